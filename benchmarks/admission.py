@@ -42,7 +42,7 @@ QUICK: Final = Size(decisions=20, rounds=1, storm=400, processes=2, daily=5, slo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class AdmissionResult:
     """What was measured on one database."""
 
     database: str
@@ -86,18 +86,18 @@ async def run(folder: Path, size: Size) -> Report:
     slower = [(name, environment) for name, environment in disks if environment is not None]
     if len(slower) < len(disks):
         notes.append("Slower disks are left out: there is no C compiler.")
-    found = [Found(database="SQLite", rounds=await _times(str(folder / "plain.db"), size))]
+    found = [AdmissionResult(database="SQLite", rounds=await _times(str(folder / "plain.db"), size))]
     storms = [await _storm("SQLite", str(folder / "storm.db"), size)]
     for at, (name, environment) in enumerate(slower):
         rounds = await _times(str(folder / f"slow{at}.db"), size, environment)
-        found.append(Found(database=f"SQLite{name}", rounds=rounds))
+        found.append(AdmissionResult(database=f"SQLite{name}", rounds=rounds))
     try:
         async with postgres() as url:
-            found.append(Found(database="PostgreSQL", rounds=await _times(url, size)))
+            found.append(AdmissionResult(database="PostgreSQL", rounds=await _times(url, size)))
             storms.append(await _storm("PostgreSQL", url, size))
         for name, environment in slower:
             async with postgres(environment) as url:
-                found.append(Found(database=f"PostgreSQL{name}", rounds=await _times(url, size)))
+                found.append(AdmissionResult(database=f"PostgreSQL{name}", rounds=await _times(url, size)))
     except NoPostgres as error:
         notes.append(f"PostgreSQL is left out: {error}")
     return _report(found, storms, notes)
@@ -144,7 +144,7 @@ async def _said(process: asyncio.subprocess.Process) -> Any:
     return json.loads(said)
 
 
-def _report(found: Sequence[Found], storms: Sequence[Storm], notes: Sequence[str]) -> Report:
+def _report(found: Sequence[AdmissionResult], storms: Sequence[Storm], notes: Sequence[str]) -> Report:
     return Report(
         name="admission",
         title=f"Decisions about wakes, {WRITERS} writers at once, each durable with its message before it is answered",
@@ -173,7 +173,7 @@ def _report(found: Sequence[Found], storms: Sequence[Storm], notes: Sequence[str
     )  # fmt: skip
 
 
-def _goals(found: Sequence[Found], storms: Sequence[Storm]) -> list[Goal]:
+def _goals(found: Sequence[AdmissionResult], storms: Sequence[Storm]) -> list[Goal]:
     goals: list[Goal] = []
     for each in found:
         what = f"{each.database}: decisions a second for one bare commit a second"

@@ -17,7 +17,7 @@ from typing import Any, Final
 import uvloop
 
 from benchmarks.disk import commit_milliseconds
-from circadia.agents.directory import agent_of
+from circadia.agents.directory import find_agent
 from circadia.clock import SystemClock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, RandomIds, SessionId, hash_token
@@ -26,15 +26,15 @@ from circadia.records.principal import Principal
 from circadia.records.pulse import PulseStatus
 from circadia.records.session import Session, SessionStatus
 from circadia.records.wake import Decision, Wake, WakeReason
-from circadia.server.app import settle_interpreter
-from circadia.server.waking import wake_tier
+from circadia.server.app import tune_interpreter
+from circadia.server.waking import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Tx
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sqlite import open_sqlite
-from circadia.wake.inbox import Letter
+from circadia.wake.inbox import OutgoingMessage
 
 WRITERS: Final = 8
 TARGETS: Final = 20
@@ -52,7 +52,7 @@ _SETTINGS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ready:
+class AdmissionServices:
     """What asks."""
 
     store: SqlStore
@@ -62,15 +62,15 @@ class Ready:
     add: Callable[[Tx, str, dict[str, Any]], Awaitable[Agent]]
 
 
-async def ready(where: str) -> Ready:
+async def ready(where: str) -> AdmissionServices:
     """Open the database and build the wake tier on it, with the session `default`."""
     store = await (open_postgres(where) if where.startswith("postgresql") else open_sqlite(Path(where)))
     clock = SystemClock()
     ids = RandomIds(lambda: int(clock.now().timestamp() * 1000))
-    tier = wake_tier(Settings.model_validate(_SETTINGS), clock, ids, LocalSignals())
+    tier = build_wake_services(Settings.model_validate(_SETTINGS), clock, ids, LocalSignals())
     now = clock.now()
-    async with store.write() as tx:
-        home = await tx.sessions.by_name("default")
+    async with store.begin_write() as tx:
+        home = await tx.sessions.get_by_name("default")
         if home is None:
             home = Session(
                 id=SessionId(ids.new("ses")), name="default", status=SessionStatus.OPEN, created_at=now, touched_at=now
@@ -78,7 +78,7 @@ async def ready(where: str) -> Ready:
             await tx.sessions.add(home)
 
     async def ask(tx: Tx, sender: Agent, target: Agent) -> Wake:
-        letter = Letter(to=target.name, content=TEXT, wake=WakeReason.BLOCKER)
+        letter = OutgoingMessage(to=target.name, content=TEXT, wake=WakeReason.BLOCKER)
         sent = await tier.inbox.send(tx, Principal(agent=sender), home, letter)
         assert sent.wake is not None
         return sent.wake
@@ -89,7 +89,7 @@ async def ready(where: str) -> Ready:
         assert pulse is not None
         taken = await tier.pulses.take(tx, pulse, "benchmark")
         assert taken is not None
-        await tier.pulses.end(tx, await tier.pulses.started(tx, taken.pulse), PulseStatus.SUCCEEDED)
+        await tier.pulses.end(tx, await tier.pulses.mark_started(tx, taken.pulse), PulseStatus.SUCCEEDED)
 
     async def add(tx: Tx, name: str, guardrails: dict[str, Any]) -> Agent:
         agent = Agent(
@@ -100,18 +100,18 @@ async def ready(where: str) -> Ready:
         changes = {"launcher": "own", "wake_guardrails": {**_FREE, **guardrails}}
         return await tier.coordinations.patch(tx, agent, changes, by="operator")
 
-    return Ready(store=store, home=home, ask=ask, run=run, add=add)
+    return AdmissionServices(store=store, home=home, ask=ask, run=run, add=add)
 
 
 async def times(where: str, decisions: int, rounds: int) -> list[dict[str, Any]]:
     """Return for each round the rate of bare commits, and the times of decisions by eight writers at once."""
     fleet = await ready(where)
-    settle_interpreter()  # as the server does
-    async with fleet.store.write() as tx:
+    tune_interpreter()  # as the server does
+    async with fleet.store.begin_write() as tx:
         senders = [await fleet.add(tx, f"sender-{number}", {}) for number in range(WRITERS)]
     found: list[dict[str, Any]] = []
     for number_of_round in range(rounds + 1):
-        async with fleet.store.write() as tx:  # each is woken once, so that every wake is admitted
+        async with fleet.store.begin_write() as tx:  # each is woken once, so that every wake is admitted
             targets = [await fleet.add(tx, f"target-{number_of_round}-{n}", {}) for n in range(decisions)]
         bare = await commit_milliseconds(where, decisions)
         left = iter(targets)
@@ -120,7 +120,7 @@ async def times(where: str, decisions: int, rounds: int) -> list[dict[str, Any]]
         async def writer(sender: Agent, left: Any = left, taken: list[float] = taken) -> None:
             for target in left:
                 began = time.perf_counter()
-                async with fleet.store.write() as tx:
+                async with fleet.store.begin_write() as tx:
                     wake = await fleet.ask(tx, sender, target)
                 taken.append(time.perf_counter() - began)
                 assert wake.decision is Decision.ADMITTED
@@ -140,7 +140,7 @@ async def times(where: str, decisions: int, rounds: int) -> list[dict[str, Any]]
 async def prepare_storm(where: str, daily: int) -> None:
     """Make the agents of a storm, that each may be woken so often a day."""
     fleet = await ready(where)
-    async with fleet.store.write() as tx:
+    async with fleet.store.begin_write() as tx:
         for number in range(SENDERS):
             await fleet.add(tx, f"stormer-{number}", {})
         for number in range(TARGETS):
@@ -151,9 +151,9 @@ async def prepare_storm(where: str, daily: int) -> None:
 async def storm(where: str, number: int, asks: int) -> dict[str, int]:
     """Once told to, ask for so many wakes, eight at once; what is admitted runs at once. Return what was decided."""
     fleet = await ready(where)
-    async with fleet.store.read() as tx:
-        senders = [await agent_of(tx, fleet.home, f"stormer-{each}") for each in range(SENDERS)]
-        targets = [await agent_of(tx, fleet.home, f"target-{each}") for each in range(TARGETS)]
+    async with fleet.store.begin_read() as tx:
+        senders = [await find_agent(tx, fleet.home, f"stormer-{each}") for each in range(SENDERS)]
+        targets = [await find_agent(tx, fleet.home, f"target-{each}") for each in range(TARGETS)]
     print("ready", flush=True)  # who opens a database of SQLite amid a storm may wait for longer than it bears
     await asyncio.to_thread(sys.stdin.readline)
     left = iter(range(asks))
@@ -162,12 +162,12 @@ async def storm(where: str, number: int, asks: int) -> dict[str, int]:
     async def writer() -> None:
         for each in left:
             sender, target = senders[(each + number) % SENDERS], targets[each % TARGETS]
-            async with fleet.store.write() as tx:
+            async with fleet.store.begin_write() as tx:
                 wake = await fleet.ask(tx, sender, target)
             found[wake.decision.value] += 1
             if wake.decision is Decision.ADMITTED:
                 with suppress(Conflict):
-                    async with fleet.store.write() as tx:
+                    async with fleet.store.begin_write() as tx:
                         await fleet.run(tx, wake)
 
     await asyncio.gather(*(writer() for _ in range(WRITERS)))
@@ -178,10 +178,10 @@ async def storm(where: str, number: int, asks: int) -> dict[str, int]:
 async def charged(where: str) -> Sequence[int]:
     """Return how many wakes count against each target's day."""
     fleet = await ready(where)
-    async with fleet.store.read() as tx:
-        targets = [await agent_of(tx, fleet.home, f"target-{each}") for each in range(TARGETS)]
+    async with fleet.store.begin_read() as tx:
+        targets = [await find_agent(tx, fleet.home, f"target-{each}") for each in range(TARGETS)]
         since = SystemClock().now().replace(hour=0, minute=0, second=0, microsecond=0)
-        counts = [sum((await tx.wakes.by_sender(target.id, since)).values()) for target in targets]
+        counts = [sum((await tx.wakes.count_by_sender(target.id, since)).values()) for target in targets]
     await fleet.store.close()
     return counts
 

@@ -19,13 +19,13 @@ import typer
 from benchmarks.answers_trees import boost_trees
 from benchmarks.question_pairs import pairs
 from circadia.answers import pair_classifier
-from circadia.answers.pair_classifier import DIGITS, PairClassifier, Weights, weights_file
-from circadia.answers.pair_features import EncodedText, PairFeatures, encoded_text, pair_features
+from circadia.answers.pair_classifier import DIGITS, ClassifierWeights, PairClassifier, weights_file
+from circadia.answers.pair_features import EncodedText, PairFeatures, encode_text, pair_features
 from circadia.errors import StartError
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.columns import Array
-from circadia.testing.minimal_edits import minimal_edits
+from circadia.testing.minimal_edits import make_minimal_edits
 
 RIDGE: Final = 30.0
 DIMENSION_STRENGTH: Final = 0.15
@@ -51,7 +51,7 @@ class Case:
 
 def main(
     data: Annotated[Path, typer.Option(help="Labelled pairs, JSON Lines with a, b and same.", exists=True)],
-    encoder: Annotated[str, typer.Option(help="Which encoder.")] = local_weights.JUDGING.name,
+    encoder: Annotated[str, typer.Option(help="Which encoder.")] = local_weights.JUDGE_WEIGHTS.name,
     target: Annotated[Path | None, typer.Option(help="Where the weights go; else where they are shipped.")] = None,
 ) -> None:
     """Fit the weights for an encoder and write them.
@@ -59,7 +59,9 @@ def main(
     Raises:
         StartError: the encoder is not here.
     """
-    archive = local_weights.present(local_weights.known(encoder), local_weights.models_folder(os.environ))
+    archive = local_weights.find_weights_file(
+        local_weights.get_weights(encoder), local_weights.models_folder(os.environ)
+    )
     if archive is None:
         raise StartError(f"the weights of {encoder!r} are not here: run `circadia model fetch {encoder}`.")
     target = target or Path(pair_classifier.__file__).with_name(weights_file(encoder))
@@ -84,19 +86,19 @@ def read_cases(data: Path, encoder: LocalEncoder) -> Sequence[Case]:
 
     @lru_cache(maxsize=_KEPT_TEXTS)
     def encode(text: str) -> EncodedText:
-        return encoded_text(text, *encoder.states(text))
+        return encode_text(text, *encoder.states(text))
 
     fitted = [pair for pair in pairs(data) if pair.fits]
     given = [(pair.a, pair.b, pair.same, pair.family, False) for pair in fitted]
     for pair in fitted[::EDITED]:
-        given += [(each.before, each.after, False, pair.family, True) for each in minimal_edits([pair.a], SEED)]
+        given += [(each.before, each.after, False, pair.family, True) for each in make_minimal_edits([pair.a], SEED)]
     return [
         Case(features=pair_features(encode(a), encode(b)), same=same, part=family // 5 % PARTS, edited=edited)
         for a, b, same, family, edited in given
     ]
 
 
-def fit_weights(cases: Sequence[Case]) -> Weights:
+def fit_weights(cases: Sequence[Case]) -> ClassifierWeights:
     """Return the weights that tell these cases apart."""
     named = np.round([list(case.features.named.values()) for case in cases], DIGITS)
     dimensions = np.array([case.features.dimensions for case in cases], np.float64)
@@ -111,7 +113,7 @@ def fit_weights(cases: Sequence[Case]) -> Weights:
     split = named.shape[1]
     weights = [found[:split] / scales[0], found[split:-1] * DIMENSION_STRENGTH / scales[1]]
     intercept = found[-1] - sum(float(weight @ mean) for weight, mean in zip(weights, means, strict=True))
-    return Weights(
+    return ClassifierWeights(
         intercept=round(float(intercept), DIGITS), weights=_rounded(weights[0]), dimensions=_rounded(weights[1]),
         trees=boost_trees(named, labels),
     )  # fmt: skip

@@ -20,7 +20,7 @@ from circadia.answers.index import AnswerIndex
 from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
-from circadia.records.answer import Expected
+from circadia.records.answer import AnswerableQuestion
 
 OURS: Final = "Circadia"
 CONFIRMED: Final = "Circadia, confirmed in SQLite"
@@ -136,7 +136,7 @@ QUICK: Final = Size(answers=(200,), lookups=20, peers=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Timed:
+class LookupTimes:
     """What the lookups of one kind took."""
 
     name: str
@@ -156,7 +156,7 @@ async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     embedder, notes = BundledEmbedder(), list[str]()
     words = await embedder.word_vectors()
-    found: list[Timed] = []
+    found: list[LookupTimes] = []
     for answers in size.answers:
         made = list(_questions(answers))
         ready, filled = _filled(words, [first for first, _ in made])
@@ -171,7 +171,7 @@ async def run(folder: Path, size: Size) -> Report:
             folder_of = folder / f"shelf-{answers}"
             told = await confirmed(folder_of, embedder, [first for first, _ in made], list(ways.values()))
             found += [
-                Timed(name=CONFIRMED, way=way, answers=answers, ms=each.ms, hits=100 * each.hits / len(asked))
+                LookupTimes(name=CONFIRMED, way=way, answers=answers, ms=each.ms, hits=100 * each.hits / len(asked))
                 for way, each in zip(ways, told, strict=True)
             ]
         if size.peers and answers <= size.peer_answers:
@@ -203,15 +203,16 @@ def _filled(words: WordTable, questions: Sequence[str]) -> tuple[AnswerIndex, fl
     ready = AnswerIndex(words)
     began = time.perf_counter()
     ready.add(
-        Expected(id=AnswerId(str(at)), phrasings=[question], confidence=1.0) for at, question in enumerate(questions)
+        AnswerableQuestion(id=AnswerId(str(at)), phrasings=[question], confidence=1.0)
+        for at, question in enumerate(questions)
     )
     return ready, time.perf_counter() - began
 
 
-def _timed(ready: AnswerIndex, answers: int, way: str, asked: Sequence[str]) -> Timed:
+def _timed(ready: AnswerIndex, answers: int, way: str, asked: Sequence[str]) -> LookupTimes:
     taken, found = _each(lambda question: _found(ready, question), asked)
     hits = sum(found)
-    return Timed(name=OURS, way=way, answers=answers, ms=taken, hits=100 * hits / len(asked))
+    return LookupTimes(name=OURS, way=way, answers=answers, ms=taken, hits=100 * hits / len(asked))
 
 
 def _found(ready: AnswerIndex, question: str) -> bool:
@@ -232,7 +233,7 @@ def _each(find: Callable[[str], bool], asked: Sequence[str]) -> tuple[Sequence[f
 
 async def _theirs(
     folder: Path, embedder: BundledEmbedder, made: Sequence[tuple[str, str]], asked: Sequence[tuple[str, str]]
-) -> Sequence[Timed]:
+) -> Sequence[LookupTimes]:
     """Let another cache store and look for the same, with our vectors. Raises NotInstallable."""
     folder.mkdir()
     np.save(folder / "vectors.npy", await embedder.embed([first for first, _ in made]))
@@ -245,7 +246,7 @@ async def _theirs(
     }
     told = await GPTCACHE_CACHE.run("lookup", folder, given, SECONDS)
     return [
-        Timed(name=GPTCACHE_CACHE.name, way=way, answers=len(made), ms=told[key]["ms"], hits=told[key]["hits"])
+        LookupTimes(name=GPTCACHE_CACHE.name, way=way, answers=len(made), ms=told[key]["ms"], hits=told[key]["hits"])
         for way, key in ((EXACT, "same"), (MEANING, "other"))
     ]
 
@@ -260,7 +261,7 @@ def _redis() -> str:
     )
 
 
-def _report(found: Sequence[Timed], notes: Sequence[str]) -> Report:
+def _report(found: Sequence[LookupTimes], notes: Sequence[str]) -> Report:
     ours = {(each.answers, each.way): each.p95 for each in found if each.name == OURS}
     return Report(
         name="answers_lookup",

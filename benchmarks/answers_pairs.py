@@ -20,14 +20,14 @@ from circadia.answers.identifiers import find_conflict
 from circadia.answers.local_judge import PairComparison
 from circadia.answers.pair_classifier import load_classifier
 from circadia.clock import SystemClock
-from circadia.evaluation.judging import Decide, JudgedPairs, erring_judge, judge_pairs
+from circadia.evaluation.judging import JudgedPairs, PairJudge, build_erring_judge, judge_pairs
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
 from circadia.settings.answers import AnswersSettings
-from circadia.testing.language_suite import QuestionPair, english_pairs, language_suite
-from circadia.testing.minimal_edits import minimal_edits
+from circadia.testing.language_suite import QuestionPair, load_english_pairs, load_language_suite
+from circadia.testing.minimal_edits import make_minimal_edits
 
 HITS: Final = 35
 """Percent of people's paraphrases at which judges are compared (ANS-09)."""
@@ -79,36 +79,36 @@ async def run(_: Path, size: Size) -> Report:
     """Measure."""
     given = [each for each in pairs(size.data) if size.data is None or not each.fits]
     people = [QuestionPair(first=each.a, second=each.b, same=each.same, kind="people") for each in given]
-    changed = minimal_edits([each.a for each in given[::EDITED]], SEED)
+    changed = make_minimal_edits([each.a for each in given[::EDITED]], SEED)
     edits = [QuestionPair(first=each.before, second=each.after, same=False, kind=each.kind) for each in changed]
-    sets = (people, edits, english_pairs(), _suite([_ENGLISH]), _suite(["de", "fr", "es", "zh", "ja", "ar"]))
+    sets = (people, edits, load_english_pairs(), _suite([_ENGLISH]), _suite(["de", "fr", "es", "zh", "ja", "ar"]))
     words = await BundledEmbedder().word_vectors()
 
-    async def measured(name: str, judge: Callable[[Sequence[QuestionPair]], Decide | None]) -> Way:
+    async def measured(name: str, judge: Callable[[Sequence[QuestionPair]], PairJudge | None]) -> Way:
         found = [await judge_pairs(each, words, judge(each), SystemClock()) for each in sets]
         return Way(name=name, people=found[0], edits=found[1], english=found[2], suite=found[3], others=found[4])
 
     ways = [await measured("the same text only (`check: off`)", lambda _: None)]
     notes, goals = list[str](), list[Goal]()
-    archive = local_weights.present(local_weights.JUDGING, local_weights.models_folder(os.environ))
+    archive = local_weights.find_weights_file(local_weights.JUDGE_WEIGHTS, local_weights.models_folder(os.environ))
     if archive is None:
-        fetch = f"circadia model fetch {local_weights.JUDGING.name}"
+        fetch = f"circadia model fetch {local_weights.JUDGE_WEIGHTS.name}"
         notes.append(f"`check: local` is left out: its weights are not here (`{fetch}`).")
     else:
         encoder = LocalEncoder(archive)
-        comparison = PairComparison(encoder, load_classifier(local_weights.JUDGING.name))
+        comparison = PairComparison(encoder, load_classifier(local_weights.JUDGE_WEIGHTS.name))
         ways.append(await measured("`check: local`", lambda _: _local(comparison)))
         notes += _local_notes(ways[-1])
         if size.data is not None:
             goals += await asyncio.to_thread(_curve, people, comparison, encoder, words, notes)
     for error in ERRORS:
         name = f"`check: model`, wrong in {100 * error:g} %"
-        ways.append(await measured(name, lambda some, error=error: erring_judge(some, error)))
+        ways.append(await measured(name, lambda some, error=error: build_erring_judge(some, error)))
     notes.append(_hints(people, words))
     return _report(size, ways, goals, notes)
 
 
-def _local(comparison: PairComparison) -> Decide:
+def _local(comparison: PairComparison) -> PairJudge:
     least = AnswersSettings.model_validate({}).check_confidence
 
     async def decide(asked: str, candidate: str) -> bool:
@@ -120,7 +120,7 @@ def _local(comparison: PairComparison) -> Decide:
 def _suite(languages: Sequence[str]) -> Sequence[QuestionPair]:
     """Return the suite's questions of some languages as pairs."""
     found = list[QuestionPair]()
-    for each in language_suite():
+    for each in load_language_suite():
         if each.language in languages:
             texts = [*each.same_words, *each.paraphrases]
             found += [QuestionPair(first=each.question, second=text, same=True, kind="same") for text in texts]

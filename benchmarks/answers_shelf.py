@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.interleaved import SCOPE, Process
-from circadia.answers.lookup import Outcome
+from circadia.answers.lookup import LookupOutcome
 from circadia.ids import AnswerId
 from circadia.memory.banks import NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
-from circadia.records.answer import Answer, Rests
+from circadia.records.answer import Answer, AnswerBasis
 from circadia.records.bank import Bank, Trust
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 from circadia.stores.base import Store
 from circadia.stores.sqlite import open_sqlite
 
@@ -25,7 +25,7 @@ LATER: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Confirmed:
+class ConfirmedLookups:
     """What lookups of one kind took."""
 
     ms: Sequence[float]
@@ -34,20 +34,20 @@ class Confirmed:
 
 async def confirmed(
     folder: Path, embedder: BundledEmbedder, questions: Sequence[str], asked: Sequence[Sequence[str]]
-) -> Sequence[Confirmed]:
+) -> Sequence[ConfirmedLookups]:
     """Make these questions ready in a database, and ask each list of others."""
     folder.mkdir()
     store = await open_sqlite(folder / "circadia.db")
     try:
         process = Process(store, embedder)
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             bank = await process.banks.create(tx, NewBank(name="bench"), by="benchmark")
         await _fill(store, process, bank, questions)
-        found: list[Confirmed] = []
+        found: list[ConfirmedLookups] = []
         for some in asked:
             taken, hits = list[float](), 0
             for at, question in enumerate([some[0], *some]):
-                async with store.read() as tx:
+                async with store.begin_read() as tx:
                     present = await tx.banks.get(bank.id)
                     assert present is not None
                     if not at:  # the first loads all
@@ -56,8 +56,8 @@ async def confirmed(
                     began = time.perf_counter()
                     ready = await process.lookup.find(tx, present, SCOPE, question)
                     taken.append((time.perf_counter() - began) * 1000)
-                    hits += ready.outcome is Outcome.HIT or bool(ready.candidates)
-            found.append(Confirmed(ms=taken, hits=hits))
+                    hits += ready.outcome is LookupOutcome.HIT or bool(ready.candidates)
+            found.append(ConfirmedLookups(ms=taken, hits=hits))
         return found
     finally:
         await store.close()
@@ -68,15 +68,15 @@ async def _fill(store: Store, process: Process, bank: Bank, questions: Sequence[
     answers = [
         Answer(
             id=AnswerId(f"ans_{at:08}"), bank_id=bank.id, scope=SCOPE, phrasings=(question,), confidence=1.0,
-            text="An answer.", rests=Rests(heads=Heads(0, 0), generation=0), made_at=now,
+            text="An answer.", rests=AnswerBasis(heads=BankHeads(0, 0), generation=0), made_at=now,
             expires_at=now + timedelta(days=1),
         )
         for at, question in enumerate(questions)
     ]  # fmt: skip
     for start in range(0, len(answers), AT_ONCE):
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await tx.answers.put(answers[start : start + AT_ONCE])
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for at in range(LATER):
             new = NewEpisode(text=f"The weather was nice on day {at}.", speaker="Eve", trust=Trust.PERSON)
             await process.episodes.remember(tx, bank, new)

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.interleaved import Interleaved, Outcomes
+from benchmarks.interleaved import InterleavedOperations, Outcomes
 from benchmarks.later_turns import (
     KINDS,
     TURNS,
-    Asked,
-    Shares,
+    QuestionFeatures,
+    RuleShares,
     asked,
     changed,
     cosine_alone,
@@ -29,7 +29,7 @@ from benchmarks.later_turns import (
     suite,
 )
 from benchmarks.postgres import NoPostgres, postgres
-from benchmarks.recall import TINY, conversation_of
+from benchmarks.recall import TINY, parse_conversation
 from benchmarks.report import Goal, Report, number
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -64,8 +64,8 @@ async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     embedder = BundledEmbedder()
     raw = TINY if size.data is None else json.loads(await asyncio.to_thread(size.data.read_text, "utf-8"))
-    fitted, given = list[Asked](), list[Asked]()
-    for conversation in map(conversation_of, raw):
+    fitted, given = list[QuestionFeatures](), list[QuestionFeatures]()
+    for conversation in map(parse_conversation, raw):
         found = await asked(conversation, embedder)
         (fitted if fits(conversation) else given).extend(found)
     notes = list[str]()
@@ -85,13 +85,19 @@ async def _interleaved(opened: Callable[[], Awaitable[Store]], embedder: Bundled
         stores = [await opened() for _ in range(2)]
         for store in stores:
             stack.push_async_callback(store.close)
-        return await (await Interleaved.made(stores[0], stores[1], embedder, size.answers)).run(size.operations)
+        return await (await InterleavedOperations.made(stores[0], stores[1], embedder, size.answers)).run(
+            size.operations
+        )
 
 
 def report(
-    size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked], told: Mapping[str, Outcomes],
-    suites: Mapping[str, Mapping[str, Array]], notes: Sequence[str] = (),
-) -> Report:  # fmt: skip
+    size: Size,
+    fit_part: Sequence[QuestionFeatures],
+    test_part: Sequence[QuestionFeatures],
+    told: Mapping[str, Outcomes],
+    suites: Mapping[str, Mapping[str, Array]],
+    notes: Sequence[str] = (),
+) -> Report:
     """Return what was found, by database; where all conversations are of one part, it stands for the other too."""
     fitted, given = fit_part or test_part, test_part or fit_part
     ours = shipped(given)
@@ -133,14 +139,14 @@ def report(
             "suite": {code: {kind: each[kind].tolist() for kind in KINDS} for code, each in suites.items()},
             "interleaved": {name: asdict(each) for name, each in told.items()},
         },
-    )  # fmt: skip
+    )
 
 
 def _percent(share: float) -> str:
     return f"{number(share)} %"
 
 
-def _promises(ours: Shares) -> Sequence[Goal]:
+def _promises(ours: RuleShares) -> Sequence[Goal]:
     """Return what ANS-04 promises of talks."""
     least = [
         ("evidence after which an answer is not served", ours.recall, 80),
@@ -173,7 +179,7 @@ def _done(database: str, told: Outcomes) -> str:
     )
 
 
-def _parted(size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked]) -> str:
+def _parted(size: Size, fit_part: Sequence[QuestionFeatures], test_part: Sequence[QuestionFeatures]) -> str:
     """Return which turns they are."""
     if size.data is None:
         return "There was no data, so the turns are a few made-up ones: they show only that it runs."

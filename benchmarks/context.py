@@ -16,7 +16,7 @@ from benchmarks.callers import call
 from benchmarks.postgres import NoPostgres, analyze, postgres
 from benchmarks.prefixes import PATH, RECORDER, SYSTEM, Prefixes, prefixes, recorder
 from benchmarks.processes import cpu_seconds
-from benchmarks.proxy import Found
+from benchmarks.proxy import ProxyResult
 from benchmarks.report import Goal, Report, number
 from benchmarks.requests import TEXT, wire
 from benchmarks.server import Circadia, circadia
@@ -24,7 +24,7 @@ from benchmarks.tools import fast_upstream, load
 from benchmarks.turns import Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
-from circadia.memory.banks import Banks, NewBank
+from circadia.memory.banks import BankService, NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.vectors import stored_vector
 from circadia.records.bank import Bank
@@ -110,11 +110,11 @@ class Subject:
 
 
 @dataclass(kw_only=True, slots=True)
-class Measured:
+class ContextResult:
     """What was found in one database."""
 
     database: str
-    runs: dict[tuple[str, Case], Found] = field(default_factory=dict[tuple[str, Case], Found])
+    runs: dict[tuple[str, Case], ProxyResult] = field(default_factory=dict[tuple[str, Case], ProxyResult])
     missing: int = 0
     """Turns that were said in the runs and not kept."""
     prefixes: Prefixes | None = None
@@ -137,7 +137,7 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(size, found, notes)
 
 
-async def _measured(database: str, folder: Path, url: str | None, size: Size) -> Measured:
+async def _measured(database: str, folder: Path, url: str | None, size: Size) -> ContextResult:
     data = folder / "data"
     data.mkdir(parents=True)
     store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
@@ -152,7 +152,7 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
         await store.close()
     if url is not None:
         await analyze(url)
-    measured = Measured(database=database)
+    measured = ContextResult(database=database)
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(fast_upstream())
         recorder_port, heard = await stack.enter_async_context(recorder())
@@ -175,7 +175,7 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
                         continue
                     bodies = _bodies(case, size, questions, f"run {next(number_of_run)}")
                     run_found = await _one(folder, server, subject, case, size, bodies)
-                    kept = measured.runs.setdefault((subject.name, case), Found())
+                    kept = measured.runs.setdefault((subject.name, case), ProxyResult())
                     kept.loads.append(run_found[0])
                     kept.cpu.append(run_found[1])
                     measured.missing += run_found[2]
@@ -194,22 +194,22 @@ def _injection(episodes: int, *, asked: bool = False) -> str:
 
 async def fill(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
     """Return a new bank of these turns, embedded as the server does it."""
-    async with store.write() as tx:
-        bank = await Banks(SystemClock(), RandomIds(system_milliseconds), {}).create(
+    async with store.begin_write() as tx:
+        bank = await BankService(SystemClock(), RandomIds(system_milliseconds), {}).create(
             tx, NewBank(name=name), by="benchmark"
         )
     await store_turns(store, bank.id, turns)
     embedder = BundledEmbedder()
     after = 0
     while True:
-        async with store.read() as tx:
-            page = await tx.episodes.every(bank.id, after=after, limit=500)
+        async with store.begin_read() as tx:
+            page = await tx.episodes.find_all(bank.id, after=after, limit=500)
         if not page:
             return bank
         vectors = await embedder.embed([each.text for each in page])
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             numbers = [each.number for each in page]
-            await tx.episodes.embed(dict(zip(numbers, map(stored_vector, vectors), strict=True)), embedder.name)
+            await tx.episodes.save_vectors(dict(zip(numbers, map(stored_vector, vectors), strict=True)), embedder.name)
         after = page[-1].number
 
 
@@ -296,7 +296,7 @@ async def _forgotten(server: Circadia, bank: str, since: datetime, said: int) ->
         await asyncio.sleep(0.05)
 
 
-def _report(size: Size, found: Sequence[Measured], notes: Sequence[str]) -> Report:
+def _report(size: Size, found: Sequence[ContextResult], notes: Sequence[str]) -> Report:
     return Report(
         name="context",
         title="What memory adds to a model call with a body of 2 KB; SSE is 20 chunks; each call asks something else",
@@ -337,11 +337,11 @@ def _report(size: Size, found: Sequence[Measured], notes: Sequence[str]) -> Repo
     )  # fmt: skip
 
 
-def _names(found: Measured, case: Case) -> list[str]:
+def _names(found: ContextResult, case: Case) -> list[str]:
     return [name for name, its in found.runs if its == case]
 
 
-def _goals(found: Measured) -> list[Goal]:
+def _goals(found: ContextResult) -> list[Goal]:
     goals = [
         Goal(
             what=f"{found.database}, paced: added p50 of {name} (the worse kind)", limit=LIMIT_MS, unit="ms",
@@ -360,7 +360,7 @@ def _goals(found: Measured) -> list[Goal]:
     ]  # fmt: skip
 
 
-def _row(found: Measured, name: str, case: Case) -> list[str]:
+def _row(found: ContextResult, name: str, case: Case) -> list[str]:
     run, bare = found.runs[name, case], found.runs[GATE, case]
     cpu = statistics.median(run.cpu)
     return [

@@ -18,11 +18,11 @@ from benchmarks.remember_peers import counted, theirs
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import talk
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.conversations import Turn, conversation_of
-from circadia.evaluation.nights import Watched, night
+from circadia.evaluation.conversations import DialogueTurn, parse_conversation
+from circadia.evaluation.nights import RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
-from circadia.memory.banks import Banks, NewBank
-from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import BankPolicy, Trust
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -60,7 +60,7 @@ QUICK: Final = Size(talks=1, turns=40, peer_turns=20, peers=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class DreamCostResult:
     """What one way asked a model."""
 
     name: str
@@ -85,70 +85,76 @@ async def run(folder: Path, size: Size) -> Report:
             theirs_found = await theirs(
                 memory, folder / memory.driver, [_said(turn) for turn in first], seconds=seconds
             )
-            same.append(Found(name=memory.name, turns=len(first), prompts=theirs_found.prompts))
+            same.append(DreamCostResult(name=memory.name, turns=len(first), prompts=theirs_found.prompts))
         except NotInstallable as error:
             notes.append(f"{memory.name} is left out: {error}")
             print(notes[-1], flush=True)
     texts = ["\n".join(map(_line, each)) for each in talks]
-    whole = Found(name="the full text, read once", turns=sum(map(len, talks)), prompts=texts)
+    whole = DreamCostResult(name="the full text, read once", turns=sum(map(len, talks)), prompts=texts)
     every = [*found, whole, *same]
     counts, how = await counted(folder, [each.prompts for each in every], peers=size.peers)
     return _report(size, talks, every, [sum(each) for each in counts], len(found) + 1, [how, *notes])
 
 
-def _talks(size: Size) -> list[Sequence[Turn]]:
+def _talks(size: Size) -> list[Sequence[DialogueTurn]]:
     if size.data is None:
         return [talk(seed, turns=size.turns, of_each=min(20, size.turns // 10)).turns for seed in range(size.talks)]
-    return [conversation_of(each).turns for each in json.loads(size.data.read_text("utf-8"))]
+    return [parse_conversation(each).turns for each in json.loads(size.data.read_text("utf-8"))]
 
 
-def _said(turn: Turn) -> str:
+def _said(turn: DialogueTurn) -> str:
     return f"{turn.speaker}: {turn.text}"
 
 
-def _line(turn: Turn) -> str:
+def _line(turn: DialogueTurn) -> str:
     return f"[{turn.at:%Y-%m-%d %H:%M}] {_said(turn)}"
 
 
 async def _ours(
-    folder: Path, name: str, talks: Sequence[Sequence[Turn]], *, every: int = 0, number_of: int = 0
-) -> Found:  # fmt: skip
+    folder: Path, name: str, talks: Sequence[Sequence[DialogueTurn]], *, every: int = 0, number_of: int = 0
+) -> DreamCostResult:  # fmt: skip
     """Tell each talk to a bank, with a pass after each sitting, or after so many turns; return what was asked."""
-    mind = Watched()
+    mind = RecordingModel()
     path = folder / f"{every}-{number_of}.db"
     store = await open_sqlite(path)
     clock, ids = SystemClock(), RandomIds(system_milliseconds)
-    episodes = Episodes(clock, ids, LocalSignals())
+    episodes = EpisodeService(clock, ids, LocalSignals())
     try:
-        async with night(store, LocalSignals(), mind) as running:
+        async with open_pass_harness(store, LocalSignals(), mind) as running:
             for at, turns in enumerate(talks):
                 policy = BankPolicy(duplicate_seconds=0)
-                async with store.write() as tx:
-                    bank = await Banks(clock, ids, {}).create(tx, NewBank(name=f"t{at}", policy=policy), by="benchmark")
+                async with store.begin_write() as tx:
+                    bank = await BankService(clock, ids, {}).create(
+                        tx, NewBank(name=f"t{at}", policy=policy), by="benchmark"
+                    )
                 for part in _parts(turns, every):
-                    async with store.write() as tx:
+                    async with store.begin_write() as tx:
                         for turn in part:
                             new = NewEpisode(
                                 text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at,
                                 session=turn.session,
                             )  # fmt: skip
                             await episodes.remember(tx, bank, new)
-                    await running.run(bank)
+                    await running.run_pass(bank)
     finally:
         await store.close()
-    return Found(name=name, turns=sum(map(len, talks)), prompts=mind.asked)
+    return DreamCostResult(name=name, turns=sum(map(len, talks)), prompts=mind.asked)
 
 
-def _parts(turns: Sequence[Turn], every: int) -> list[Sequence[Turn]]:
+def _parts(turns: Sequence[DialogueTurn], every: int) -> list[Sequence[DialogueTurn]]:
     if every:
         return [turns[at : at + every] for at in range(0, len(turns), every)]
     return [list(part) for _, part in groupby(turns, key=lambda turn: turn.session)]
 
 
 def _report(
-    size: Size, talks: Sequence[Sequence[Turn]], found: Sequence[Found], tokens: Sequence[int], ours: int,
+    size: Size,
+    talks: Sequence[Sequence[DialogueTurn]],
+    found: Sequence[DreamCostResult],
+    tokens: Sequence[int],
+    ours: int,
     notes: Sequence[str],
-) -> Report:  # fmt: skip
+) -> Report:
     whole = tokens[ours - 1]
     a_turn = {at: tokens[at] / each.turns for at, each in enumerate(found)}
     return Report(

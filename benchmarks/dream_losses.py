@@ -10,20 +10,20 @@ from pydantic import BaseModel
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import KINDS, Question, Talk, talk
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.nights import Night, Watched, night
+from circadia.evaluation.nights import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
-from circadia.llm.mind import Mind, Prompt
+from circadia.llm.mind import ChatModel, Prompt
 from circadia.llm.usage import Usage
-from circadia.memory.banks import Banks, NewBank
-from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode
-from circadia.sleeptime.dates import told
-from circadia.sleeptime.operations.consolidate import Consolidated
+from circadia.sleeptime.dates import episode_text_with_dates
+from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.testing.dreamer import Dreamer
+from circadia.testing.dreamer import RuleBasedModel
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -49,18 +49,18 @@ class Size:
 QUICK: Final = Size(turns=60, of_each=4, passes=(1, 3))
 
 
-class Careless:
+class LossyModel:
     """A model that keeps the first half of what a note should say, and lets it take the place of what was shown."""
 
     def __init__(self) -> None:
-        self._mind: Mind = Dreamer(name="careless")
+        self._mind: ChatModel = RuleBasedModel(name="careless")
         self.name = self._mind.name
         self.upstream = self._mind.upstream
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return its answer. Raises Unusable."""
         answer, used = await self._mind.ask(prompt, output, most_tokens=most_tokens)
-        if isinstance(answer, Consolidated):
+        if isinstance(answer, ConsolidationAnswer):
             for note in answer.notes:
                 words = note.text.split()
                 note.text = " ".join(words[: max(4, len(words) // 2)])
@@ -76,7 +76,7 @@ class Careless:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class RecallSample:
     """What was answered at one moment."""
 
     mind: str
@@ -96,7 +96,7 @@ class Found:
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     history = talk(size.seed, turns=size.turns, of_each=size.of_each)
-    found: list[Found] = []
+    found: list[RecallSample] = []
     for at, mind in enumerate(MINDS):
         store = await open_sqlite(folder / f"{at}.db")
         try:
@@ -106,15 +106,15 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(size, history, found)
 
 
-async def _nights(store: Store, mind: str, history: Talk, size: Size) -> list[Found]:
+async def _nights(store: Store, mind: str, history: Talk, size: Size) -> list[RecallSample]:
     """Tell a bank the history, let passes work through it, and ask."""
-    minds = {CARELESS: Watched(Careless()), MINDS[0]: Watched()}
-    async with night(store, LocalSignals(), minds.get(mind)) as running:
+    minds = {CARELESS: RecordingModel(LossyModel()), MINDS[0]: RecordingModel()}
+    async with open_pass_harness(store, LocalSignals(), minds.get(mind)) as running:
         bank = await remembered(store, history)
         found = [await _asked(running, mind, bank, 0, history.questions)]
         for at in range(1, max(size.passes) + 1):
             await _anew(store, bank)
-            await running.run(bank)
+            await running.run_pass(bank)
             if at in size.passes:
                 found.append(await _asked(running, mind, bank, at, history.questions))
     return found
@@ -123,9 +123,9 @@ async def _nights(store: Store, mind: str, history: Talk, size: Size) -> list[Fo
 async def remembered(store: Store, history: Talk, *, name: str = "talk") -> Bank:
     """Return a new bank that was told all of it, as its doors would."""
     clock, ids = SystemClock(), RandomIds(system_milliseconds)
-    episodes = Episodes(clock, ids, LocalSignals())
-    async with store.write() as tx:
-        bank = await Banks(clock, ids, {}).create(
+    episodes = EpisodeService(clock, ids, LocalSignals())
+    async with store.begin_write() as tx:
+        bank = await BankService(clock, ids, {}).create(
             tx, NewBank(name=name, policy=BankPolicy(duplicate_seconds=0)), by="benchmark"
         )
         for turn in history.turns:
@@ -138,37 +138,39 @@ async def remembered(store: Store, history: Talk, *, name: str = "talk") -> Bank
 
 async def _anew(store: Store, bank: Bank) -> None:
     """Let the next pass read all of the history again."""
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         state = await tx.sleep_states.get(bank.id)
         await tx.sleep_states.put(replace(state, cursor=0, leftovers=(), failures=0, not_before=None))
 
 
-async def _asked(running: Night, mind: str, bank: Bank, passes: int, questions: Sequence[Question]) -> Found:
+async def _asked(
+    running: PassHarness, mind: str, bank: Bank, passes: int, questions: Sequence[Question]
+) -> RecallSample:
     answered: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     retrieval = running.memory.retrieval
     for each in questions:
-        question = replace(await retrieval.ask(each.text), limit=HITS)
-        async with running.store.read() as tx:
+        question = replace(await retrieval.prepare_question(each.text), limit=HITS)
+        async with running.store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             assert present is not None
             hits = await retrieval.find(tx, present, question)
         answered[each.kind].append(any(_holds(_shown(hit.item), each) for hit in hits))
-    async with running.store.read() as tx:
+    async with running.store.begin_read() as tx:
         notes = await tx.notes.count(bank.id)
     shares = {kind: 100 * sum(right) / len(right) for kind, right in answered.items()}
-    return Found(mind=mind, passes=passes, answered=shares, notes=notes)
+    return RecallSample(mind=mind, passes=passes, answered=shares, notes=notes)
 
 
 def _shown(item: object) -> str:
     """Return the text of a hit; of an episode with the dates that it tells, as the tier resolves them."""
-    return told(item) if isinstance(item, Episode) else str(getattr(item, "text", ""))
+    return episode_text_with_dates(item) if isinstance(item, Episode) else str(getattr(item, "text", ""))
 
 
 def _holds(text: str, question: Question) -> bool:
     return all(each.casefold() in text.casefold() for each in question.holds)
 
 
-def _report(size: Size, history: Talk, found: Sequence[Found]) -> Report:
+def _report(size: Size, history: Talk, found: Sequence[RecallSample]) -> Report:
     first, last = min(size.passes), max(size.passes)
     by_key = {(each.mind, each.passes): each for each in found}
     return Report(

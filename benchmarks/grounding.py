@@ -17,10 +17,10 @@ from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.sleeptime.grounding import sources, ungrounded
-from circadia.sleeptime.looking import Looking
-from circadia.sleeptime.operation import Step, View
-from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, ClaimVerifier, refusal
+from circadia.sleeptime.grounding import collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.looking import CachedBankReader
+from circadia.sleeptime.operation import PageContext, Step
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, ClaimVerifier, refusal_reason
 from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)
@@ -93,7 +93,7 @@ class Judge:
 async def outcome(language: str) -> Outcome:
     """Hold the claims of a language to the rules, and have them judged."""
     every = claims(language)
-    sound = [not ungrounded(each.text, sources(each.sources)) for each in every]
+    sound = [not describe_ungrounded_claims(each.text, collect_sources(each.sources)) for each in every]
     passed: dict[float, Sequence[str]] = {}
     refused: dict[float, Sequence[str]] = {}
     for errors in ERRORS:
@@ -118,9 +118,9 @@ async def _judged(every: Sequence[Claim], ask: Judge) -> Sequence[str]:
         )
         for at, each in enumerate(every)
     ]  # fmt: skip
-    look = Looking(cast("Store", None), _BANK, None, list(rows.values()))  # all is known, so nothing is read
-    view = View(bank=_BANK, now=_NOW, page=list(rows.values()), notes=(), blocks=(), look=look, proposed=changes)
-    return [refusal(each) for each in await ClaimVerifier().propose(Step(name="verdicts"), view, ask)]
+    look = CachedBankReader(cast("Store", None), _BANK, None, list(rows.values()))  # all is known, so nothing is read
+    view = PageContext(bank=_BANK, now=_NOW, page=list(rows.values()), notes=(), blocks=(), look=look, proposed=changes)
+    return [refusal_reason(each) for each in await ClaimVerifier().propose(Step(name="verdicts"), view, ask)]
 
 
 async def run(_: Path) -> Report:

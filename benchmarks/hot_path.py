@@ -54,7 +54,7 @@ QUICK: Final = Size(episodes=200, new=10, calls=12, inline_calls=2, rounds=1, ev
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class HotPathResult:
     """The calls of one case."""
 
     ms: list[float] = field(default_factory=list[float])
@@ -75,7 +75,7 @@ async def run(folder: Path, size: Size) -> Report:
     data = folder / "data"
     data.mkdir(parents=True)
     await _filled(data, turns[: size.episodes])
-    found = {case: Found() for case in CASES}
+    found = {case: HotPathResult() for case in CASES}
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(_server(folder, size))
         caller = await stack.enter_async_context(_Caller.made(server, size))
@@ -93,9 +93,9 @@ async def _filled(data: Path, turns: Sequence[Turn]) -> None:
     try:
         for name in (BANK, OTHER):
             bank = await fill(store, name, turns)
-            async with store.write() as tx:
+            async with store.begin_write() as tx:
                 state = await tx.sleep_states.get(bank.id)
-                last = (await tx.sleep_states.backlog(bank.id, 0)).last
+                last = (await tx.sleep_states.fetch_backlog(bank.id, 0)).last
                 await tx.sleep_states.put(replace(state, cursor=last))
     finally:
         await store.close()
@@ -150,7 +150,13 @@ class _Caller:
 
 
 async def _one(
-    server: Circadia, caller: _Caller, case: str, questions: Sequence[str], new: Sequence[Turn], size: Size, to: Found
+    server: Circadia,
+    caller: _Caller,
+    case: str,
+    questions: Sequence[str],
+    new: Sequence[Turn],
+    size: Size,
+    to: HotPathResult,
 ) -> None:
     """Run one case, and forget what it has added."""
     began = datetime.now(UTC)
@@ -240,7 +246,7 @@ async def _counted(server: Circadia) -> Mapping[str, int]:
     return {"passes": len(every), "calls": sum(run["spent"]["calls"] for run in every)}
 
 
-def _report(size: Size, found: Mapping[str, Found]) -> Report:
+def _report(size: Size, found: Mapping[str, HotPathResult]) -> Report:
     none, model = found[NONE], size.model_seconds * 1000
     ratio = statistics.median(
         quantile(with_, 0.95) / quantile(without, 0.95)

@@ -19,7 +19,7 @@ from benchmarks.requests import body, wire
 from benchmarks.server import ADMIN_TOKEN, Circadia
 from circadia.gateway.ticker import RESOLUTION_SECONDS
 from circadia.server import wiring
-from circadia.server.app import Listener, bound_to, reachable
+from circadia.server.app import Listener, bind_socket, reachable_address
 from circadia.settings import Settings, settings_from
 from circadia.testing import ManualClock, MockUpstream
 from circadia.wake.launchers.base import Launch
@@ -143,7 +143,7 @@ class Fleet:
         """Let time pass, and all who look at it come to rest again."""
         self.clock.advance(seconds)
         async with asyncio.timeout(REST_SECONDS):
-            await self.clock.until_sleepers(LOOKS)
+            await self.clock.wait_for_sleepers(LOOKS)
 
     async def tell(self, to: str) -> None:
         """Wake an agent by a message, and give its call time to come through."""
@@ -250,14 +250,16 @@ async def _served(
 ) -> AsyncGenerator[int]:
     """Run a whole server in this process, on a clock that is moved by hand; yield its port."""
     with contextlib.ExitStack() as last:
-        bound = last.enter_context(bound_to("127.0.0.1", 0))
+        bound = last.enter_context(bind_socket("127.0.0.1", 0))
         last.enter_context(patch.object(wiring, "SystemClock", lambda: clock))  # all else is as operators start it
-        async with wiring.wired(settings, folder, environment, ADMIN_TOKEN, address=reachable(bound)) as server:
+        async with wiring.build_server(
+            settings, folder, environment, ADMIN_TOKEN, address=reachable_address(bound)
+        ) as server:
             listener = Listener(server, bound, shutdown_seconds=1)
             serving = asyncio.create_task(listener.serve(sockets=[bound]))
             await listener.ready.wait()
             try:
-                yield reachable(bound)[1]
+                yield reachable_address(bound)[1]
             finally:
                 last.callback(asyncio.create_task(_flow(clock)).cancel)
                 listener.should_exit = True

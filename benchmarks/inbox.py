@@ -20,13 +20,13 @@ from circadia.records.agent import Agent, Cause
 from circadia.records.message import Priority
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
-from circadia.server.waking import wake_tier
+from circadia.server.waking import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.wake.inbox import Letter
+from circadia.wake.inbox import OutgoingMessage
 
 LIMIT_MS: Final = 20
 """What the last twentieth of the answers may begin at."""
@@ -128,7 +128,7 @@ class Answers:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class InboxResult:
     """What was measured on one database."""
 
     database: str
@@ -158,7 +158,7 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(size, found, notes)
 
 
-async def _measured(database: str, store: Store, folder: Path, url: str | None, size: Size) -> Found:
+async def _measured(database: str, store: Store, folder: Path, url: str | None, size: Size) -> InboxResult:
     """Fill the store, serve it, and ask; close it at the end."""
     settings: dict[str, Any] = {} if url is None else {"server": {"database_url": url}}
     try:
@@ -172,7 +172,7 @@ async def _measured(database: str, store: Store, folder: Path, url: str | None, 
                     for box in boxes:
                         to = answers[box.agent.name][question.what] if number_of_round else Answers()
                         await _ask(server, store, box, question, size.requests, to)
-        return Found(database=database, long=answers["long"], short=answers["short"])
+        return InboxResult(database=database, long=answers["long"], short=answers["short"])
     finally:
         await store.close()
 
@@ -183,12 +183,12 @@ async def _filled(store: Store, unread: Mapping[str, int]) -> list[Box]:
     The first message is sent as all are; the others are copies of it with words of their own.
     """
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
-    tier = wake_tier(Settings.model_validate({}), clock, ids, signals)
+    tier = build_wake_services(Settings.model_validate({}), clock, ids, signals)
     now = clock.now()
     home = Session(
         id=SessionId(ids.new("ses")), name=DEFAULT_SESSION, status=SessionStatus.OPEN, created_at=now, touched_at=now
     )  # fmt: skip
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.sessions.add(home)
     boxes: list[Box] = []
     for name, length in unread.items():
@@ -197,12 +197,14 @@ async def _filled(store: Store, unread: Mapping[str, int]) -> list[Box]:
             asleep=True, since=now, cause=Cause.OPERATOR, actor="operator", created_at=now,
         )  # fmt: skip
         contents = _contents(length)
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await tx.agents.add(agent)
-            first = (await tier.inbox.send(tx, Principal(), home, Letter(to=name, content=contents[0]))).message
+            first = (
+                await tier.inbox.send(tx, Principal(), home, OutgoingMessage(to=name, content=contents[0]))
+            ).message
         keys = [first.id, *(MessageId(ids.new("msg")) for _ in contents[1:])]
         for begin in range(1, length, AT_ONCE):
-            async with store.write() as tx:
+            async with store.begin_write() as tx:
                 for place in range(begin, min(length, begin + AT_ONCE)):
                     copy = replace(
                         first, id=keys[place], number=0, content=contents[place], root_id=keys[place],
@@ -218,8 +220,8 @@ async def _indexed(store: Store) -> None:
     """Take all messages into the index of words, as the server does it beside its work."""
     taken = AT_ONCE
     while taken == AT_ONCE:
-        async with store.write() as tx:
-            taken = await tx.messages.index(limit=AT_ONCE)
+        async with store.begin_write() as tx:
+            taken = await tx.messages.index_next(limit=AT_ONCE)
 
 
 def _contents(length: int) -> list[str]:
@@ -255,19 +257,19 @@ async def _bare(store: Store, box: Box, parameters: Mapping[str, str]) -> float:
     """Return the milliseconds of the reads behind the request, without HTTP and JSON."""
     after = parameters.get("after")
     began = time.monotonic()
-    async with store.read() as tx:
-        await tx.deliveries.inbox(
+    async with store.begin_read() as tx:
+        await tx.deliveries.fetch_inbox(
             box.agent.id,
             words=parameters.get("q"),
             urgent_first="order" not in parameters,
             after=None if after is None else MessageId(after),
             limit=int(parameters.get("limit", PAGE)),
         )
-        await tx.deliveries.counts(box.agent.id)
+        await tx.deliveries.count_by_state(box.agent.id)
     return (time.monotonic() - began) * 1000
 
 
-def _report(size: Size, found: Sequence[Found], notes: Sequence[str]) -> Report:
+def _report(size: Size, found: Sequence[InboxResult], notes: Sequence[str]) -> Report:
     return Report(
         name="inbox",
         title=f"GET /agents/{{a}}/inbox, one at a time, of {size.unread:,} unread messages and of {size.beside:,}",
@@ -297,7 +299,7 @@ def _report(size: Size, found: Sequence[Found], notes: Sequence[str]) -> Report:
     )  # fmt: skip
 
 
-def _row(found: Found, what: str) -> list[str]:
+def _row(found: InboxResult, what: str) -> list[str]:
     long, short = found.long[what], found.short[what]
     p50, bare = statistics.median(long.ms), statistics.median(long.bare_ms)
     return [

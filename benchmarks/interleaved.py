@@ -13,21 +13,21 @@ from datetime import timedelta
 from typing import Final, Self
 
 from benchmarks.talks import small_talk
-from circadia.answers.lookup import AnswerLookup, Outcome
+from circadia.answers.lookup import AnswerLookup, LookupOutcome
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AgentId, AnswerId, RandomIds
-from circadia.memory.banks import Banks, NewBank
-from circadia.memory.blocks import Blocks, Edit, Writer
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
 from circadia.memory.columns import Array
-from circadia.memory.context import Contexts
+from circadia.memory.context import ContextBuilder
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.episodes import Episodes, NewEpisode, searched_text
+from circadia.memory.episodes import EpisodeService, NewEpisode, searched_text
 from circadia.memory.forgetting import forget
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import asked_terms
+from circadia.memory.terms import question_terms
 from circadia.memory.vectors import stored_vector
-from circadia.records.answer import Answer, AnswerScope, Dropped
+from circadia.records.answer import Answer, AnswerScope, DropReason
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode
 from circadia.settings.answers import AnswersSettings
@@ -97,8 +97,8 @@ class Process:
         self.store = store
         clock, ids = SystemClock(), RandomIds(system_milliseconds)
         retrieval = Retrieval(clock, _NoVectors(), max_bytes=10**11)
-        self.episodes, self.blocks = Episodes(clock, ids, LocalSignals()), Blocks(clock)
-        self.banks, self.contexts = Banks(clock, ids, {}), Contexts(retrieval)
+        self.episodes, self.blocks = EpisodeService(clock, ids, LocalSignals()), BlockService(clock)
+        self.banks, self.contexts = BankService(clock, ids, {}), ContextBuilder(retrieval)
         self.clock = clock
         self.lookup = AnswerLookup(clock, retrieval, embedder, AnswersSettings.model_validate({}))
 
@@ -106,7 +106,7 @@ class Process:
 class _NoVectors:
     """Contexts are found by words alone, which is as good here and needs no time."""
 
-    def at_once(self, question: str) -> Mapping[str, Array] | None:
+    def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
         return None
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
@@ -117,7 +117,7 @@ class _NoVectors:
 
 
 @dataclass(kw_only=True)
-class Interleaved:
+class InterleavedOperations:
     """The operations."""
 
     writer: Process
@@ -135,7 +135,7 @@ class Interleaved:
         names = list(dict.fromkeys("".join(draw.choices(_SYLLABLES, k=3)).capitalize() for _ in range(2 * answers)))
         subjects = [_Subject(name=name, thing=draw.choice(_THINGS)) for name in names[:answers]]
         writer, reader = Process(one, embedder), Process(other, embedder)
-        async with one.write() as tx:
+        async with one.begin_write() as tx:
             policy = BankPolicy(duplicate_seconds=0)
             bank = await writer.banks.create(tx, NewBank(name="bench", policy=policy), by="benchmark")
         made = cls(writer=writer, reader=reader, embedder=embedder, bank=bank, subjects=subjects, draw=draw)
@@ -165,10 +165,10 @@ class Interleaved:
         return self.told
 
     async def _look(self, subject: _Subject) -> None:
-        async with self.reader.store.read() as tx:
+        async with self.reader.store.begin_read() as tx:
             found = await self.reader.lookup.find(tx, await self._present(tx), SCOPE, subject.question)
         ours = found.answer is not None and subject.answer is not None and found.answer.id == subject.answer.id
-        served = found.outcome is Outcome.HIT
+        served = found.outcome is LookupOutcome.HIT
         self.told.lookups += 1
         if subject.stands:
             self.told.expected += 1
@@ -199,7 +199,7 @@ class Interleaved:
         source = subject.source
         if source is None or source.stale:
             return
-        async with self.writer.store.write() as tx:
+        async with self.writer.store.begin_write() as tx:
             await self.writer.episodes.demote(
                 tx, self.bank, source.id, by="benchmark", reason="old", evidence="none"
             )  # fmt: skip
@@ -208,7 +208,7 @@ class Interleaved:
 
     async def _forget(self, _: _Subject) -> None:
         episode = await self._remember(f"A secret {self.draw.randrange(10**6)}", "Eve")
-        async with self.writer.store.write() as tx:
+        async with self.writer.store.begin_write() as tx:
             await forget(tx, self.bank, [episode.id])
         self._void(lambda _: True)
 
@@ -221,52 +221,52 @@ class Interleaved:
     async def _judge(self, _: _Subject) -> None:
         """Settle what is in doubt by a judge who is right, as a pass does."""
         by_answer = {each.answer.id: each for each in self.subjects if each.answer is not None}
-        async with self.writer.store.read() as tx:
+        async with self.writer.store.begin_read() as tx:
             bank = await self._present(tx)
-            live = await tx.answers.live(bank.id, limit=len(self.subjects))
+            live = await tx.answers.find_live(bank.id, limit=len(self.subjects))
             found = {each.id: await self.writer.lookup.validity(tx, bank, each) for each in live}
         settled = {
             answer_id: validity.heads
             for answer_id, validity in found.items()
             if validity.concerns and not validity.void and by_answer[answer_id].stands
         }
-        async with self.writer.store.write() as tx:
-            await tx.answers.settle(self.bank.id, settled)
+        async with self.writer.store.begin_write() as tx:
+            await tx.answers.mark_still_right(self.bank.id, settled)
 
     async def _answer(self, subject: _Subject) -> None:
-        question = Question(terms=asked_terms(subject.question))
-        async with self.writer.store.read() as tx:
+        question = Question(terms=question_terms(subject.question))
+        async with self.writer.store.begin_read() as tx:
             bank = await self._present(tx)
             context = await self.writer.contexts.build(tx, bank, question, stable_tokens=500, fitting_tokens=FITTING)
-            rests = await self.writer.lookup.rests(tx, bank, context)
+            rests = await self.writer.lookup.fetch_rests(tx, bank, context)
         now = self.writer.clock.now()
         answer = Answer(
             id=AnswerId(f"ans_{self.draw.getrandbits(64):016x}"), bank_id=self.bank.id, scope=SCOPE, confidence=1.0,
             phrasings=(subject.question,), text=f"{subject.name}: {self.draw.random()}", rests=rests, made_at=now,
             expires_at=now + TTL,
         )  # fmt: skip
-        async with self.writer.store.write() as tx:
+        async with self.writer.store.begin_write() as tx:
             if subject.answer is not None:
-                await tx.answers.drop(self.bank.id, [subject.answer.id], Dropped.REPLACED, now)
+                await tx.answers.drop(self.bank.id, [subject.answer.id], DropReason.REPLACED, now)
             await tx.answers.put([answer])
         subject.answer, subject.stands, subject.made_at = answer, True, self.told.writes
 
     async def _remember(self, text: str, speaker: str) -> Episode:
         self.told.writes += 1
         new = NewEpisode(text=text, speaker=speaker, trust=Trust.PERSON, session=None)
-        async with self.writer.store.write() as tx:
+        async with self.writer.store.begin_write() as tx:
             made = (await self.writer.episodes.remember(tx, self.bank, new)).episode
             episode = await self.writer.episodes.get(tx, self.bank, made.id)
             if episode.number % UNREAD:
                 (vector,) = await self.embedder.embed([searched_text(episode.at, speaker, text)])
-                await tx.episodes.embed({episode.number: stored_vector(vector)}, self.embedder.name)
+                await tx.episodes.save_vectors({episode.number: stored_vector(vector)}, self.embedder.name)
         return episode
 
     async def _block(self, label: str, value: str, *, pinned: bool) -> None:
         self.told.writes += 1
-        async with self.writer.store.write() as tx:
-            edit = Edit(value=value, pinned=pinned)
-            await self.writer.blocks.write(tx, self.bank, label, edit, writer=Writer.PERSON, by="benchmark")
+        async with self.writer.store.begin_write() as tx:
+            edit = BlockUpdate(value=value, pinned=pinned)
+            await self.writer.blocks.write(tx, self.bank, label, edit, writer=BlockAuthor.PERSON, by="benchmark")
 
     def _void(self, concerns: Callable[[_Subject], bool]) -> None:
         """Note which answers a write concerns."""

@@ -12,18 +12,18 @@ from typing import Final
 import numpy as np
 
 from benchmarks.answers_fit import logistic
-from benchmarks.recall import Conversation
+from benchmarks.recall import LongConversation
 from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
 from circadia.answers.freshness import prepare_question
 from circadia.answers.normalization import only_asks
 from circadia.memory import touching
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.index import Index
+from circadia.memory.index import BankIndex
 from circadia.memory.terms import stored_terms
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 
 TURNS: Final = 50
 """Other turns of one talk after which an answer is looked at."""
@@ -33,10 +33,10 @@ DAY: Final = "24 November 2026"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class QuestionFeatures:
     """A question beside all turns of its conversation."""
 
-    rows: touching.Features
+    rows: touching.RowFeatures
     usual: float
     evidence: Array
     """Whether each is evidence."""
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shares:
+class RuleShares:
     """What comes of a rule, in percent."""
 
     recall: float
@@ -65,34 +65,36 @@ class Shares:
     """Answers that are served after `TURNS` other turns of one talk, once a judge who is right has looked."""
 
 
-def fits(conversation: Conversation) -> bool:
+def fits(conversation: LongConversation) -> bool:
     """Return whether it is for fitting: by a hash of its turns, so that each run splits alike."""
     return zlib.crc32("\n".join(turn.text for turn in conversation.turns).encode()) % 2 == 0
 
 
-async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequence[Asked]:
+async def asked(conversation: LongConversation, embedder: BundledEmbedder) -> Sequence[QuestionFeatures]:
     """Put each question beside each turn."""
     turns = conversation.turns
-    index, words = Index(), await embedder.word_vectors()
-    texts = [(turn.searched, turn.text, turn.session) for turn in turns]
+    index, words = BankIndex(), await embedder.word_vectors()
+    texts = [(turn.indexed_text, turn.text, turn.session) for turn in turns]
     index.add(Layer.EPISODES, await _entries(texts, embedder))
     every, only = np.arange(len(turns)), np.array([only_asks(turn.text) for turn in turns])
-    found = list[Asked]()
+    found = list[QuestionFeatures]()
     for each in conversation.asked:
         question = prepare_question(each.question, words, embedder.name)
-        rows = index.beside(every, question, every)
+        rows = index.build_features(every, question, every)
         usual = touching.usual_cosine(rows.near, question.sense)
-        weights = touching.weigh(rows, usual)
-        outcomes = np.where(only, LEAVES, _outcomes(weights, touching.bars_of(weights, usual)))
+        weights = touching.weigh_rows(rows, usual)
+        outcomes = np.where(only, LEAVES, _outcomes(weights, touching.build_thresholds(weights, usual)))
         named = {turn.speaker for turn in turns if turn.speaker in each.question}
         person = [turn.speaker in named or any(name in turn.text for name in named) for turn in turns]
         evidence = np.isin(every, list(each.evidence))
-        found.append(Asked(rows=rows, usual=usual, evidence=evidence, outcomes=outcomes, person=np.array(person)))
+        found.append(
+            QuestionFeatures(rows=rows, usual=usual, evidence=evidence, outcomes=outcomes, person=np.array(person))
+        )
     return found
 
 
-def _outcomes(weights: Array, bars: touching.Bars) -> Array:
-    return np.searchsorted([bars.judged, bars.doubted, touching.VOIDING], weights)
+def _outcomes(weights: Array, bars: touching.ChangeThresholds) -> Array:
+    return np.searchsorted([bars.judged, bars.doubted, touching.VOID_WEIGHT], weights)
 
 
 async def _entries(texts: Sequence[tuple[str, str, str | None]], embedder: BundledEmbedder) -> Sequence[IndexEntry]:
@@ -106,7 +108,7 @@ async def _entries(texts: Sequence[tuple[str, str, str | None]], embedder: Bundl
     ]  # fmt: skip
 
 
-def shipped(given: Sequence[Asked]) -> Shares:
+def shipped(given: Sequence[QuestionFeatures]) -> RuleShares:
     """Return what comes of the rule as it is shipped."""
     evidence = np.concatenate([each.evidence for each in given])
     outcomes = np.concatenate([each.outcomes for each in given])
@@ -118,7 +120,7 @@ def shipped(given: Sequence[Asked]) -> Shares:
         for at in range(0, len(each.outcomes) - TURNS + 1, TURNS)
         if not each.evidence[at : at + TURNS].any()
     ]
-    return Shares(
+    return RuleShares(
         recall=_percent(outcomes[evidence] >= DOUBTED), survival=_percent(others < DOUBTED),
         recall_judged=_percent(outcomes[evidence] >= JUDGED), survival_judged=_percent(others < VOIDED),
         same_person=_percent(person < DOUBTED), same_person_judged=_percent(person < VOIDED),
@@ -130,17 +132,17 @@ def _percent(those: Array) -> float:
     return 100 * float(those.mean()) if len(those) else 100.0
 
 
-def cosine_alone(given: Sequence[Asked], survival: float) -> Shares:
+def cosine_alone(given: Sequence[QuestionFeatures], survival: float) -> RuleShares:
     """Return what comes of a bar of cosine that lets so many percent of the others be."""
     evidence = np.concatenate([each.evidence for each in given])
     near = np.concatenate([each.rows.near for each in given])
     bar = np.quantile(near[~evidence], survival / 100)
-    return Shares(recall=_percent(near[evidence] > bar), survival=_percent(near[~evidence] <= bar))
+    return RuleShares(recall=_percent(near[evidence] > bar), survival=_percent(near[~evidence] <= bar))
 
 
-def fit(given: Sequence[Asked]) -> Sequence[float]:
+def fit(given: Sequence[QuestionFeatures]) -> Sequence[float]:
     """Return weights that tell evidence from other turns."""
-    rows = np.vstack([touching.columns(each.rows, each.usual) for each in given])
+    rows = np.vstack([touching.feature_columns(each.rows, each.usual) for each in given])
     evidence = np.concatenate([each.evidence for each in given])
     scale = rows.std(axis=0) + 1e-9
     return [float(each) for each in logistic(rows / scale, evidence.astype(float))[:-1] / scale]
@@ -166,13 +168,13 @@ async def _language(
     words, found = await embedder.word_vectors(), {kind: list[int]() for kind in KINDS}
     for case in language.cases:
         said = _said(case, language, everywhere)
-        index = Index()
+        index = BankIndex()
         texts = [*base, *(("Eve", text) for each in said.values() for text in each)]
         index.add(
             Layer.EPISODES, await _entries([(f"{DAY} {who}: {text}", text, None) for who, text in texts], embedder)
         )
-        heads, question = Heads(len(base), 0), prepare_question(case.question, words, embedder.name)
-        later = index.since(heads, heads, question)
+        heads, question = BankHeads(len(base), 0), prepare_question(case.question, words, embedder.name)
+        later = index.find_later_rows(heads, heads, question)
         weights = {row.number - len(base) - 1: row.weight for row in later.rows}
         outcomes = _outcomes(np.array([weights.get(at, -np.inf) for at in range(len(texts) - len(base))]), later.bars)
         at = 0

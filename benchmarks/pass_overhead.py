@@ -13,13 +13,13 @@ from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.turns import Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.nights import Night, Watched, night
+from circadia.evaluation.nights import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import EpisodeId, NoteId, RandomIds
-from circadia.memory.banks import Banks, NewBank
+from circadia.memory.banks import BankService, NewBank
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.note import Note, NoteKind
-from circadia.server.app import settle_interpreter
+from circadia.server.app import tune_interpreter
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
@@ -54,7 +54,7 @@ QUICK: Final = Size(episodes=(60, 120), new=30, rounds=1, both=False)
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class PassOverheadResult:
     """The passes over one bank."""
 
     database: str
@@ -84,18 +84,18 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(size, found, notes)
 
 
-async def _measured(database: str, store: Store, size: Size) -> list[Found]:
+async def _measured(database: str, store: Store, size: Size) -> list[PassOverheadResult]:
     """Fill banks, run passes over them, and close the store."""
-    found: list[Found] = []
+    found: list[PassOverheadResult] = []
     try:
         for episodes in size.episodes:
             turns = list(Turns(episodes).make(episodes + (size.rounds + 1) * size.new))
             for model in MODELS if episodes == _bound(size) else MODELS[:1]:
                 bank = await _bank(store, f"{episodes}-{len(model)}", turns[:episodes])
-                each = Found(database=database, model=model, episodes=episodes)
-                mind = Watched() if model == MODELS[0] else None
+                each = PassOverheadResult(database=database, model=model, episodes=episodes)
+                mind = RecordingModel() if model == MODELS[0] else None
                 with _settled():
-                    async with night(store, LocalSignals(), mind) as running:
+                    async with open_pass_harness(store, LocalSignals(), mind) as running:
                         await _passes(running, bank, turns[episodes:], size, each)
                 found.append(each)
         return found
@@ -107,7 +107,7 @@ async def _measured(database: str, store: Store, size: Size) -> list[Found]:
 def _settled() -> Generator[None]:
     """Have the collector of garbage work as in a server, and not go through what this benchmark has made."""
     before = gc.get_threshold()
-    settle_interpreter()
+    tune_interpreter()
     try:
         yield
     finally:
@@ -115,35 +115,39 @@ def _settled() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-async def _passes(running: Night, bank: Bank, turns: Sequence[Turn], size: Size, to: Found) -> None:
+async def _passes(running: PassHarness, bank: Bank, turns: Sequence[Turn], size: Size, to: PassOverheadResult) -> None:
     for at in range(size.rounds + 1):
         new = turns[at * size.new : (at + 1) * size.new]
         await store_turns(running.store, bank.id, new, first=to.episodes + at * size.new)
         before = len(running.mind.asked) if running.mind else 0
-        took = await running.run(bank)
+        took = await running.run_pass(bank)
         if not at:
             to.first_seconds = took.seconds
             continue
         to.seconds.append(took.seconds)
         to.cpu_seconds.append(took.cpu_seconds)
         to.calls.append(len(running.mind.asked) - before if running.mind else 0)
-        to.changes.append(sum(count for kind, count in took.run.counts.items() if kind not in ("refused", "staged")))
+        to.changes.append(
+            sum(count for kind, count in took.sleep_pass.counts.items() if kind not in ("refused", "staged"))
+        )
 
 
 async def _bank(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
     """Return a bank whose episodes are all worked through, with notes of them and summaries of these."""
     clock = SystemClock()
-    async with store.write() as tx:
-        bank = await Banks(clock, RandomIds(system_milliseconds), {}).create(tx, NewBank(name=name), by="benchmark")
+    async with store.begin_write() as tx:
+        bank = await BankService(clock, RandomIds(system_milliseconds), {}).create(
+            tx, NewBank(name=name), by="benchmark"
+        )
     await store_turns(store, bank.id, turns)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for at in range(0, len(turns), A_NOTE * A_SUMMARY):
             there = range(at, min(at + A_NOTE * A_SUMMARY, len(turns)))
             parts = [there[each : each + A_NOTE] for each in range(0, len(there), A_NOTE)]
             made = [_note(bank, NoteKind.CONSOLIDATION, part, turns[part[0]], clock.now()) for part in parts]
-            await tx.notes.add_every([*made, _note(bank, NoteKind.SUMMARY, there, turns[at], clock.now())])
+            await tx.notes.add_all([*made, _note(bank, NoteKind.SUMMARY, there, turns[at], clock.now())])
         state = await tx.sleep_states.get(bank.id)
-        last = (await tx.sleep_states.backlog(bank.id, 0)).last
+        last = (await tx.sleep_states.fetch_backlog(bank.id, 0)).last
         await tx.sleep_states.put(replace(state, cursor=last))
     return bank
 
@@ -161,7 +165,7 @@ def _bound(size: Size) -> int:
     return max(each for each in size.episodes if each <= GOAL_EPISODES)
 
 
-def _report(size: Size, found: Sequence[Found], notes: Sequence[str]) -> Report:
+def _report(size: Size, found: Sequence[PassOverheadResult], notes: Sequence[str]) -> Report:
     return Report(
         name="pass_overhead",
         title=f"A pass over {size.new} new episodes without the time of its model, by episodes in the bank",
@@ -190,7 +194,7 @@ def _report(size: Size, found: Sequence[Found], notes: Sequence[str]) -> Report:
     )
 
 
-def _row(found: Found) -> list[str]:
+def _row(found: PassOverheadResult) -> list[str]:
     return [
         f"{found.database}, {found.episodes:,}, {found.model}",
         number(found.first_seconds),

@@ -55,7 +55,7 @@ def remember(folder: Path, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"ms": times, "kept": len(memory.get_all(filters={"user_id": USER}, top_k=10**6)["results"])}
 
 
-class Known:
+class PrecomputedEmbedder:
     """In the place of its embedder: the vectors that were made before."""
 
     def __init__(self, vectors: Mapping[str, Any]) -> None:
@@ -72,7 +72,7 @@ def search(folder: Path, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     # A folder is read into memory too, and searched there; to write it takes a commit for each episode.
     client = importlib.import_module("qdrant_client").QdrantClient(":memory:")
     memory = opened(folder, asked, client=client)
-    memory.embedding_model = Known(
+    memory.embedding_model = PrecomputedEmbedder(
         dict(zip(asked["questions"], numpy.load(folder / "asked.npy").tolist(), strict=True))
     )
     vectors = numpy.load(folder / "vectors.npy")

@@ -72,7 +72,7 @@ class Subject:
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class ProxyResult:
     """Runs of one subject in one case."""
 
     loads: list[Load] = field(default_factory=list[Load])
@@ -105,7 +105,7 @@ class Found:
         return sum(run.errors for run in self.loads)
 
 
-Results = dict[tuple[str, Case], Found]
+Results = dict[tuple[str, Case], ProxyResult]
 
 
 async def run(folder: Path, size: Size) -> Report:
@@ -145,7 +145,7 @@ async def run(folder: Path, size: Size) -> Report:
                         notes.append(f"{subject.name} does not serve the case {case.name!r} here: {error}")
                         continue
                     if number_of_round:
-                        _keep(results.setdefault((subject.name, case), Found()), *found)
+                        _keep(results.setdefault((subject.name, case), ProxyResult()), *found)
         memory = {subject.name: memory_bytes(subject.pid) / 2**20 for subject in subjects if subject.pid}
         missing = await _missing(server, results, size)
     return _report(results, memory, missing, notes)
@@ -193,7 +193,7 @@ async def _one(folder: Path, subject: Subject, case: Case, seconds: float) -> tu
     return found, (cpu_seconds(subject.pid) - before) * 1000 / found.requests
 
 
-def _keep(found: Found, load_found: Load, cpu: float | None) -> None:
+def _keep(found: ProxyResult, load_found: Load, cpu: float | None) -> None:
     found.loads.append(load_found)
     if cpu is not None:
         found.cpu.append(cpu)

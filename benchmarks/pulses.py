@@ -50,7 +50,7 @@ QUICK: Final = Size(wakes=2, rounds=1, handovers=1, idle_seconds=0.2)
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class PulseResult:
     """What was measured on one database."""
 
     database: str
@@ -83,8 +83,8 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(found, bare, disk, notes)
 
 
-async def _measured(server: Circadia, database: str, size: Size) -> Found:
-    found = Found(database=database)
+async def _measured(server: Circadia, database: str, size: Size) -> PulseResult:
+    found = PulseResult(database=database)
     await asyncio.sleep(SETTLE_SECONDS)
     found.idle_percent = await idle_percent(server, size.idle_seconds)
     for agent in ("quick", "program"):
@@ -106,7 +106,7 @@ async def idle_percent(server: Circadia, seconds: float) -> float:
     return (cpu_seconds(server.pid) - cpu) * 100 / (time.monotonic() - began)
 
 
-async def _starts(server: Circadia, agent: str, count: int, found: Found) -> tuple[list[float], float]:
+async def _starts(server: Circadia, agent: str, count: int, found: PulseResult) -> tuple[list[float], float]:
     """Wake the agent so often; return the milliseconds to its starts, and those of the processor for each."""
     asked: dict[str, float] = {}
     cpu, began = cpu_seconds(server.pid), time.monotonic()
@@ -123,7 +123,7 @@ async def _starts(server: Circadia, agent: str, count: int, found: Found) -> tup
     return [(noted(each)[0] - asked[each["id"]]) * 1000 for each in good], spent * 1000 / count
 
 
-async def _handover(server: Circadia, found: Found) -> list[float]:
+async def _handover(server: Circadia, found: PulseResult) -> list[float]:
     """Wake an agent that is busy; return the seconds from the end of its pulse to the start of the next, if it was."""
     first = await _wake(server, "long")
     status = "pending"
@@ -168,7 +168,7 @@ def line(name: str, found: Sequence[float]) -> list[str]:
     return [name, number(statistics.median(found)), number(quantile(found, 0.99)), number(max(found)), str(len(found))]
 
 
-def _report(found: Sequence[Found], bare: Sequence[float], disk: Sequence[float], notes: Sequence[str]) -> Report:
+def _report(found: Sequence[PulseResult], bare: Sequence[float], disk: Sequence[float], notes: Sequence[str]) -> Report:
     goals: list[Goal] = []
     for each in found:
         starts = each.starts["quick"]
@@ -205,7 +205,7 @@ def _report(found: Sequence[Found], bare: Sequence[float], disk: Sequence[float]
     )
 
 
-def _rows(found: Found) -> list[list[str]]:
+def _rows(found: PulseResult) -> list[list[str]]:
     what = {"quick": "a function", "program": "a program"}
     return [
         *(line(f"{found.database}: wake to start of {what[name]}, ms", times) for name, times in found.starts.items()),

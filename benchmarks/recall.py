@@ -22,16 +22,16 @@ from benchmarks.postgres import NoPostgres, connect, postgres
 from benchmarks.report import Goal, Report, number
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import ConfigError
-from circadia.evaluation.conversations import Conversation, conversation_of
+from circadia.evaluation.conversations import LongConversation, parse_conversation
 from circadia.ids import RandomIds
 from circadia.llm import local_weights
-from circadia.memory.banks import Banks, NewBank
+from circadia.memory.banks import BankService, NewBank
 from circadia.memory.columns import Array
-from circadia.memory.context import tokens
+from circadia.memory.context import estimate_tokens
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.embedding.local import LocalEmbedder
-from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import STOP_WORDS, words
 from circadia.memory.vectors import stored_vector
@@ -98,7 +98,7 @@ Hits = Sequence[Sequence[int]]
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     raw = TINY if size.data is None else json.loads(await asyncio.to_thread(size.data.read_text, "utf-8"))
-    conversations = [conversation_of(each) for each in raw]
+    conversations = [parse_conversation(each) for each in raw]
     ways: list[tuple[Embedder, str, str]] = [(BundledEmbedder(), OURS, VECTORS)]
     notes: list[str] = []
     try:
@@ -111,7 +111,7 @@ async def run(folder: Path, size: Size) -> Report:
         for embedder, ours, alone in ways:
             store = await open_sqlite(folder / f"{len(found[BM25])}-{alone}.db")
             try:
-                vectors = await embedder.embed([turn.searched for turn in conversation.turns])
+                vectors = await embedder.embed([turn.indexed_text for turn in conversation.turns])
                 asked = await embedder.embed([each.question for each in conversation.asked], question=True)
                 hits, without = await _ours(store, conversation, vectors, asked, embedder.name)
             finally:
@@ -131,9 +131,9 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(size, conversations, found, notes)
 
 
-async def _embedding(embedder: Embedder, conversations: Sequence[Conversation]) -> str:
+async def _embedding(embedder: Embedder, conversations: Sequence[LongConversation]) -> str:
     """Return what an embedder takes."""
-    texts = [turn.searched for each in conversations for turn in each.turns]
+    texts = [turn.indexed_text for each in conversations for turn in each.turns]
     times: list[float] = []
     for text in texts[:TIMED]:
         began = time.monotonic()
@@ -163,7 +163,7 @@ class _Vectors:
     def __init__(self) -> None:
         self.known: dict[str, Mapping[str, Array]] = {}
 
-    def at_once(self, question: str) -> Mapping[str, Array] | None:
+    def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
         return None
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
@@ -174,24 +174,24 @@ class _Vectors:
 
 
 async def _ours(
-    store: Store, conversation: Conversation, vectors: Array, asked: Array, embedder: str
+    store: Store, conversation: LongConversation, vectors: Array, asked: Array, embedder: str
 ) -> tuple[Hits, Hits]:
     """Return what Circadia finds, as it remembers and searches at its doors, with vectors and without."""
     clock, ids, questions = SystemClock(), RandomIds(system_milliseconds), _Vectors()
-    banks, episodes = Banks(clock, ids, {}), Episodes(clock, ids, LocalSignals())
+    banks, episodes = BankService(clock, ids, {}), EpisodeService(clock, ids, LocalSignals())
     retrieval = Retrieval(clock, questions, max_bytes=10**10)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         bank = await banks.create(tx, NewBank(name="recall", policy=BankPolicy(duplicate_seconds=0)), by="benchmark")
         for turn in conversation.turns:
             new = NewEpisode(
                 text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, session=turn.session
             )
             await episodes.remember(tx, bank, new)
-    async with store.write() as tx:
-        every = await tx.episodes.every(bank.id, limit=len(conversation.turns))
+    async with store.begin_write() as tx:
+        every = await tx.episodes.find_all(bank.id, limit=len(conversation.turns))
         numbers = [each.number for each in every]
         stored = [stored_vector(vector) for vector in vectors]
-        await tx.episodes.embed(dict(zip(numbers, stored, strict=True)), embedder)
+        await tx.episodes.save_vectors(dict(zip(numbers, stored, strict=True)), embedder)
     places = {each: place for place, each in enumerate(numbers)}
     without = await _found(store, retrieval, bank, conversation, places)
     for each, vector in zip(conversation.asked, asked, strict=True):
@@ -200,12 +200,12 @@ async def _ours(
 
 
 async def _found(
-    store: Store, retrieval: Retrieval, bank: Bank, conversation: Conversation, places: Mapping[int, int]
+    store: Store, retrieval: Retrieval, bank: Bank, conversation: LongConversation, places: Mapping[int, int]
 ) -> Hits:
     found: list[list[int]] = []
     for each in conversation.asked:
-        question = replace(await retrieval.ask(each.question), limit=max(DEPTHS))
-        async with store.read() as tx:
+        question = replace(await retrieval.prepare_question(each.question), limit=max(DEPTHS))
+        async with store.begin_read() as tx:
             hits = await retrieval.find(tx, bank, question)
         found.append([places[hit.scored.number] for hit in hits])
     return found
@@ -217,10 +217,10 @@ def _telling(question: str) -> Sequence[str]:
     return [word for word in asked if word not in STOP_WORDS] or asked
 
 
-def _bm25(conversation: Conversation) -> Hits:
+def _bm25(conversation: LongConversation) -> Hits:
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE VIRTUAL TABLE turns USING fts5(text, tokenize = 'porter unicode61')")
-        rows = [(place, turn.searched) for place, turn in enumerate(conversation.turns)]
+        rows = [(place, turn.indexed_text) for place, turn in enumerate(conversation.turns)]
         database.executemany("INSERT INTO turns (rowid, text) VALUES (?, ?)", rows)
         ask = "SELECT rowid FROM turns WHERE turns MATCH ? ORDER BY bm25(turns) LIMIT ?"
         return [
@@ -234,7 +234,7 @@ def _bm25(conversation: Conversation) -> Hits:
         ]
 
 
-async def _ranked(conversation: Conversation) -> Hits:
+async def _ranked(conversation: LongConversation) -> Hits:
     """Return what PostgreSQL finds by its own stemmer and ranking. Raises NoPostgres."""
     async with postgres() as url:
         connection: Any = await connect(url)
@@ -242,7 +242,7 @@ async def _ranked(conversation: Conversation) -> Hits:
             await connection.execute("CREATE TABLE turns (place INTEGER, words TSVECTOR)")
             await connection.executemany(
                 "INSERT INTO turns VALUES ($1, to_tsvector('english', $2))",
-                [(place, turn.searched) for place, turn in enumerate(conversation.turns)],
+                [(place, turn.indexed_text) for place, turn in enumerate(conversation.turns)],
             )
             ask = (
                 "SELECT place FROM turns, to_tsquery('english', $1) query WHERE words @@ query "
@@ -254,7 +254,7 @@ async def _ranked(conversation: Conversation) -> Hits:
             await connection.close()
 
 
-def _recall(conversations: Sequence[Conversation], found: Sequence[Hits], depth: int) -> float:
+def _recall(conversations: Sequence[LongConversation], found: Sequence[Hits], depth: int) -> float:
     """Return the mean share of the evidence among the first hits, of all questions, in percent."""
     shares = [
         len(each.evidence.intersection(hits[:depth])) / len(each.evidence)
@@ -264,10 +264,10 @@ def _recall(conversations: Sequence[Conversation], found: Sequence[Hits], depth:
     return 100 * sum(shares) / len(shares)
 
 
-def _cost(conversations: Sequence[Conversation], found: Sequence[Hits]) -> float:
+def _cost(conversations: Sequence[LongConversation], found: Sequence[Hits]) -> float:
     """Return how many tokens the first ten hits of a question have, in the mean."""
     costs = [
-        sum(tokens(conversation.turns[place].searched) for place in hits[:10])
+        sum(estimate_tokens(conversation.turns[place].indexed_text) for place in hits[:10])
         for conversation, of_it in zip(conversations, found, strict=True)
         for hits in of_it
     ]
@@ -275,7 +275,7 @@ def _cost(conversations: Sequence[Conversation], found: Sequence[Hits]) -> float
 
 
 def _report(
-    size: Size, conversations: Sequence[Conversation], found: Mapping[str, Sequence[Hits]], notes: Sequence[str]
+    size: Size, conversations: Sequence[LongConversation], found: Mapping[str, Sequence[Hits]], notes: Sequence[str]
 ) -> Report:  # fmt: skip
     asked = sum(len(each.asked) for each in conversations)
     turns = sum(len(each.turns) for each in conversations)
@@ -284,7 +284,10 @@ def _report(
         [way, *(number(value) for value in values), number(_cost(conversations, found[way]))]
         for way, values in recalls.items()
     ]
-    whole = sum(sum(tokens(turn.searched) for turn in each.turns) * len(each.asked) for each in conversations) / asked
+    whole = (
+        sum(sum(estimate_tokens(turn.indexed_text) for turn in each.turns) * len(each.asked) for each in conversations)
+        / asked
+    )
     rows.append(["everything (full context)", *(number(100) for _ in DEPTHS), number(whole)])
     return Report(
         name="recall",

@@ -26,8 +26,8 @@ from benchmarks.tools import slow_sync
 from benchmarks.turns import Turn, Turns
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
-from circadia.memory.banks import Banks, NewBank
-from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -65,7 +65,7 @@ QUICK: Final = Size(writes=5, rounds=1, slow_disks=False)
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class RememberResult:
     """One way to remember, with so many writers."""
 
     way: str
@@ -120,7 +120,7 @@ async def run(folder: Path, size: Size) -> Report:
 
 async def _at_the_service(
     way: str, where: str, size: Size, environment: Mapping[str, str] | None = None
-) -> list[Found]:  # fmt: skip
+) -> list[RememberResult]:  # fmt: skip
     """Remember in a process of its own, without a door."""
     numbers = map(str, (size.writes, size.rounds, *size.writers))
     process = await asyncio.create_subprocess_exec(
@@ -130,22 +130,22 @@ async def _at_the_service(
     out, _ = await process.communicate()
     if process.returncode != 0:
         raise RuntimeError(f"the process that remembers ended with {process.returncode}")
-    return [Found(way=way, **each) for each in json.loads(out)]
+    return [RememberResult(way=way, **each) for each in json.loads(out)]
 
 
-async def _served(where: str, size: Size) -> list[Found]:
+async def _served(where: str, size: Size) -> list[RememberResult]:
     """Remember in this process."""
     turns = list(Turns(11).make(2 * size.rounds * size.writes * sum(size.writers)))
     store: Store = await (open_postgres(where) if "://" in where else open_sqlite(Path(where)))
     try:
         clock, ids = SystemClock(), RandomIds(system_milliseconds)
-        episodes = Episodes(clock, ids, LocalSignals())
-        async with store.write() as tx:
-            bank: Bank = await Banks(clock, ids, {}).create(tx, NewBank(name=f"{BANK}-service"), by="benchmark")
+        episodes = EpisodeService(clock, ids, LocalSignals())
+        async with store.begin_write() as tx:
+            bank: Bank = await BankService(clock, ids, {}).create(tx, NewBank(name=f"{BANK}-service"), by="benchmark")
 
         async def write(turn: Turn) -> None:
             new = NewEpisode(text=turn.text, speaker=turn.speaker, session=turn.session, at=turn.at, trust=Trust.PERSON)
-            async with store.write() as tx:
+            async with store.begin_write() as tx:
                 made = await episodes.remember(tx, bank, new)
             assert made.new
 
@@ -156,7 +156,7 @@ async def _served(where: str, size: Size) -> list[Found]:
 
 async def _through_rest(
     way: str, server: Circadia, turns: Sequence[Turn], beside: str, size: Size
-) -> list[Found]:  # fmt: skip
+) -> list[RememberResult]:  # fmt: skip
     await server.ask("POST", "banks", {"name": BANK})
 
     async def write(turn: Turn) -> None:
@@ -166,14 +166,14 @@ async def _through_rest(
     return await _measured(way, write, beside, turns, size)
 
 
-async def _measured(way: str, write: Write, beside: str, turns: Sequence[Turn], size: Size) -> list[Found]:
+async def _measured(way: str, write: Write, beside: str, turns: Sequence[Turn], size: Size) -> list[RememberResult]:
     """Let bare commits and remembering take turns, for each number of writers."""
     left = iter(turns)
     for _ in range(10):
         await write(next(left))  # warms up
-    found: list[Found] = []
+    found: list[RememberResult] = []
     for writers in size.writers:
-        each = Found(way=way, writers=writers)
+        each = RememberResult(way=way, writers=writers)
         for _ in range(size.rounds):
             began = time.monotonic()
             times = await commit_milliseconds(beside, size.writes, writers=writers, row_bytes=ROW_BYTES)
@@ -199,7 +199,7 @@ async def _some(write: Write, turns: Sequence[Turn]) -> list[float]:
     return found
 
 
-def _goals(found: Found) -> list[Goal]:
+def _goals(found: RememberResult) -> list[Goal]:
     if found.writers > 1:
         what = f"{found.way}, {found.writers} writers: episodes a second for one bare commit a second"
         return [Goal(what=what, limit=1, unit="times", found=found.rate_ratio, bound="at least")]
@@ -213,7 +213,7 @@ def _goals(found: Found) -> list[Goal]:
     return goals
 
 
-def _report(found: Sequence[Found], notes: Sequence[str]) -> Report:
+def _report(found: Sequence[RememberResult], notes: Sequence[str]) -> Report:
     return Report(
         name="remember",
         title="Remembering an episode of some 25 words, durable before it is answered, embedding aside",

@@ -37,7 +37,7 @@ QUICK: Final = Size(turns=5, peers=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class PeerRememberResult:
     """What one memory took."""
 
     name: str
@@ -72,7 +72,7 @@ def _told(turn: Turn) -> str:
     return f"{turn.speaker}: {turn.text}"
 
 
-async def _ours(folder: Path, turns: Sequence[Turn]) -> Found:
+async def _ours(folder: Path, turns: Sequence[Turn]) -> PeerRememberResult:
     """Remember through REST; a model is there, and would count what it is asked."""
     async with model([_told(turn) for turn in turns]) as asked:
         upstream = {"base_url": asked.base_url.removesuffix("/v1")}
@@ -85,16 +85,20 @@ async def _ours(folder: Path, turns: Sequence[Turn]) -> Found:
                 await server.ask("POST", f"banks/{BANK}/episodes", body)
                 times.append((time.monotonic() - began) * 1000)
             kept = await server.ask("GET", f"banks/{BANK}")
-    return Found(name="Circadia, REST", ms=times, prompts=asked.prompts, embedded=asked.embedded, kept=kept["episodes"])
+    return PeerRememberResult(
+        name="Circadia, REST", ms=times, prompts=asked.prompts, embedded=asked.embedded, kept=kept["episodes"]
+    )
 
 
-async def theirs(memory: Memory, folder: Path, told: Sequence[str], *, seconds: float = SECONDS) -> Found:
+async def theirs(memory: Memory, folder: Path, told: Sequence[str], *, seconds: float = SECONDS) -> PeerRememberResult:
     """Let another memory remember these turns. Raises NotInstallable."""
     folder.mkdir()
     async with model(told) as asked:
         given = {"turns": list(told), "base_url": asked.base_url, "dimensions": DIMENSIONS}
         found = await memory.run("remember", folder, given, seconds)
-    return Found(name=memory.name, ms=found["ms"], prompts=asked.prompts, embedded=asked.embedded, kept=found["kept"])
+    return PeerRememberResult(
+        name=memory.name, ms=found["ms"], prompts=asked.prompts, embedded=asked.embedded, kept=found["kept"]
+    )
 
 
 async def counted(folder: Path, texts: Sequence[Sequence[str]], *, peers: bool) -> tuple[list[list[int]], str]:
@@ -114,7 +118,9 @@ async def counted(folder: Path, texts: Sequence[Sequence[str]], *, peers: bool) 
     return [[next(left) for _ in part] for part in texts], how
 
 
-def _report(found: Sequence[Found], asked: Sequence[Sequence[int]], said: float, notes: Sequence[str]) -> Report:
+def _report(
+    found: Sequence[PeerRememberResult], asked: Sequence[Sequence[int]], said: float, notes: Sequence[str]
+) -> Report:
     turns = len(found[0].ms)
     ours = statistics.median(found[0].ms)
     return Report(

@@ -25,12 +25,12 @@ from circadia.records.agent import Agent, Cause
 from circadia.records.coordination import Setting, SettingSource
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
-from circadia.server.waking import wake_tier
+from circadia.server.waking import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.wake.coordination import flattened
+from circadia.wake.coordination import flatten_keys
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ LEAD_SECONDS_EACH: Final = 0.015
 """Time in which routines are set, until the first is due."""
 ASKED_AT_ONCE: Final = 8
 """Requests to the server at a time."""
-_CHANGES: Final = flattened({"launcher": "quick", **NO_LIMITS})
+_CHANGES: Final = flatten_keys({"launcher": "quick", **NO_LIMITS})
 """How each agent may be woken."""
 BURST_MS_EACH: Final = 6.0
 """What one of many that are due at the same instant may take: 500 start within 3 s."""
@@ -79,7 +79,7 @@ QUICK: Final = Size(agents=80, idle_seconds=0.5, rounds=1, steady=20, rare=2, bu
 
 
 @dataclass(kw_only=True, slots=True)
-class Due:
+class DueRoutines:
     """What became of routines that came due."""
 
     late: list[float] = field(default_factory=list[float])
@@ -91,7 +91,7 @@ class Due:
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class ScheduleResult:
     """What was measured on one database."""
 
     database: str
@@ -104,7 +104,7 @@ class Found:
     """Resident memory without agents."""
     idle_bytes: int = 0
     """The same with all agents."""
-    due: dict[str, Due] = field(default_factory=dict[str, Due])
+    due: dict[str, DueRoutines] = field(default_factory=dict[str, DueRoutines])
     """Runs of routines, by how they came due."""
 
 
@@ -123,8 +123,8 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(size, found, disk, notes)
 
 
-async def _measured(database: str, folder: Path, settings: dict[str, Any], size: Size) -> Found:
-    found = Found(database=database)
+async def _measured(database: str, folder: Path, settings: dict[str, Any], size: Size) -> ScheduleResult:
+    found = ScheduleResult(database=database)
     async with circadia(folder / "empty", settings) as server:
         found.empty_percent, found.empty_bytes = await _idle(server, size, rounds=1)
     await _filled(folder / "full" / "data", settings, size.agents)
@@ -154,7 +154,7 @@ async def _filled(data: Path, settings: dict[str, Any], agents: int) -> None:
     """Make the database of a server with so many agents, whose routines are due one after the other from later on."""
     data.mkdir(parents=True)
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
-    tier = wake_tier(Settings.model_validate(settings), clock, ids, signals)
+    tier = build_wake_services(Settings.model_validate(settings), clock, ids, signals)
     step = timedelta(seconds=(EVERY_SECONDS - EARLIEST_SECONDS) / agents)
     now = clock.now()
     begin = now + timedelta(seconds=EARLIEST_SECONDS)
@@ -164,14 +164,14 @@ async def _filled(data: Path, settings: dict[str, Any], agents: int) -> None:
     url = settings.get("server", {}).get("database_url")
     store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
     try:
-        async with store.write() as tx:
-            known = await tx.sessions.by_name(DEFAULT_SESSION)
+        async with store.begin_write() as tx:
+            known = await tx.sessions.get_by_name(DEFAULT_SESSION)
             if known is None:
                 await tx.sessions.add(home)
             home = known or home
         setting = {name: Setting(value=value, source=SettingSource.PATCH, at=now) for name, value in _CHANGES.items()}
         for first in range(0, agents, AT_ONCE):
-            async with store.write() as tx:
+            async with store.begin_write() as tx:
                 for index in range(first, min(agents, first + AT_ONCE)):
                     agent = Agent(
                         id=AgentId(ids.new("agt")), session_id=home.id, session=home.name, name=_name(index),
@@ -186,7 +186,7 @@ async def _filled(data: Path, settings: dict[str, Any], agents: int) -> None:
         await store.close()
 
 
-async def _come_due(server: Circadia, moments: dict[str, float], idle_percent: float) -> Due:
+async def _come_due(server: Circadia, moments: dict[str, float], idle_percent: float) -> DueRoutines:
     """Let each agent's routine come due at its moment, in seconds from a common begin; the last one comes last."""
     due = await _planned(server, moments)
     last = next(reversed(due))
@@ -201,7 +201,7 @@ async def _come_due(server: Circadia, moments: dict[str, float], idle_percent: f
     good = {
         name: found[0] for name, found in pulses.items() if [pulse["status"] for pulse in found] == ["succeeded"]
     }  # fmt: skip
-    return Due(
+    return DueRoutines(
         late=[(noted(pulse)[0] + wall - due[name]) * 1000 for name, pulse in good.items()],
         cpu_ms=spent * 1000 / len(due),
         lost=len(due) - len(good),
@@ -248,7 +248,7 @@ async def _ended(server: Circadia, agent: str) -> list[dict[str, Any]]:
     return []
 
 
-def _report(size: Size, found: Sequence[Found], disk: Sequence[float], notes: Sequence[str]) -> Report:
+def _report(size: Size, found: Sequence[ScheduleResult], disk: Sequence[float], notes: Sequence[str]) -> Report:
     return Report(
         name="schedules",
         title=f"{size.agents:,} agents with schedules in one process",
@@ -271,12 +271,12 @@ def _report(size: Size, found: Sequence[Found], disk: Sequence[float], notes: Se
     )
 
 
-def _memory(found: Found, size: Size) -> float:
+def _memory(found: ScheduleResult, size: Size) -> float:
     """Return what an agent takes, in KiB."""
     return (found.idle_bytes - found.empty_bytes) / size.agents / 1024
 
 
-def _rows(found: Found, size: Size) -> list[list[str]]:
+def _rows(found: ScheduleResult, size: Size) -> list[list[str]]:
     name = found.database
     return [
         line(f"{name}: processor time, no agents, % of a core", found.empty_percent),
@@ -287,7 +287,7 @@ def _rows(found: Found, size: Size) -> list[list[str]]:
     ]
 
 
-def _goals(found: Found, size: Size) -> list[Goal]:
+def _goals(found: ScheduleResult, size: Size) -> list[Goal]:
     name, steady, burst = found.database, found.due["steady"], found.due["burst"]
     idle = statistics.median(found.idle_percent)
     lost = sum(each.lost for each in found.due.values())

@@ -20,7 +20,7 @@ from benchmarks.report import Goal, Report, number
 from benchmarks.turns import DIMENSIONS, NoQuestions, Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
-from circadia.memory.banks import Banks, NewBank
+from circadia.memory.banks import BankService, NewBank
 from circadia.memory.forgetting import forget
 from circadia.memory.index import DEPTH, Question
 from circadia.memory.retrieval import Retrieval
@@ -56,7 +56,7 @@ QUICK: Final = Size(episodes=(200, 400), many=((3, 50),), searches=10)
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class SearchBenchResult:
     """What was measured of one bank, or of some, in one database."""
 
     database: str
@@ -93,9 +93,9 @@ async def run(folder: Path, size: Size) -> Report:
     return _report(size, found, share, notes)
 
 
-async def _measured(database: str, store: Store, size: Size, folder: Path, url: str | None) -> list[Found]:
+async def _measured(database: str, store: Store, size: Size, folder: Path, url: str | None) -> list[SearchBenchResult]:
     """Fill banks, search them, and close the store."""
-    found: list[Found] = []
+    found: list[SearchBenchResult] = []
     try:
         for episodes in size.episodes:
             made = Turns(episodes)
@@ -103,7 +103,7 @@ async def _measured(database: str, store: Store, size: Size, folder: Path, url: 
             bank = await filled(store, f"{BANK}-{episodes}", turns)
             if url is not None:
                 await analyze(url)
-            each = Found(database=database, what=f"{episodes:,}", episodes=episodes)
+            each = SearchBenchResult(database=database, what=f"{episodes:,}", episodes=episodes)
             asked = [made.question(turns[at * 7919 % episodes]) for at in range(size.searches)]
             await searched(store, [bank], [made.asked(question) for question in asked], each)
             if url is None:
@@ -118,7 +118,9 @@ async def _measured(database: str, store: Store, size: Size, folder: Path, url: 
         await store.close()
 
 
-async def _many(database: str, store: Store, count: int, episodes: int, searches: int, url: str | None) -> Found:
+async def _many(
+    database: str, store: Store, count: int, episodes: int, searches: int, url: str | None
+) -> SearchBenchResult:
     """Search many banks by turns."""
     made = Turns(1)
     turns = list(made.make(episodes))
@@ -126,21 +128,21 @@ async def _many(database: str, store: Store, count: int, episodes: int, searches
     if url is not None:
         await analyze(url)
     asked = [made.question(turns[at * 7919 % episodes]) for at in range(max(searches, 2 * count))]
-    each = Found(database=database, what=f"{count:,} banks of {episodes:,}", episodes=episodes, banks=count)
+    each = SearchBenchResult(database=database, what=f"{count:,} banks of {episodes:,}", episodes=episodes, banks=count)
     await searched(store, banks, [made.asked(question) for question in asked], each)
     return each
 
 
 async def filled(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
     """Return a new bank that has these turns."""
-    banks = Banks(SystemClock(), RandomIds(system_milliseconds), {})
-    async with store.write() as tx:
+    banks = BankService(SystemClock(), RandomIds(system_milliseconds), {})
+    async with store.begin_write() as tx:
         bank = await banks.create(tx, NewBank(name=name), by="benchmark")
     await store_turns(store, bank.id, turns)
     return bank
 
 
-async def searched(store: Store, banks: Sequence[Bank], questions: Sequence[Question], to: Found) -> None:
+async def searched(store: Store, banks: Sequence[Bank], questions: Sequence[Question], to: SearchBenchResult) -> None:
     """Search as a server does it that has just started."""
     retrieval = Retrieval(SystemClock(), NoQuestions(), max_bytes=10**11)
     process = psutil.Process()
@@ -151,8 +153,8 @@ async def searched(store: Store, banks: Sequence[Bank], questions: Sequence[Ques
     for bank, question in zip(cycle(banks), questions, strict=False):
         to.ms.append(await _once(store, retrieval, bank, question))
     for at, (bank, question) in enumerate(zip(cycle(banks), questions[:FORGOTTEN], strict=False)):
-        async with store.write() as tx:
-            present = await tx.banks.by_name(bank.name)
+        async with store.begin_write() as tx:
+            present = await tx.banks.get_by_name(bank.name)
             assert present is not None
             await forget(tx, present, [f"{bank.id}-{at}"])
         to.forgotten_ms.append(await _once(store, retrieval, bank, question))
@@ -161,8 +163,8 @@ async def searched(store: Store, banks: Sequence[Bank], questions: Sequence[Ques
 async def _once(store: Store, retrieval: Retrieval, bank: Bank, question: Question) -> float:
     """Return the milliseconds of a search with all of it: the bank, the rows that are new, the texts."""
     began = time.monotonic()
-    async with store.read() as tx:
-        present = await tx.banks.by_name(bank.name)
+    async with store.begin_read() as tx:
+        present = await tx.banks.get_by_name(bank.name)
         assert present is not None
         hits = await retrieval.find(tx, present, question)
     took = (time.monotonic() - began) * 1000
@@ -170,7 +172,7 @@ async def _once(store: Store, retrieval: Retrieval, bank: Bank, question: Questi
     return took
 
 
-def _full_text(path: Path, turns: Sequence[Turn], asked: Sequence[str], to: Found) -> None:
+def _full_text(path: Path, turns: Sequence[Turn], asked: Sequence[str], to: SearchBenchResult) -> None:
     """Search the same rows with FTS5 (stemmed, bm25) in this thread."""
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as database:
@@ -186,7 +188,9 @@ def _full_text(path: Path, turns: Sequence[Turn], asked: Sequence[str], to: Foun
             to.words_ms.append((time.monotonic() - began) * 1000)
 
 
-async def _in_postgres(url: str, turns: Sequence[Turn], made: Turns, asked: Sequence[str], to: Found) -> None:
+async def _in_postgres(
+    url: str, turns: Sequence[Turn], made: Turns, asked: Sequence[str], to: SearchBenchResult
+) -> None:
     """Search the same rows with tsvector (GIN, ts_rank_cd) and with pgvector (exact), on a connection of its own."""
     connection: Any = await connect(url)
     try:
@@ -251,7 +255,7 @@ def _sifted_share(count: int) -> float:
     return statistics.mean(shares)
 
 
-def _report(size: Size, found: Sequence[Found], share: float, notes: Sequence[str]) -> Report:
+def _report(size: Size, found: Sequence[SearchBenchResult], share: float, notes: Sequence[str]) -> Report:
     return Report(
         name="search",
         title=f"A search of memory for {SHOWN} hits, embedding aside, one at a time, by episodes in a bank",
@@ -286,7 +290,7 @@ def _report(size: Size, found: Sequence[Found], share: float, notes: Sequence[st
     )  # fmt: skip
 
 
-def _row(found: Found) -> list[str]:
+def _row(found: SearchBenchResult) -> list[str]:
     def told(values: Sequence[float]) -> list[str]:
         return [number(statistics.median(values)), number(quantile(values, 0.95))] if values else ["–", "–"]
 

@@ -51,7 +51,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class PeerSearchResult:
     """What the searches of one memory took."""
 
     name: str
@@ -66,15 +66,15 @@ class Found:
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     notes: dict[str, str] = {}
-    found: list[Found] = []
+    found: list[PeerSearchResult] = []
     store = await open_sqlite(folder / "circadia.db")
     try:
         for episodes in size.episodes:
             task = await _task(episodes, size.searches)
             bank = await search.filled(store, f"bench-{episodes}", task.turns)
-            ours = search.Found(database="SQLite", what=f"{episodes:,}", episodes=episodes)
+            ours = search.SearchBenchResult(database="SQLite", what=f"{episodes:,}", episodes=episodes)
             await search.searched(store, [bank], task.questions, ours)
-            found.append(Found(name=OURS, episodes=episodes, ms=ours.ms))
+            found.append(PeerSearchResult(name=OURS, episodes=episodes, ms=ours.ms))
             for memory in MEMORIES if size.peers else ():
                 if memory.name in notes:
                     continue
@@ -104,7 +104,7 @@ async def _task(episodes: int, searches: int) -> Task:
     )
 
 
-async def _theirs(memory: Memory, folder: Path, task: Task) -> Found:
+async def _theirs(memory: Memory, folder: Path, task: Task) -> PeerSearchResult:
     """Let another store and search the same. Raises NotInstallable."""
     folder.mkdir()
     stored = np.array([turn.vector for turn in task.turns])
@@ -118,13 +118,13 @@ async def _theirs(memory: Memory, folder: Path, task: Task) -> Found:
     told = await memory.run("search", folder, given, SECONDS)
     nearest = np.argsort(-(asked @ stored.T), axis=1)[:, : search.SHOWN]
     shares = [len(np.intersect1d(hits, best)) / search.SHOWN for hits, best in zip(told["hits"], nearest, strict=True)]
-    return Found(
+    return PeerSearchResult(
         name=memory.name, episodes=len(task.turns), ms=told["ms"], nearest=100 * statistics.mean(shares),
         filled=told["filled"],
     )  # fmt: skip
 
 
-def _report(found: Sequence[Found], notes: Sequence[str]) -> Report:
+def _report(found: Sequence[PeerSearchResult], notes: Sequence[str]) -> Report:
     ours = {each.episodes: statistics.median(each.ms) for each in found if each.name == OURS}
     return Report(
         name="search_peers",

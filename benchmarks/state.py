@@ -42,7 +42,7 @@ QUICK: Final = Size(seconds=0.2, rounds=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class StateResult:
     """One kind of database with so many writers."""
 
     database: str
@@ -64,7 +64,7 @@ class Found:
 
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
-    found: list[Found] = []
+    found: list[StateResult] = []
     notes: list[str] = []
     async with circadia(folder / "sqlite", {}) as server:
         found += await _measured(server, "SQLite", size, lambda writers, seconds: _bare_sqlite(folder, seconds))
@@ -80,10 +80,10 @@ async def run(folder: Path, size: Size) -> Report:
 
 async def _measured(
     server: Circadia, database: str, size: Size, bare: Callable[[int, float], Awaitable[float]]
-) -> list[Found]:
+) -> list[StateResult]:
     names = [f"agent-{index}" for index in range(max(WRITERS))]
     await server.agents(SESSION, names)
-    results = [Found(database=database, writers=n, changes=[], bare=[], p50=[], cpu=[]) for n in WRITERS]
+    results = [StateResult(database=database, writers=n, changes=[], bare=[], p50=[], cpu=[]) for n in WRITERS]
     for number_of_round in range(size.rounds + 1):
         for found in results:
             raw = await bare(found.writers, size.seconds / 2)
@@ -225,7 +225,7 @@ async def _commit_pg(connection: Any, number: int, until: float) -> int:
     return commits
 
 
-def _report(found: Sequence[Found], notes: Sequence[str]) -> Report:
+def _report(found: Sequence[StateResult], notes: Sequence[str]) -> Report:
     return Report(
         name="state",
         title="State changes through REST (PUT sleeping), each durable with its event before it is answered",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from circadia.evaluation.conversations import Turn
+from circadia.evaluation.conversations import DialogueTurn
 
 BEGIN: Final = datetime(2025, 3, 3, 18, 0, tzinfo=UTC)
 KINDS: Final = ("date", "source", "count", "exception")
@@ -70,7 +70,7 @@ class Question:
 class Talk:
     """A long one, over several evenings."""
 
-    turns: Sequence[Turn]
+    turns: Sequence[DialogueTurn]
     questions: Sequence[Question]
 
     @property
@@ -90,7 +90,7 @@ def talk(seed: int, *, turns: int, of_each: int) -> Talk:
     ]
     draw.shuffle(facts)
     places = dict(zip(sorted(draw.sample(range(1, turns), len(facts))), facts, strict=True))
-    said: list[Turn] = []
+    said: list[DialogueTurn] = []
     asked: list[Question] = []
     for at in range(turns):
         evening, minute = divmod(at, 20)
@@ -102,7 +102,7 @@ def talk(seed: int, *, turns: int, of_each: int) -> Talk:
             kind, number, who = fact
             text, question = _told(kind, number, who, when, draw)
             asked.append(question)
-        said.append(Turn(at=when, session=f"s{evening}", speaker=who, text=text))
+        said.append(DialogueTurn(at=when, session=f"s{evening}", speaker=who, text=text))
     return Talk(turns=said, questions=asked)
 
 

@@ -14,7 +14,7 @@ from circadia.ids import BankId, EpisodeId
 from circadia.memory.columns import Array
 from circadia.memory.episodes import searched_text
 from circadia.memory.index import Question
-from circadia.memory.terms import asked_terms, stored_terms, words
+from circadia.memory.terms import question_terms, stored_terms, words
 from circadia.memory.vectors import stored_vector
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
@@ -75,7 +75,7 @@ class Turns:
     def asked(self, question: str) -> Question:
         """Return what it is looked for by; its embedding is not part of what is measured."""
         return Question(
-            terms=asked_terms(question),
+            terms=question_terms(question),
             names=frozenset(words(question)),
             vectors={EMBEDDER: self.vector_of(question)},
             now=datetime(2026, 1, 1, tzinfo=UTC).timestamp(),
@@ -94,7 +94,7 @@ class Turns:
 class NoQuestions:
     """In the place of an embedder: the vectors come with the questions."""
 
-    def at_once(self, question: str) -> Mapping[str, Array] | None:
+    def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
         """Return none: it is awaited."""
         return None
 
@@ -120,7 +120,7 @@ async def store_turns(store: Store, bank: BankId, turns: Sequence[Turn], *, firs
     for begin in range(0, len(turns), STORED_AT_ONCE):
         part = turns[begin : begin + STORED_AT_ONCE]
         episodes = await asyncio.to_thread(_episodes, bank, first + begin, part)
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             for episode in episodes:
                 await tx.episodes.add(episode)
 

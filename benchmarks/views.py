@@ -15,9 +15,9 @@ from circadia.clock import SystemClock
 from circadia.memory.asked import OFTEN
 from circadia.memory.columns import Array
 from circadia.memory.index import Question
-from circadia.memory.retrieval import Found, Retrieval
+from circadia.memory.retrieval import Retrieval, SearchHit
 from circadia.records.bank import Bank
-from circadia.sleeptime.operation import Ground
+from circadia.sleeptime.operation import PassContext
 from circadia.sleeptime.operations.reindex import Reindex
 from circadia.stores.base import Store
 from circadia.stores.sqlite import open_sqlite
@@ -48,7 +48,7 @@ class _Vectors:
         self._made = made
         self._known: dict[str, Mapping[str, Array]] = {}
 
-    def at_once(self, question: str) -> Mapping[str, Array] | None:
+    def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
         return None
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
@@ -78,10 +78,10 @@ async def run(folder: Path, size: Size) -> Report:
         questions = _Vectors(made)
         retrieval = Retrieval(SystemClock(), questions, max_bytes=10**11)
         asked = [made.question(turns[at * 7919 % size.episodes]) for at in range(size.questions)]
-        ready = [replace(await retrieval.ask(each), limit=SHOWN) for each in asked]
+        ready = [replace(await retrieval.prepare_question(each), limit=SHOWN) for each in asked]
         for question in ready * OFTEN:
             await _once(store, retrieval, bank, question)
-        ground = Ground(store=store, retrieval=retrieval, now=SystemClock().now(), go_on=_at_once)
+        ground = PassContext(store=store, retrieval=retrieval, now=SystemClock().now(), go_on=_at_once)
         assert (await Reindex(views=size.questions).close(bank, ground))["views"] == len(ready)
         warm, first = _Times(), _Times()
         for _ in range(size.rounds):
@@ -108,11 +108,13 @@ async def _both(store: Store, one: Retrieval, other: Retrieval, bank: Bank, ques
     assert found == same, "a view has answered something else"
 
 
-async def _once(store: Store, retrieval: Retrieval, bank: Bank, question: Question) -> tuple[float, Sequence[Found]]:
+async def _once(
+    store: Store, retrieval: Retrieval, bank: Bank, question: Question
+) -> tuple[float, Sequence[SearchHit]]:
     """Return the milliseconds of a search with all of it, and what it found."""
     began = time.monotonic()
-    async with store.read() as tx:
-        present = await tx.banks.by_name(bank.name)
+    async with store.begin_read() as tx:
+        present = await tx.banks.get_by_name(bank.name)
         assert present is not None
         hits = await retrieval.find(tx, present, question)
     return (time.monotonic() - began) * 1000, hits

@@ -5,10 +5,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from circadia.errors import StorageUnavailable
-from tests.watched_store import Watched
+from tests.watched_store import HookedStore
 
 
-class Full(Watched):
+class FullDiskStore(HookedStore):
     """A store that writes nothing while its disk is `full`."""
 
     full = False

@@ -7,13 +7,13 @@ from circadia.errors import StorageUnavailable
 from circadia.stores.base import Store, Tx
 
 
-class Watched:
+class HookedStore:
     """A store that writes and reads as the one within does."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.ping = store.ping
-        self.glance = store.glance
+        self.begin_single_read = store.begin_single_read
         self.close = store.close
 
     def before_commit(self) -> None:
@@ -23,19 +23,19 @@ class Watched:
         """Do something when a write block is on the disk."""
 
     @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
+    async def begin_write(self) -> AsyncGenerator[Tx]:
         """Write."""
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             yield tx
             self.before_commit()
         self.after_commit()
 
-    def read(self) -> AbstractAsyncContextManager[Tx]:
+    def begin_read(self) -> AbstractAsyncContextManager[Tx]:
         """Read."""
-        return self._store.read()
+        return self._store.begin_read()
 
 
-class Silent(Watched):
+class LostReplyStore(HookedStore):
     """A store that is lost once something is on the disk, before it can say so."""
 
     lost = 0

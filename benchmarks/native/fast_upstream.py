@@ -51,7 +51,7 @@ def _event(choices: str, usage: str) -> bytes:
     return b"%x\r\n%b\r\n" % (len(line), line)
 
 
-class Serving(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One connection."""
 
     def __init__(self, chunks: int) -> None:
@@ -102,7 +102,7 @@ def _whole(heard: bytes) -> int:
 async def serve(chunks: int) -> None:
     """Serve on a free port, print it, and end when stdin does."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Serving(chunks), "127.0.0.1", 0, backlog=8192)
+    server = await loop.create_server(lambda: UpstreamConnection(chunks), "127.0.0.1", 0, backlog=8192)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.to_thread(sys.stdin.read)
     server.close()

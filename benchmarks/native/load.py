@@ -14,7 +14,7 @@ import uvloop
 from benchmarks.callers import whole
 
 
-class Asking(asyncio.Protocol):
+class LoadConnection(asyncio.Protocol):
     """One connection: sends a request, reads the whole answer, sends the next."""
 
     def __init__(self, requests: Iterator[bytes], mark: bytes, until: float, every: float) -> None:
@@ -81,10 +81,10 @@ async def run(
     requests = cycle([content[at : at + step] for at in range(0, len(content), step)])
     loop = asyncio.get_running_loop()
     began = time.monotonic()
-    asking: list[Asking] = []
+    asking: list[LoadConnection] = []
     for _ in range(connections):
         _, one = await loop.create_connection(
-            lambda: Asking(requests, mark, began + seconds, every / 1000), "127.0.0.1", port
+            lambda: LoadConnection(requests, mark, began + seconds, every / 1000), "127.0.0.1", port
         )
         asking.append(one)
     await asyncio.gather(*(one.ended for one in asking))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.propose import block_of, write_block
 
 
@@ -15,12 +15,12 @@ class OpenTasks:
     name = "own_open_tasks"
     asks = False
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return one step, if one of the new episodes speaks of a task."""
         about = [each for each in view.page if each.trust is Trust.PERSON and _task(each) is not None]
         return [Step(name=f"{len(about)} tasks", episodes=about)] if about else []
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the block with what was asked for, ticked where it was done."""
         block = block_of(view, "tasks")
         value = block.value if block else ""

@@ -2,13 +2,13 @@
 
 import importlib
 
-from circadia.cli.loading import ended_by_interrupts, load_when_used, quick_imports
+from circadia.cli.loading import end_on_interrupt, load_when_used, quick_imports
 
 
 def main() -> None:
     """Run the command line."""
     load_when_used()
-    with ended_by_interrupts(), quick_imports():
+    with end_on_interrupt(), quick_imports():
         command_line = importlib.import_module("circadia.cli.app").main
     command_line()
 

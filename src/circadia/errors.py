@@ -13,7 +13,7 @@ CircadiaError
 │   └── LimitReached            a limit of the operator's; wait or ask for more
 ├── RetryLater                  nobody must act; the same request will pass later
 │   ├── StillAsleep             the agent sleeps longer than the hold may last
-│   ├── Ended                   the session, agent or server that the call waited for is gone
+│   ├── TargetGone              the session, agent or server that the call waited for is gone
 │   └── StorageUnavailable      the database does not answer or the disk is full
 ├── UpstreamFailed              the provider or the MCP server behind the gateway must act
 │   └── UpstreamTimedOut        it took longer than its time limit
@@ -103,7 +103,7 @@ class StillAsleep(RetryLater):
     code = "still_asleep"
 
 
-class Ended(RetryLater):
+class TargetGone(RetryLater):
     """The session or agent is gone, or the server is stopping."""
 
     code = "ended"
@@ -160,7 +160,7 @@ HTTP_STATUS: dict[type[CircadiaError], int] = {
     Misdirected: 421,
     LimitReached: 429,
     StillAsleep: 503,
-    Ended: 503,
+    TargetGone: 503,
     StorageUnavailable: 503,
     UpstreamFailed: 502,
     UpstreamTimedOut: 504,
@@ -181,7 +181,7 @@ JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     Misdirected: -32021,
     LimitReached: -32029,
     StillAsleep: -32053,
-    Ended: -32054,
+    TargetGone: -32054,
     StorageUnavailable: -32055,
     UpstreamFailed: -32052,
     UpstreamTimedOut: -32056,
@@ -202,7 +202,7 @@ EXIT_STATUS: dict[type[CircadiaError], int] = {
     Misdirected: 3,
     LimitReached: 6,
     StillAsleep: 7,
-    Ended: 7,
+    TargetGone: 7,
     StorageUnavailable: 7,
     UpstreamFailed: 8,
     UpstreamTimedOut: 8,

@@ -16,17 +16,17 @@ _MANY_MARKS: Final = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]+")
 """More than a letter can carry (Unicode's UAX 15, Stream-Safe Text): the time to sort them grows with their square."""
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text in lower case, without accents, in Unicode's compatible composed form (NFKC)."""
     if not text.isascii():
-        text = _compatible(_MANY_MARKS.sub(r"\1", text))
+        text = _normalize_compatible(_MANY_MARKS.sub(r"\1", text))
     text = text.casefold()
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
     return text
 
 
-def _compatible(text: str) -> str:
+def _normalize_compatible(text: str) -> str:
     """Return the first `MOST` characters of the composed form; what a cut parts is composed again at the end."""
     parts: list[str] = []
     room = MOST

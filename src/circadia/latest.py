@@ -7,7 +7,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Latest(OrderedDict[K, V]):
+class BoundedDict(OrderedDict[K, V]):
     """Entries in the order in which they were written; with one more than `most`, the one written longest ago goes.
 
     To read an entry does not make it later; whoever wants that calls `move_to_end`.

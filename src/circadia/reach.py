@@ -12,7 +12,7 @@ _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LON
 """How OpenSSL names an answer that is none of TLS."""
 
 
-def why_unreached(error: BaseException) -> str:
+def explain_unreachable(error: BaseException) -> str:
     """Return what is wrong and what to do; it holds neither address nor header.
 
     The cause at the root of the error decides, since client libraries wrap it.
@@ -22,7 +22,7 @@ def why_unreached(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no connection in time"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _of_certificate(error)
+        return _explain_certificate(error)
     if isinstance(error, ssl.SSLError):
         if error.reason in _NO_TLS:
             return "it speaks no TLS there; correct the port, or write http:// if it is meant to go in plain text"
@@ -36,12 +36,12 @@ def why_unreached(error: BaseException) -> str:
     return type(error).__name__
 
 
-def plain_hint(address: str) -> str:
+def tls_hint(address: str) -> str:
     """Return what to add where a connection was closed without an answer: TLS may have been waited for."""
     return "; if it speaks TLS there, write https://" if address.lower().startswith("http://") else ""
 
 
-def _of_certificate(error: ssl.SSLCertVerificationError) -> str:
+def _explain_certificate(error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code == _EXPIRED:
         return "its certificate has expired; whoever runs it must renew it"
     if error.verify_code == _EARLY:

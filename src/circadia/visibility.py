@@ -20,7 +20,7 @@ _STYLED: Final = frozenset("\u203c\u2049\u2139\u2194\u25fb\u25fc\u25fd\u25fe\u29
 """Emoji outside of the category So that have both styles (Unicode 16, emoji-variation-sequences.txt)."""
 
 
-def hidden_at(text: str) -> list[int]:
+def hidden_positions(text: str) -> list[int]:
     """Return the places of the characters that nobody sees; line ends and tabs are none, nor is an emoji's style."""
     if text.replace("\n", "").replace("\t", "").isprintable() and not (_BLANK.search(text) and not text.isascii()):
         return []
@@ -29,7 +29,7 @@ def hidden_at(text: str) -> list[int]:
 
 def visible_text(text: str) -> str:
     """Return a text without the characters that nobody sees."""
-    hidden = hidden_at(text)
+    hidden = hidden_positions(text)
     if not hidden:
         return text
     starts = (0, *(at + 1 for at in hidden))

@@ -7,10 +7,10 @@ from typing import Any
 
 from circadia.answers.lookup import AnswerLookup, CheckedMatch, KnownVerdicts, LookupResult, no_verdicts
 from circadia.ids import AgentId, AnswerId
-from circadia.memory.context import Contexts
+from circadia.memory.context import ContextBuilder
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.retrieval import Retrieval
-from circadia.records.answer import Answer, AnswerScope, Dropped
+from circadia.records.answer import Answer, AnswerScope, DropReason
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
@@ -38,12 +38,12 @@ class Shop:
     world: World
     words: WordTable
     lookup: AnswerLookup = field(init=False)
-    contexts: Contexts = field(init=False)
+    contexts: ContextBuilder = field(init=False)
     made: int = 0
 
     def __post_init__(self) -> None:
         retrieval = Retrieval(self.world.clock, self.world.questions, max_bytes=10**10)
-        self.contexts = Contexts(retrieval)
+        self.contexts = ContextBuilder(retrieval)
         settings = AnswersSettings.model_validate({})
         self.lookup = AnswerLookup(self.world.clock, retrieval, Loaded(table=self.words), settings)
         self.retrieval = retrieval
@@ -52,30 +52,30 @@ class Shop:
         """Answer a question ahead, with the context that it is given now; `more` are other wordings of it."""
         bank = values.pop("bank", self.world.bank)
         self.made += 1
-        async with self.world.store.read() as tx:
+        async with self.world.store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             assert present is not None
-            asked = await self.retrieval.ask(question)
+            asked = await self.retrieval.prepare_question(question)
             context = await self.contexts.build(tx, present, asked, stable_tokens=500, fitting_tokens=500)
-            rests = await self.lookup.rests(tx, present, context)
+            rests = await self.lookup.fetch_rests(tx, present, context)
         now = self.world.clock.now()
         given: dict[str, Any] = {
             "id": AnswerId(f"ans_{self.made:05}"), "bank_id": bank.id, "scope": SCOPE, "confidence": 0.9, "text": text,
             "phrasings": (question, *more), "rests": rests, "made_at": now, "expires_at": now + DAY, **values,
         }  # fmt: skip
         answer = Answer(**given)
-        async with self.world.store.write() as tx:
+        async with self.world.store.begin_write() as tx:
             assert await tx.answers.put([answer])
         return answer
 
     async def drop(self, answer: Answer) -> None:
-        async with self.world.store.write() as tx:
-            await tx.answers.drop(answer.bank_id, [answer.id], Dropped.BY_HAND, self.world.clock.now())
+        async with self.world.store.begin_write() as tx:
+            await tx.answers.drop(answer.bank_id, [answer.id], DropReason.BY_HAND, self.world.clock.now())
 
     async def ask(
         self, question: str, scope: AnswerScope = SCOPE, bank: Bank | None = None, **more: Any
     ) -> LookupResult:
-        async with self.world.store.read() as tx:
+        async with self.world.store.begin_read() as tx:
             return await self.ask_in(tx, question, scope, bank, **more)
 
     async def ask_in(
@@ -93,13 +93,13 @@ class Shop:
         return "" if found.answer is None else found.answer.text
 
     async def explain(self, question: str) -> Sequence[CheckedMatch]:
-        async with self.world.store.read() as tx:
+        async with self.world.store.begin_read() as tx:
             present = await tx.banks.get(self.world.bank.id)
             assert present is not None
             return await self.lookup.explain(tx, present, SCOPE, question)
 
     async def why_not(self, answer: Answer) -> str:
-        async with self.world.store.read() as tx:
+        async with self.world.store.begin_read() as tx:
             present = await tx.banks.get(answer.bank_id)
             assert present is not None
             return (await self.lookup.validity(tx, present, answer)).why_not

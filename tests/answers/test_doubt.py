@@ -3,12 +3,12 @@
 import pytest
 
 from circadia.answers.freshness import states_nothing
-from circadia.answers.lookup import Outcome
+from circadia.answers.lookup import LookupOutcome
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import WordTable
-from circadia.records.answer import Answer, Dropped
+from circadia.records.answer import Answer, DropReason
 from circadia.records.bank import Trust
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 from tests.answers.shop import Shop
 from tests.memory.world import World
 
@@ -23,17 +23,17 @@ def shops(world: World, words: WordTable) -> tuple[Shop, Shop]:
     return Shop(world=world, words=words), Shop(world=world, words=words)
 
 
-async def outcomes(shops: tuple[Shop, Shop]) -> list[Outcome]:
+async def outcomes(shops: tuple[Shop, Shop]) -> list[LookupOutcome]:
     for shop in shops:
         await shop.explain(HOME)
     return [(await shop.ask(HOME)).outcome for shop in shops]
 
 
 async def settle(shop: Shop, answer: Answer) -> None:
-    async with shop.world.store.read() as tx:
-        heads = await tx.views.heads(answer.bank_id)
-    async with shop.world.store.write() as tx:
-        await tx.answers.settle(answer.bank_id, {answer.id: heads})
+    async with shop.world.store.begin_read() as tx:
+        heads = await tx.views.fetch_heads(answer.bank_id)
+    async with shop.world.store.begin_write() as tx:
+        await tx.answers.mark_still_right(answer.bank_id, {answer.id: heads})
 
 
 async def test_what_may_have_changed_is_a_hint_in_each_process_until_a_judge_has_looked(
@@ -41,28 +41,28 @@ async def test_what_may_have_changed_is_a_hint_in_each_process_until_a_judge_has
 ) -> None:
     await world.remember("Ann lives near the fjord in Oslo")
     answer = await shops[0].ready(HOME, "In Oslo.")
-    assert await outcomes(shops) == [Outcome.HIT, Outcome.HIT]
+    assert await outcomes(shops) == [LookupOutcome.HIT, LookupOutcome.HIT]
     await world.remember("Ann likes strawberries")
-    assert await outcomes(shops) == [Outcome.HINT, Outcome.HINT]
+    assert await outcomes(shops) == [LookupOutcome.HINT, LookupOutcome.HINT]
     assert "may change it" in await shops[1].why_not(answer)
     await settle(shops[0], answer)
-    assert await outcomes(shops) == [Outcome.HIT, Outcome.HIT]
+    assert await outcomes(shops) == [LookupOutcome.HIT, LookupOutcome.HIT]
     await world.remember("Ann likes cherries, too")
-    assert await outcomes(shops) == [Outcome.HINT, Outcome.HINT], "nobody has looked at that"
+    assert await outcomes(shops) == [LookupOutcome.HINT, LookupOutcome.HINT], "nobody has looked at that"
 
 
 async def test_what_says_all_that_is_asked_makes_it_a_miss(world: World, shops: tuple[Shop, Shop]) -> None:
     await world.remember("Ann lives near the fjord in Oslo")
     await shops[0].ready(HOME, "In Oslo.")
     await world.remember("Ann lives in Rome now")
-    assert await outcomes(shops) == [Outcome.MISS, Outcome.MISS]
+    assert await outcomes(shops) == [LookupOutcome.MISS, LookupOutcome.MISS]
 
 
 async def test_what_an_agent_says_puts_it_in_doubt_at_most(world: World, shops: tuple[Shop, Shop]) -> None:
     await world.remember("Ann lives near the fjord in Oslo")
     await shops[0].ready(HOME, "In Oslo.")
     await world.remember("As you told me, Ann lives in Oslo", speaker="guide", trust=Trust.AGENT)
-    assert await outcomes(shops) == [Outcome.HINT, Outcome.HINT]
+    assert await outcomes(shops) == [LookupOutcome.HINT, LookupOutcome.HINT]
 
 
 async def test_an_answer_that_was_made_since_is_served_in_place_of_one_in_doubt(
@@ -74,14 +74,16 @@ async def test_an_answer_that_was_made_since_is_served_in_place_of_one_in_doubt(
     await shops[0].ready(HOME, "new")
     for shop in shops:
         assert await shop.told(HOME) == "new"
-        assert (await shop.ask(HOME)).outcome is Outcome.HIT
+        assert (await shop.ask(HOME)).outcome is LookupOutcome.HIT
 
 
 async def test_a_dropped_answer_is_not_settled(world: World, shops: tuple[Shop, Shop]) -> None:
     answer = await shops[0].ready(HOME, "In Oslo.")
-    async with world.store.write() as tx:
-        await tx.answers.drop(answer.bank_id, [answer.id], Dropped.VOID, world.clock.now())
-        await tx.answers.settle(answer.bank_id, {answer.id: Heads(9, 9), AnswerId("none"): Heads(9, 9)})
+    async with world.store.begin_write() as tx:
+        await tx.answers.drop(answer.bank_id, [answer.id], DropReason.VOID, world.clock.now())
+        await tx.answers.mark_still_right(
+            answer.bank_id, {answer.id: BankHeads(9, 9), AnswerId("none"): BankHeads(9, 9)}
+        )
         found = await tx.answers.get(answer.bank_id, answer.id)
     assert found is not None
     assert found.settled is None
@@ -93,7 +95,7 @@ async def test_a_question_states_nothing(layer: str, world: World, shops: tuple[
     await shops[0].ready(HOME, "In Oslo.")
     asked = {"the same question": HOME, "a stranger": "Where does Bob live?", "a paraphrase": "Ann lives where?"}
     await world.remember(asked[layer], session="s")
-    assert await outcomes(shops) == [Outcome.HIT, Outcome.HIT]
+    assert await outcomes(shops) == [LookupOutcome.HIT, LookupOutcome.HIT]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import pytest
 
 from circadia.answers.index import AnswerIndex, MatchKind
 from circadia.ids import AnswerId
-from circadia.records.answer import Expected
-from circadia.testing.language_suite import english_pairs, language_suite
+from circadia.records.answer import AnswerableQuestion
+from circadia.testing.language_suite import load_english_pairs, load_language_suite
 
 
-def expected(key: str, *phrasings: str, conversation: str | None = None, confidence: float = 0.9) -> Expected:
-    return Expected(id=AnswerId(key), phrasings=phrasings, confidence=confidence, conversation=conversation)
+def expected(key: str, *phrasings: str, conversation: str | None = None, confidence: float = 0.9) -> AnswerableQuestion:
+    return AnswerableQuestion(id=AnswerId(key), phrasings=phrasings, confidence=confidence, conversation=conversation)
 
 
 @pytest.mark.spec("ANS-02")
@@ -69,7 +69,7 @@ def test_an_index_whose_rows_are_mostly_removed_is_built_anew_and_finds_the_same
 def test_in_each_language_a_paraphrase_finds_its_question_among_the_candidates(
     index: AnswerIndex, language: str
 ) -> None:
-    suite = [each for each in language_suite() if each.language == language]
+    suite = [each for each in load_language_suite() if each.language == language]
     index.add(expected(each.question, each.question) for each in suite)
     asked = [(text, each.question) for each in suite for text in each.paraphrases]
     found = [
@@ -81,7 +81,7 @@ def test_in_each_language_a_paraphrase_finds_its_question_among_the_candidates(
 
 @pytest.mark.spec("ANS-02")
 def test_clearly_reworded_english_questions_are_candidates(index: AnswerIndex) -> None:
-    pairs = [each for each in english_pairs() if each.same]
+    pairs = [each for each in load_english_pairs() if each.same]
     index.add(expected(each.first, each.first) for each in pairs)
     found = [any(match.answer == each.first for match in index.find_similar(each.second, least=0.3)) for each in pairs]
     assert sum(found) >= 0.8 * len(pairs)

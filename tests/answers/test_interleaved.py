@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.interleaved import Interleaved
+from benchmarks.interleaved import InterleavedOperations
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -18,7 +18,7 @@ async def test_among_writes_of_another_process_no_lookup_finds_a_void_answer_and
     other = await (open_sqlite(tmp_path / "circadia.db") if store_url is None else open_postgres(store_url))
     embedder = BundledEmbedder()
     await embedder.word_vectors()
-    told = await (await Interleaved.made(either_store, other, embedder, 20)).run(400, related=6, judged=5)
+    told = await (await InterleavedOperations.made(either_store, other, embedder, 20)).run(400, related=6, judged=5)
     await other.close()
     assert told.stale == 0
     assert told.void > 50, "else nothing is shown"

@@ -7,19 +7,19 @@ from datetime import timedelta
 import pytest
 
 from circadia.answers import lookup
-from circadia.answers.lookup import AnswerLookup, Outcome
+from circadia.answers.lookup import AnswerLookup, LookupOutcome
 from circadia.errors import UpstreamFailed
 from circadia.ids import AgentId
 from circadia.memory import retrieval
-from circadia.memory.blocks import Writer
+from circadia.memory.blocks import BlockAuthor
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.forgetting import forget
-from circadia.memory.index import Index
+from circadia.memory.index import BankIndex
 from circadia.memory.question import Question
 from circadia.memory.touching import LaterRows
-from circadia.records.answer import Dropped
+from circadia.records.answer import DropReason
 from circadia.records.bank import Trust
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Store
 from tests.answers.shop import SCOPE, Loaded, Shop, other
@@ -57,9 +57,9 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once_in_ano
         return tuple([await shop.told(question) for question in (HOME, CAR) for shop in (here, there)])
 
     async def both() -> None:
-        async with world.store.write() as tx:
-            live = await tx.answers.live(world.bank.id)
-            await tx.answers.drop(world.bank.id, [each.id for each in live], Dropped.REPLACED, world.clock.now())
+        async with world.store.begin_write() as tx:
+            live = await tx.answers.find_live(world.bank.id)
+            await tx.answers.drop(world.bank.id, [each.id for each in live], DropReason.REPLACED, world.clock.now())
         await here.ready(HOME, "In Oslo.")
         await here.ready(CAR, "A Fiat.")
         assert await found() == ("In Oslo.", "In Oslo.", "A Fiat.", "A Fiat.")
@@ -77,11 +77,11 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once_in_ano
     await world.write("fleet", "The car that Bob drives is red.", pinned=False)
     assert await found() == ("In Oslo.", "In Oslo.", "", ""), "a new block that shares words with the one question"
     await both()
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await world.episodes.demote(tx, world.bank, two.episode.id, by="p", reason="sold", evidence="e")
     assert await found() == ("In Oslo.", "In Oslo.", "", ""), "an episode that counts less"
     await both()
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await tx.notes.retire(note, world.clock.now())
     assert (await found())[:2] == ("", ""), "a note that was retired"
     await both()
@@ -89,7 +89,7 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once_in_ano
     assert await found() == ("", "", "A Fiat.", "A Fiat."), "something that is about the one question"
     gone = await world.remember("The weather was nice")
     await both()
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await forget(tx, world.bank, [gone.episode.id])
     assert await found() == ("", "", "", ""), "something was forgotten"
 
@@ -105,8 +105,8 @@ async def test_writes_elsewhere_leave_it(shop: Shop, local: World) -> None:
     other_bank = await local.add_bank("bob")
     await local.remember("Ann lives in Rome now", bank=other_bank)
     assert await shop.told(HOME) == "In Oslo."
-    async with local.store.write() as tx:
-        await local.blocks.delete(tx, local.bank, "printers", writer=Writer.PERSON, by="tester")
+    async with local.store.begin_write() as tx:
+        await local.blocks.delete(tx, local.bank, "printers", writer=BlockAuthor.PERSON, by="tester")
     assert await shop.told(HOME) == "In Oslo."
 
 
@@ -139,8 +139,8 @@ async def test_no_answer_is_found_from_another_bank_agent_end_user_or_frame(shop
         other(frame="f"), other(frame="f11"), other(agent_id=AgentId("agt_1ann"), end_user=""),
         other(end_user="annf1", frame=""),
     ):  # fmt: skip
-        assert (await shop.ask(HOME, scope)).outcome is Outcome.MISS, scope
-    assert (await shop.ask(HOME, bank=bob_bank)).outcome is Outcome.MISS
+        assert (await shop.ask(HOME, scope)).outcome is LookupOutcome.MISS, scope
+    assert (await shop.ask(HOME, bank=bob_bank)).outcome is LookupOutcome.MISS
     await shop.ready(HOME, "another bank's", bank=bob_bank)
     found = await shop.ask(HOME, bank=bob_bank)
     assert found.answer is not None
@@ -152,13 +152,13 @@ async def test_no_answer_is_found_from_another_bank_agent_end_user_or_frame(shop
 async def test_it_holds_from_when_it_was_made_for_its_time_used_or_not(shop: Shop, local: World) -> None:
     answer = await shop.ready(HOME)
     made = local.clock.now()
-    for seconds, outcome in ((0, Outcome.HIT), (86_399, Outcome.HIT), (86_400, Outcome.MISS)):
+    for seconds, outcome in ((0, LookupOutcome.HIT), (86_399, LookupOutcome.HIT), (86_400, LookupOutcome.MISS)):
         local.clock.advance((made + timedelta(seconds=seconds) - local.clock.now()).total_seconds())
         assert (await shop.ask(HOME)).outcome is outcome
-    async with local.store.write() as tx:  # as if the clock had been set back since
+    async with local.store.begin_write() as tx:  # as if the clock had been set back since
         await tx.answers.put([replace(answer, id="ans_x", made_at=local.clock.now() + timedelta(seconds=1),
                                       expires_at=local.clock.now() + timedelta(days=1))])  # fmt: skip
-    assert (await shop.ask(HOME)).outcome is Outcome.MISS
+    assert (await shop.ask(HOME)).outcome is LookupOutcome.MISS
 
 
 async def test_what_is_dropped_or_said_otherwise_in_another_process_is_so_here(
@@ -167,10 +167,10 @@ async def test_what_is_dropped_or_said_otherwise_in_another_process_is_so_here(
     here, there = Shop(world=world, words=words), Shop(world=world, words=words)
     first = await here.ready(HOME, "first", "In which town does Ann live?")
     assert await there.told(HOME) == "first"
-    async with world.store.write() as tx:
-        await tx.answers.phrase(world.bank.id, first.id, ["In which town does Ann live?"])
+    async with world.store.begin_write() as tx:
+        await tx.answers.save_phrasings(world.bank.id, first.id, ["In which town does Ann live?"])
     assert await there.told("In which town does Ann live?") == "first"
-    assert (await there.ask(HOME)).outcome is not Outcome.HIT
+    assert (await there.ask(HOME)).outcome is not LookupOutcome.HIT
     await here.drop(first)
     assert await there.told("In which town does Ann live?") == ""
     await here.ready(HOME, "second")
@@ -185,7 +185,7 @@ async def test_one_that_does_not_stand_is_passed_over_for_the_next(shop: Shop, l
     assert await shop.told(HOME) == "new"
     assert not await shop.why_not(new)
     found = await shop.ask(HOME)
-    assert found.outcome is Outcome.HIT
+    assert found.outcome is LookupOutcome.HIT
 
 
 async def test_a_transaction_that_sees_an_older_state_is_told_of_nothing_that_came_later(
@@ -194,8 +194,8 @@ async def test_a_transaction_that_sees_an_older_state_is_told_of_nothing_that_ca
     shop = Shop(world=world, words=words)
     await world.remember("Ann lives near the fjord in Oslo")
     first = await shop.ready(HOME, "first")
-    async with world.store.read() as older:
-        assert (await shop.ask_in(older, HOME)).outcome is Outcome.HIT
+    async with world.store.begin_read() as older:
+        assert (await shop.ask_in(older, HOME)).outcome is LookupOutcome.HIT
         await world.remember("Ann moved to Bergen and lives there now")
         await shop.drop(first)
         await shop.ready(HOME, "second")
@@ -204,24 +204,24 @@ async def test_a_transaction_that_sees_an_older_state_is_told_of_nothing_that_ca
         assert before.answer is None, "one that is there in this transaction only is not at hand any more"
         assert await shop.told(HOME) == "second"
     late = Shop(world=world, words=words)
-    async with world.store.read() as older:
-        assert (await late.ask_in(older, HOME)).outcome is Outcome.HIT
+    async with world.store.begin_read() as older:
+        assert (await late.ask_in(older, HOME)).outcome is LookupOutcome.HIT
         await world.remember("Ann has moved again and lives in Rome")
         assert await late.told(HOME) == "", "the newer transaction is seen first"
-        assert (await late.ask_in(older, HOME)).outcome is Outcome.MISS
+        assert (await late.ask_in(older, HOME)).outcome is LookupOutcome.MISS
         assert await late.told(HOME) == "", "what the older one did not see is not held for seen"
 
 
 @pytest.mark.parametrize("question", ["", "  ", "\U0001f600\U0001f680", "?!", "where " * 20_000, "\ud800", "\x00"])
 async def test_what_is_no_question_is_a_quick_miss(question: str, shop: Shop) -> None:
     await shop.ready(HOME)
-    assert (await shop.ask(question)).outcome is Outcome.MISS
+    assert (await shop.ask(question)).outcome is LookupOutcome.MISS
 
 
 async def test_a_bank_without_ready_answers_loads_nothing(local: World) -> None:
     finder = AnswerLookup(local.clock, local.retrieval, _Unloadable(), AnswersSettings.model_validate({}))
-    async with local.store.read() as tx:
-        assert (await finder.find(tx, await local.present(), SCOPE, HOME)).outcome is Outcome.MISS
+    async with local.store.begin_read() as tx:
+        assert (await finder.find(tx, await local.present(), SCOPE, HOME)).outcome is LookupOutcome.MISS
 
 
 async def test_without_word_vectors_each_question_is_a_miss_and_an_explanation_says_why(
@@ -230,21 +230,21 @@ async def test_without_word_vectors_each_question_is_a_miss_and_an_explanation_s
     await shop.ready(HOME)
     shop.lookup = AnswerLookup(local.clock, local.retrieval, _Unloadable(), AnswersSettings.model_validate({}))
     for _ in range(2):
-        assert (await shop.ask(HOME)).outcome is Outcome.MISS
+        assert (await shop.ask(HOME)).outcome is LookupOutcome.MISS
     with pytest.raises(UpstreamFailed, match="reinstall"):
         await shop.explain(HOME)
 
 
 async def test_many_are_taken_in_out_of_the_event_loop_and_found(shop: Shop, local: World) -> None:
     answer = await shop.ready(HOME)
-    async with local.store.write() as tx:
+    async with local.store.begin_write() as tx:
         await tx.answers.put(
             [
                 replace(answer, id=f"ans_m{at}", phrasings=(f"What is in box {at}?",))
                 for at in range(lookup.INLINE_ADDITIONS + 5)
             ]
         )
-    assert (await shop.ask("What is in box 7?")).outcome is Outcome.HIT
+    assert (await shop.ask("What is in box 7?")).outcome is LookupOutcome.HIT
 
 
 @pytest.mark.spec("MEM-20")
@@ -279,17 +279,17 @@ async def test_a_lookup_does_as_much_with_200_banks_at_hand_as_with_one(shop: Sh
 async def test_in_a_large_bank_what_came_later_is_looked_for_out_of_the_event_loop(
     shop: Shop, local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop, threads, since = threading.get_ident(), list[int](), Index.since
+    loop, threads, since = threading.get_ident(), list[int](), BankIndex.find_later_rows
 
-    def watched(self: Index, made: Heads, seen: Heads, question: Question) -> LaterRows:
+    def watched(self: BankIndex, made: BankHeads, seen: BankHeads, question: Question) -> LaterRows:
         threads.append(threading.get_ident())
         return since(self, made, seen, question)
 
-    monkeypatch.setattr(Index, "since", watched)
+    monkeypatch.setattr(BankIndex, "find_later_rows", watched)
     await local.remember("Ann lives near the fjord in Oslo")
     answer = await shop.ready(HOME)
     assert not await shop.why_not(answer)
-    monkeypatch.setattr(retrieval, "APART", 0)
+    monkeypatch.setattr(retrieval, "ROWS_FOR_THREAD", 0)
     assert not await shop.why_not(answer)
     assert [each == loop for each in threads] == [True, False]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from circadia.answers.normalization import normalize, only_asks
-from circadia.testing.language_suite import language_suite
+from circadia.testing.language_suite import load_language_suite
 
 
 @pytest.mark.spec("ANS-02")
@@ -49,7 +49,7 @@ def test_case_inner_marks_and_other_signs_count(first: str, second: str) -> None
 @pytest.mark.spec("ANS-12")
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "zh", "ja", "ar"])
 def test_the_same_words_are_the_same_question_in_each_language_and_no_near_miss_is(language: str) -> None:
-    found = [each for each in language_suite() if each.language == language]
+    found = [each for each in load_language_suite() if each.language == language]
     assert len(found) == 12
     for each in found:
         asked = normalize(each.question)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.answers.quality import precision, telling, trusted
+from circadia.answers.quality import are_answers_trusted, judged_use_limit, precision
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import AnswerScope, AnswerUse
 from circadia.settings.answers import AnswersSettings
@@ -27,28 +27,30 @@ def uses(*right: bool | None) -> list[AnswerUse]:
 
 
 def test_answers_are_trusted_until_enough_of_them_were_looked_at() -> None:
-    assert trusted([], SETTINGS)
-    assert trusted(uses(*[False] * 9, *[None] * 90), SETTINGS)
-    assert not trusted(uses(*[False] * 10), SETTINGS)
+    assert are_answers_trusted([], SETTINGS)
+    assert are_answers_trusted(uses(*[False] * 9, *[None] * 90), SETTINGS)
+    assert not are_answers_trusted(uses(*[False] * 10), SETTINGS)
 
 
 def test_the_share_of_right_ones_decides() -> None:
-    assert trusted(uses(*[True] * 9, False), SETTINGS)
-    assert not trusted(uses(*[True] * 8, False, False), SETTINGS)
+    assert are_answers_trusted(uses(*[True] * 9, False), SETTINGS)
+    assert not are_answers_trusted(uses(*[True] * 8, False, False), SETTINGS)
 
 
 def test_only_the_newest_that_were_looked_at_count() -> None:
-    assert trusted(uses(*[True] * LAST, *[False] * 500), SETTINGS)
-    assert trusted(uses(*[None, True] * LAST, *[False] * 500), SETTINGS), "what nobody looked at tells nothing"
-    assert not trusted(uses(*[True] * 44, *[False] * 6, *[True] * 500), SETTINGS)
+    assert are_answers_trusted(uses(*[True] * LAST, *[False] * 500), SETTINGS)
+    assert are_answers_trusted(uses(*[None, True] * LAST, *[False] * 500), SETTINGS), (
+        "what nobody looked at tells nothing"
+    )
+    assert not are_answers_trusted(uses(*[True] * 44, *[False] * 6, *[True] * 500), SETTINGS)
 
 
 def test_as_many_count_as_are_needed_to_judge() -> None:
     many = AnswersSettings.model_validate({"least_samples": 100, "least_precision": 0.9})
-    assert telling(many) == 100
-    assert telling(SETTINGS) == LAST
-    assert trusted(uses(*[False] * 99), many)
-    assert not trusted(uses(*[False] * 100), many)
+    assert judged_use_limit(many) == 100
+    assert judged_use_limit(SETTINGS) == LAST
+    assert are_answers_trusted(uses(*[False] * 99), many)
+    assert not are_answers_trusted(uses(*[False] * 100), many)
 
 
 def test_precision_is_told_of_what_was_looked_at() -> None:

@@ -16,10 +16,10 @@ from circadia.api.app import ApiParts, create_api
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.server.answering import answer_lookup
-from circadia.server.dreaming import sleep_tier
-from circadia.server.remembering import memory_tier
-from circadia.server.waking import agent_services, wake_tier
+from circadia.server.answering import build_answer_lookup
+from circadia.server.dreaming import build_sleeptime
+from circadia.server.remembering import build_memory_services
+from circadia.server.waking import build_agent_services, build_wake_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -34,19 +34,19 @@ Json = Any
 
 
 @dataclass
-class Held:
+class FakeHolds:
     """What is held, as a test says it."""
 
     views: list[HoldView] = field(default_factory=list[HoldView])
 
-    def holds(
+    def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
     ) -> tuple[Sequence[HoldView], int]:
         """Return what the test put in."""
         found = [view for view in self.views if session in (None, view.session) and agent in (None, view.agent)]
         return found[:limit], len(found)
 
-    def held(self, agent_id: AgentId) -> int:
+    def count_held(self, agent_id: AgentId) -> int:
         """Return how many of them are the agent's."""
         return sum(view.agent_id == agent_id for view in self.views)
 
@@ -83,7 +83,9 @@ class Answer:
 class Service:
     """A running API."""
 
-    def __init__(self, url: str, parts: ApiParts, clock: ManualClock, held: Held, http: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, url: str, parts: ApiParts, clock: ManualClock, held: FakeHolds, http: aiohttp.ClientSession
+    ) -> None:
         self.url = url
         self.parts = parts
         self.clock = clock
@@ -137,7 +139,7 @@ async def serving(
     """Serve what is in the folder's database; a second time in the same folder is a restart."""
     clock = clock or ManualClock()
     store = await open_sqlite(put_database(folder))
-    held = Held()
+    held = FakeHolds()
     parts = await _parts(store, clock, held, {"limits": limits, "launchers": launchers or {}})
     try:
         async with listening(create_api(parts)) as url:
@@ -151,16 +153,16 @@ async def serving(
         await store.close()
 
 
-async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[str, Json]) -> ApiParts:
+async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapping[str, Json]) -> ApiParts:
     signals = LocalSignals()
     ids = NumberedIds()
     settings = settings_from(stated)
-    tier = wake_tier(settings, clock, ids, signals)
+    tier = build_wake_services(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry, threads, sessions = agent_services(settings, clock, ids, signals, tier)
-    async with store.write() as tx:
+    registry, threads, sessions = build_agent_services(settings, clock, ids, signals, tier)
+    async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
-    memory = memory_tier(settings, clock, ids, signals, BundledEmbedder())
+    memory = build_memory_services(settings, clock, ids, signals, BundledEmbedder())
     return ApiParts(
         store=store,
         clock=clock,
@@ -175,6 +177,6 @@ async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[s
         holds=held,
         wake=tier,
         memory=memory,
-        lookup=answer_lookup(settings, clock, memory),
-        sleeptime=sleep_tier(settings, clock, ids, signals, memory),
+        lookup=build_answer_lookup(settings, clock, memory),
+        sleeptime=build_sleeptime(settings, clock, ids, signals, memory),
     )

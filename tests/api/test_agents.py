@@ -12,7 +12,7 @@ from circadia.errors import Unauthenticated
 from circadia.ids import hash_token
 from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service
-from tests.watched_store import Watched
+from tests.watched_store import HookedStore
 
 AGENTS = "/sessions/default/agents"
 
@@ -196,7 +196,7 @@ async def test_a_name_that_no_bank_may_have_is_refused_so_that_no_misspelt_templ
     assert [each["policy"]["bank"] for each in (await service.ok("GET", AGENTS))["agents"]] == ["team-{user}"]
 
 
-class Held(Watched):
+class PausedReadStore(HookedStore):
     """A store whose reads see what is there, and end when the test lets them."""
 
     def __init__(self, service: Service) -> None:
@@ -205,8 +205,8 @@ class Held(Watched):
         self.free = asyncio.Event()
 
     @asynccontextmanager
-    async def read(self) -> AsyncGenerator[Tx]:
-        async with super().read() as tx:
+    async def begin_read(self) -> AsyncGenerator[Tx]:
+        async with super().begin_read() as tx:
             yield tx
             self.seen.set()
             await self.free.wait()
@@ -217,12 +217,12 @@ async def test_a_token_that_is_revoked_while_its_owner_is_looked_up_opens_nothin
     service: Service,
 ) -> None:
     token = await service.agent("ann")
-    store = Held(service)
+    store = PausedReadStore(service)
     identity = Identity(store, service.parts.signals, admin_token_hash=hash_token(ADMIN))
-    looking = asyncio.create_task(identity.of(token))
+    looking = asyncio.create_task(identity.authenticate(token))
     await store.seen.wait()
     await service.ok("POST", f"{AGENTS}/ann/token")
     store.free.set()
     assert (await looking).agent is not None, "it was valid when it was read"
     with pytest.raises(Unauthenticated):
-        await identity.of(token)
+        await identity.authenticate(token)

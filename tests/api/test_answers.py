@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from circadia import Client
-from circadia.answers.judge import Verdict
+from circadia.answers.judge import JudgeVerdict
 from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.answer_judge import JudgeLimits
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Rests
+from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
 from circadia.records.bank import Bank
 from tests.api.service import ADMIN, Service
 
@@ -21,31 +21,31 @@ QUESTION = "When does the bakery in Porto open?"
 
 
 async def agent_of(service: Service, name: str) -> Agent:
-    async with service.parts.store.read() as tx:
-        session = await tx.sessions.by_name("default")
+    async with service.parts.store.begin_read() as tx:
+        session = await tx.sessions.get_by_name("default")
         assert session is not None
-        found = await tx.agents.by_name(session.id, name)
+        found = await tx.agents.get_by_name(session.id, name)
         assert found is not None
         return found
 
 
 async def ready(service: Service, name: str = "helper", **more: Any) -> Answer:
     """Make a bank with a block, an agent, its frame and a ready answer that rests on the block."""
-    async with service.parts.store.read() as tx:
-        there = await tx.banks.by_name("support")
+    async with service.parts.store.begin_read() as tx:
+        there = await tx.banks.get_by_name("support")
     if there is None:
         await service.ok("POST", "/banks", {"name": "support"})
         await service.ok("PUT", "/banks/support/blocks/hours", {"value": "The bakery opens at 9."})
     await service.agent(name, bank="support", answers="serve")
     agent, now = await agent_of(service, name), service.clock.now()
-    async with service.parts.store.write() as tx:
-        bank = await tx.banks.by_name("support")
+    async with service.parts.store.begin_write() as tx:
+        bank = await tx.banks.get_by_name("support")
         assert bank is not None
         scope = AnswerScope(agent_id=agent.id, frame="f1", end_user=str(more.pop("end_user", "")))
-        await tx.answers.see([frame_of(bank, scope, now)])
-        blocks = {each.label: each.version for each in await tx.blocks.every(bank.id)}
-        rests = Rests(
-            blocks=blocks, shown=("hours",), heads=await tx.views.heads(bank.id), generation=bank.generation
+        await tx.answers.save_frames([frame_of(bank, scope, now)])
+        blocks = {each.label: each.version for each in await tx.blocks.find_all(bank.id)}
+        rests = AnswerBasis(
+            blocks=blocks, shown=("hours",), heads=await tx.views.fetch_heads(bank.id), generation=bank.generation
         )  # fmt: skip
         made = Answer(
             id=AnswerId(f"ans_{name}"), bank_id=bank.id, scope=scope, phrasings=(QUESTION,), confidence=0.9,
@@ -108,12 +108,12 @@ async def test_a_question_is_tried_and_each_step_says_why(service: Service, clie
 class _Judge:
     """Says one thing of all questions, and keeps what it was asked."""
 
-    def __init__(self, verdict: Verdict | None, *, waits: bool) -> None:
+    def __init__(self, verdict: JudgeVerdict | None, *, waits: bool) -> None:
         self.verdict = verdict
         self.waits = waits
         self.asked: list[tuple[str, str]] = []
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[Verdict] | None:
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
         """Say it."""
         self.asked += [(asked, each) for each in candidates]
         return None if self.verdict is None else [self.verdict for _ in candidates]
@@ -123,14 +123,14 @@ class _Judge:
 @pytest.mark.parametrize(
     ("verdict", "outcome", "says", "confidence"),
     [
-        (Verdict(same=True, confidence=0.91), "hit", "yes", 0.91),
-        (Verdict(same=False, confidence=0.12), "hint", "no", 0.12),
-        (Verdict(same=False), "hint", "no", None),
+        (JudgeVerdict(same=True, confidence=0.91), "hit", "yes", 0.91),
+        (JudgeVerdict(same=False, confidence=0.12), "hint", "no", 0.12),
+        (JudgeVerdict(same=False), "hint", "no", None),
         (None, "hint", "not_asked", None),
     ],
 )
 async def test_a_question_that_is_tried_tells_what_the_judge_says_where_it_decides(
-    service: Service, verdict: Verdict | None, outcome: str, says: str, confidence: float | None
+    service: Service, verdict: JudgeVerdict | None, outcome: str, says: str, confidence: float | None
 ) -> None:
     made, judge = await ready(service), _Judge(verdict, waits=verdict is None)
     object.__setattr__(service.parts, "judge", JudgeLimits(service.clock, judge))
@@ -156,7 +156,7 @@ async def test_an_agent_whose_sampled_answers_were_wrong_is_shown_as_not_trusted
     service: Service, client: Client
 ) -> None:
     made = await ready(service)
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         uses = [
             AnswerUse(
                 id=f"use_{number:02}", bank_id=made.bank_id, answer_id=made.id, scope=made.scope, question=QUESTION,
@@ -164,9 +164,9 @@ async def test_an_agent_whose_sampled_answers_were_wrong_is_shown_as_not_trusted
             )
             for number in range(10)
         ]  # fmt: skip
-        await tx.answers.used(uses)
+        await tx.answers.record_uses(uses)
         for each in uses:
-            await tx.answers.judge(made.bank_id, each.id, right=False, at=service.clock.now())
+            await tx.answers.save_judgment(made.bank_id, each.id, right=False, at=service.clock.now())
     assert not (await client.try_answers("support", "helper", QUESTION))["trusted"]
 
 
@@ -175,8 +175,8 @@ async def test_the_stats_tell_hits_waste_and_precision(service: Service, client:
     made, day = await ready(service), service.clock.now().date()
     none = await client.answer_stats("support")
     assert (none["live"], none["hit_rate"], none["precision"], none["used_share"]) == (1, None, None, None)
-    async with service.parts.store.write() as tx:
-        await tx.answers.count([
+    async with service.parts.store.begin_write() as tx:
+        await tx.answers.add_counts([
             AnswerDay(
                 bank_id=made.bank_id, day=day, served=3, hints=1, misses=4, made=4, used=1, wasted=2, wasted_tokens=240,
                 right=3, wrong=1,
@@ -211,12 +211,12 @@ async def test_an_answer_that_is_over_or_from_the_future_is_shown_as_none(
 @pytest.mark.spec("ANS-08")
 async def test_what_a_person_drops_and_nobody_ever_used_is_waste(service: Service, client: Client) -> None:
     one, two, used = await ready(service), await ready(service, "other"), await ready(service, "third")
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         use = AnswerUse(
             id="use_1", bank_id=used.bank_id, answer_id=used.id, scope=used.scope, question=QUESTION,
             phrasing=QUESTION, way="exact", served=True, at=service.clock.now(),
         )  # fmt: skip
-        await tx.answers.used([use])
+        await tx.answers.record_uses([use])
     await client.drop_answer("support", one.id)
     assert (await client.answer_stats("support"))["wasted_tokens"] == one.tokens
     assert (await client.drop_answers("support"))["dropped"] == 2

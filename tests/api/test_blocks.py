@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from circadia.ids import EpisodeId
-from circadia.memory.blocks import Edit, Writer
-from circadia.records.block import Span
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
+from circadia.records.block import BlockSpan
 from tests.api.service import Service
 
 HUMAN = "/banks/team/blocks/human"
@@ -162,11 +162,11 @@ async def test_a_context_has_blocks_for_the_system_side_and_fenced_hits_for_the_
 async def rest_on(service: Service, episode: str) -> None:
     """Write a block with a line that rests on the episode, as a pass does."""
     value = "kept\nAnn moved to Porto."
-    span = Span(start=5, end=len(value), episodes=(EpisodeId(episode),))
-    async with service.parts.store.write() as tx:
+    span = BlockSpan(start=5, end=len(value), episodes=(EpisodeId(episode),))
+    async with service.parts.store.begin_write() as tx:
         bank = await service.parts.memory.banks.get(tx, "team")
-        edit = Edit(value=value, spans=(span,))
-        await service.parts.memory.blocks.write(tx, bank, "human", edit, writer=Writer.SLEEP, by="pass")
+        edit = BlockUpdate(value=value, spans=(span,))
+        await service.parts.memory.blocks.write(tx, bank, "human", edit, writer=BlockAuthor.SLEEP, by="pass")
 
 
 @pytest.mark.spec("MEM-03")

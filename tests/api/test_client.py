@@ -232,7 +232,7 @@ async def test_following_from_now_on_misses_nothing_in_a_drop_before_the_first_e
     async with Line(service.url).open() as line, Client(line.url, ADMIN) as far:
         async with contextlib.aclosing(far.events(types=["sleep_start"])) as events:
             first = asyncio.ensure_future(anext(events))
-            await service.clock.until_sleepers(1)
+            await service.clock.wait_for_sleepers(1)
             line.cut()
             await client.set_sleeping("default", "ann", True)
             assert (await asyncio.wait_for(first, 60))["type"] == "sleep_start"

@@ -16,7 +16,7 @@ from circadia.api.event_tail import EventTail
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service, serving
-from tests.watched_store import Watched
+from tests.watched_store import HookedStore
 
 
 class Stream:
@@ -49,14 +49,14 @@ class Stream:
         return found
 
 
-class Counted(Watched):
+class CountingStore(HookedStore):
     """Counts reads."""
 
     reads = 0
 
-    def read(self) -> AbstractAsyncContextManager[Tx]:
+    def begin_read(self) -> AbstractAsyncContextManager[Tx]:
         self.reads += 1
-        return super().read()
+        return super().begin_read()
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +72,7 @@ async def stream(service: Service, query: str = "", **headers: str) -> AsyncGene
 
 async def happen(service: Service, count: int, *, told: bool = True, session: str = "default", **given: Any) -> None:
     """Store events as the gate's journal does; without `told` the signal is lost."""
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         await tx.events.add(
             [
                 Event(type=EventType.HELD, at=service.clock.now(), session=session, data={"place": place}, **given)
@@ -191,22 +191,24 @@ async def test_the_stream_is_cut_by_session_agent_and_type(service: Service) -> 
 
 @pytest.mark.spec("GATE-80")
 async def test_all_who_stand_at_the_end_of_the_record_share_each_read_of_it(service: Service) -> None:
-    store = Counted(service.parts.store)
+    store = CountingStore(service.parts.store)
     tail = EventTail(replace(service.parts, store=store))
     await happen(service, 600)  # more than is kept
     began = last = (await service.events())[-1]["number"]
-    with tail.followed():
-        assert await asyncio.gather(*(tail.after(last) for _ in range(50))) == [[]] * 50
+    with tail.follow():
+        assert await asyncio.gather(*(tail.wait_for_events(last) for _ in range(50))) == [[]] * 50
         assert store.reads == 1
         for round_ in range(1, 4):
-            waiting = [asyncio.create_task(tail.after(last)) for _ in range(50)]
-            await service.clock.until_sleepers(1)
+            waiting = [asyncio.create_task(tail.wait_for_events(last)) for _ in range(50)]
+            await service.clock.wait_for_sleepers(1)
             await happen(service, 2)
             told = [[each.event.number for each in found or ()] for found in await asyncio.gather(*waiting)]
             assert told == [[last + 1, last + 2]] * 50
             assert store.reads == 1 + round_
-            assert [each.event.number for each in await tail.after(last) or ()] == [last + 1, last + 2], "it is kept"
-            assert await tail.after(began - 1) is None, "so far back it is not"
+            assert [each.event.number for each in await tail.wait_for_events(last) or ()] == [last + 1, last + 2], (
+                "it is kept"
+            )
+            assert await tail.wait_for_events(began - 1) is None, "so far back it is not"
             last += 2
         assert store.reads == 4
     assert service.clock.sleepers == 0
@@ -217,7 +219,7 @@ async def test_a_follower_who_stands_beyond_the_end_or_goes_takes_nothing_from_t
     await happen(service, 3)
     async with stream(service, "?after=999999"), stream(service) as live:
         async with stream(service):
-            await service.clock.until_sleepers(1)
+            await service.clock.wait_for_sleepers(1)
             await happen(service, 1)
             first = await live.numbers(1)
         await happen(service, 1, session="team")
@@ -246,7 +248,7 @@ async def test_who_reads_slowly_holds_nobody_up_and_misses_nothing(service: Serv
 @pytest.mark.spec("GATE-80")
 async def test_a_lost_signal_costs_a_sweep_only(service: Service) -> None:
     async with stream(service) as live:
-        await service.clock.until_sleepers(1)
+        await service.clock.wait_for_sleepers(1)
         await happen(service, 1, told=False)
         service.clock.advance(1.0)
         assert len(await live.numbers(1)) == 1
@@ -255,7 +257,7 @@ async def test_a_lost_signal_costs_a_sweep_only(service: Service) -> None:
 async def test_a_silent_stream_is_kept_alive_by_comments(service: Service) -> None:
     async with stream(service) as live:
         for _ in range(31):
-            await service.clock.until_sleepers(1)
+            await service.clock.wait_for_sleepers(1)
             service.clock.advance(1.0)
         await happen(service, 1)
         await live.numbers(1)
@@ -264,7 +266,7 @@ async def test_a_silent_stream_is_kept_alive_by_comments(service: Service) -> No
 
 async def test_the_stream_ends_when_the_server_stops(service: Service) -> None:
     async with stream(service) as live:
-        await service.clock.until_sleepers(1)
+        await service.clock.wait_for_sleepers(1)
         service.parts.presence.stop("the server is stopping")
         service.clock.advance(1.0)
         assert await asyncio.wait_for(live.answer.content.read(), 60) == b""
@@ -272,7 +274,7 @@ async def test_the_stream_ends_when_the_server_stops(service: Service) -> None:
 
 async def test_a_follower_who_goes_leaves_nothing_behind(service: Service) -> None:
     async with stream(service):
-        await service.clock.until_sleepers(1)
+        await service.clock.wait_for_sleepers(1)
     async with asyncio.timeout(60):
         while service.clock.sleepers:
             await asyncio.sleep(0.01)

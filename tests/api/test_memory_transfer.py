@@ -10,8 +10,8 @@ import pytest
 from circadia.api import memory_transfer
 from circadia.ids import NoteId
 from circadia.records.bank import Trust
-from circadia.records.block import Span
-from circadia.records.end_user import bounded
+from circadia.records.block import BlockSpan
+from circadia.records.end_user import shorten_name
 from circadia.records.note import Note, NoteKind
 from circadia.testing.clock import START
 from tests.api.service import ADMIN, Answer, Service
@@ -57,9 +57,9 @@ async def filled(service: Service) -> None:
         "POST", "/banks/home/episodes", {"text": "So do I.", "speaker": "Bob", "at": "2025-06-01T12:00:00Z"}
     )
     parts, memory = service.parts, service.parts.memory
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await memory.banks.get(tx, "home")
-        one, two = [each.id for each in await tx.episodes.every(bank.id)][:2]
+        one, two = [each.id for each in await tx.episodes.find_all(bank.id)][:2]
         await memory.episodes.demote(tx, bank, one, by="pass", reason="moved", evidence="later")
         for name, retired in (("note_1", None), ("note_2", START)):
             await tx.notes.add(
@@ -71,9 +71,9 @@ async def filled(service: Service) -> None:
     for value in ("Ann: Bern", "Ann: Basel"):
         await service.ok("PUT", "/banks/home/blocks/human", {"value": value, "description": "who they are"})
     await service.ok("POST", "/banks/home/blocks/human/undo")
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         history = await tx.blocks.history(bank.id, "human")
-        await tx.blocks.cut(replace(history[0], spans=(Span(start=5, end=9, episodes=(one,)),)))
+        await tx.blocks.rewrite_version(replace(history[0], spans=(BlockSpan(start=5, end=9, episodes=(one,)),)))
     assert first["id"] == one
 
 
@@ -245,7 +245,9 @@ async def test_a_bank_of_an_end_user_stays_theirs_unless_they_have_one(service: 
 async def test_a_bank_of_one_with_a_long_name_is_found_by_that_name_wherever_it_was_brought_from(
     service: Service,
 ) -> None:
-    for at, said_as in enumerate(("u" * 201, bounded("v" * 201))):  # as somebody writes it, and as an export has it
+    for at, said_as in enumerate(
+        ("u" * 201, shorten_name("v" * 201))
+    ):  # as somebody writes it, and as an export has it
         first = {**FIRST, "name": f"support-{at}", "template": "support-{user}", "end_user": said_as}
         await bring(service, f"support-{at}", [first, said("a")])
         found = await service.ok("GET", f"/banks/support-%7Buser%7D?user={'uv'[at] * 201}")

@@ -15,7 +15,7 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.publish import Page
+from circadia.sleeptime.publish import PageProgress
 from tests.api.service import Service
 
 Json = Any
@@ -32,12 +32,12 @@ async def team(service: Service) -> str:
 
 async def taken(service: Service, key: str) -> tuple[Pass, Bank]:
     """Take a pass as a worker does."""
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         run = await tx.passes.get(PassId(key))
         assert run is not None
         bank = await tx.banks.get(run.bank_id)
         assert bank is not None
-        return await service.parts.sleeptime.rows.take(tx, bank, run, "worker"), bank
+        return await service.parts.sleeptime.rows.claim(tx, bank, run, "worker"), bank
 
 
 def note(service: Service, key: str, sources: Sequence[str], text: str = "Ann lives in Porto.") -> Change:
@@ -55,8 +55,8 @@ async def worked(service: Service, key: str, *changes: Change, status: PassStatu
     """Publish changes of a pass as a worker does, and end it."""
     run, bank = await taken(service, key)
     tier = service.parts.sleeptime
-    async with service.parts.store.write() as tx:
-        run = await tier.publisher.publish(tx, run, bank, changes, Page(upto=run.upto, leftovers=()), ())
+    async with service.parts.store.begin_write() as tx:
+        run = await tier.publisher.publish(tx, run, bank, changes, PageProgress(upto=run.upto, leftovers=()), ())
         await tier.rows.end(tx, bank, run, status, "it is done")
 
 
@@ -115,7 +115,7 @@ async def test_the_record_of_a_pass_tells_its_calls_their_cost_and_what_was_wron
         id=CallId("c1"), pass_id=PassId(run["id"]), bank_id=(await bank_of(service, "team")).id,
         operation="consolidate", key="k", at=service.clock.now(),
     )  # fmt: skip
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         failed = replace(by, id=CallId("c2"), status=CallStatus.FAILED, output_tokens=0, cost_nanousd=0)
         await tx.calls.add([by, failed])
         await tx.sleep_calls.add(asked)
@@ -130,8 +130,8 @@ async def test_the_record_of_a_pass_tells_its_calls_their_cost_and_what_was_wron
 
 
 async def bank_of(service: Service, name: str) -> Bank:
-    async with service.parts.store.read() as tx:
-        bank = await tx.banks.by_name(name)
+    async with service.parts.store.begin_read() as tx:
+        bank = await tx.banks.get_by_name(name)
     assert bank is not None
     return bank
 
@@ -243,7 +243,7 @@ async def test_pause_and_resume_close_and_open_the_gate_and_what_was_set_apart_i
     service: Service, team: str
 ) -> None:
     bank = await bank_of(service, team)
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         state = await tx.sleep_states.get(bank.id)
         left = Leftover(first=1, last=1, failures=3, cause="the answer is no JSON")
         await tx.sleep_states.put(replace(state, leftovers=(left,)))

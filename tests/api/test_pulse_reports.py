@@ -20,7 +20,7 @@ async def test_a_report_that_was_accepted_is_the_end_of_the_pulse_though_no_proc
         pulses, store = service.parts.wake.pulses, service.parts.store
         end, done = f"/pulses/{asked['pulse']}/end", {"status": "succeeded", "epoch": 1}
         assert (await service.call("POST", end, done)).code == "conflict"  # nobody has taken it
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             pulse = await tx.pulses.get(asked["pulse"])
             assert pulse is not None
             taken = await pulses.take(tx, pulse, "exe_that_is_killed")

@@ -215,8 +215,8 @@ async def test_a_routine_whose_instants_are_all_past_is_refused_unless_it_stays_
     assert switched_on.status == 422
     assert (await service.ok("PUT", "/agents/bob/schedule", routine(at=soon)))["routines"][1]["next_at"] == soon[1]
     service.clock.advance(3700)
-    async with service.parts.store.write() as tx:
-        for due in await tx.routines.due(service.clock.now(), limit=10):
+    async with service.parts.store.begin_write() as tx:
+        for due in await tx.routines.find_due(service.clock.now(), limit=10):
             await service.parts.wake.routines.fire(tx, due)
     over = await service.ok("PUT", "/agents/bob/schedule", routine(at=soon))
     assert over["routines"][1]["next_at"] is None

@@ -19,8 +19,8 @@ from tests.api.service import ADMIN, Service
 async def team_of(service: Service) -> BankId:
     """Make the bank `team` and return its id."""
     await service.ok("POST", "/banks", {"name": "team"})
-    async with service.parts.store.read() as tx:
-        bank = await tx.banks.by_name("team")
+    async with service.parts.store.begin_read() as tx:
+        bank = await tx.banks.get_by_name("team")
     assert bank is not None
     return bank.id
 
@@ -39,7 +39,7 @@ async def test_status_tells_what_operations_bring_and_cost_and_resume_starts_tho
         endpoint="chat", model="small", status=CallStatus.DONE, input_tokens=100, cost_nanousd=4_000,
     )  # fmt: skip
     asked = SleepCall(id=line.id, pass_id=PassId("p"), bank_id=bank, operation="reflect", key="k", at=now)
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         await tx.benefits.add([gain])
         await tx.calls.add([line])
         await tx.sleep_calls.add(asked)
@@ -70,11 +70,11 @@ async def test_what_a_search_hands_to_an_agent_is_noted_and_what_a_person_looks_
         evidence=[each["id"] for each in said], pass_id="p", trust=Trust.PERSON, at=service.clock.now(),
         created_at=service.clock.now(), terms=stored_terms("Porto it is."),
     )  # fmt: skip
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         await tx.notes.add(note)
     ann = await service.agent("ann", policy={"bank": "team"})
     for token in (ADMIN, ann):
         for path in ("search?q=Porto", "context?q=Porto"):
             await service.ok("GET", f"/banks/team/{path}", token=token)
-    taken = service.parts.memory.uses.take()
+    taken = service.parts.memory.uses.drain()
     assert [(len(each.notes), len(each.episodes), each.model) for each in taken] == [(1, 2, None)] * 2

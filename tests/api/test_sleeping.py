@@ -121,8 +121,8 @@ async def test_a_closed_session_conflicts(service: Service) -> None:
 async def test_after_a_wake_every_look_says_awake_and_who_waited_goes_on(service: Service) -> None:
     made = await service.ok("POST", "/sessions/default/agents", {"name": "ann", "sleep_events": ["agent_started"]})
     presence = service.parts.presence
-    cell = await presence.cell(made["id"])
-    waiting = asyncio.create_task(presence.until_awake(cell, object()))
+    cell = await presence.fetch_cell(made["id"])
+    waiting = asyncio.create_task(presence.wait_until_awake(cell, object()))
     await asyncio.sleep(0)
     assert not waiting.done()
     await service.ok("PUT", STATE, {"sleeping": False})

@@ -222,6 +222,6 @@ async def test_each_other_participant_gets_a_delivery_and_reading_the_thread_han
     await service.ok("POST", f"{thread}/messages", {"content": "hello", "from": "bob"})
     for token in (ADMIN, made["bob"]["token"]):
         assert len((await service.ok("GET", f"{thread}/messages", token=token))["messages"]) == 2
-    async with service.parts.store.read() as tx:
+    async with service.parts.store.begin_read() as tx:
         unread = [await tx.deliveries.count_unread(AgentId(agent["id"])) for agent in made.values()]
     assert unread == [1, 1, 0]

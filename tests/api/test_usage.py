@@ -31,7 +31,7 @@ def call(number: int, agent_id: str, *, day: int = 1, cost: int | None = 1_500_0
 @pytest.fixture
 async def ledger(service: Service) -> Service:
     ann = (await service.ok("POST", "/sessions/default/agents", {"name": "ann"}))["id"]
-    async with service.parts.store.write() as tx:
+    async with service.parts.store.begin_write() as tx:
         await tx.calls.add([call(1, ann), call(2, ann, day=2), call(3, ann, day=2, cost=None, tokens=None)])
     return service
 
@@ -95,7 +95,7 @@ async def test_what_a_deleted_agent_used_is_found_by_its_name(ledger: Service) -
 
 
 async def test_calls_of_the_sleep_tier_are_told_with_the_bank_that_they_were_made_for(ledger: Service) -> None:
-    async with ledger.parts.store.write() as tx:
+    async with ledger.parts.store.begin_write() as tx:
         await tx.calls.add([replace(call(4, ""), session="", agent="support", tier="sleep")])
     keys = [each["key"] for each in (await ledger.ok("GET", "/usage?group_by=agent"))["usage"]]
     assert keys == ["(sleep tier) support", "ann"]

@@ -349,8 +349,8 @@ async def test_no_door_opens_a_gate_while_the_server_stops_and_what_is_not_guard
     (wake,) = (await service.ok("GET", "/wakes"))["wakes"]
     assert (wake["source"], wake["from"], wake["decision"], wake["rule"]) == ("thread", "ann", "deferred", "draining")
     assert (await service.ok("GET", "/agents/bob/wake-stats"))["per_source"] == {}
-    async with service.parts.store.read() as tx:
-        (row,) = await tx.wakes.every()
+    async with service.parts.store.begin_read() as tx:
+        (row,) = await tx.wakes.find_all()
     assert row.sender_id is None
 
 

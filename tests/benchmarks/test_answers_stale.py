@@ -7,19 +7,19 @@ import pytest
 
 from benchmarks.answers_stale import LEAST_SURVIVAL, Size, report
 from benchmarks.interleaved import Outcomes
-from benchmarks.later_turns import Asked
+from benchmarks.later_turns import QuestionFeatures
 from circadia.memory import touching
 
 TOLD = {"SQLite": Outcomes(), "PostgreSQL": Outcomes(stale=2)}
 GIVEN = Size(data=Path("talks.json"))
 
 
-def part(seed: int) -> list[Asked]:
+def part(seed: int) -> list[QuestionFeatures]:
     """Return one question beside forty turns, of which a quarter is evidence."""
     draw = np.random.default_rng(seed)
     evidence = np.arange(40) % 4 == 0
-    rows = touching.Features(*(draw.random(40) for _ in range(len(touching.Features._fields))))
-    return [Asked(rows=rows, usual=0.2, evidence=evidence, outcomes=3 * evidence, person=~evidence)]
+    rows = touching.RowFeatures(*(draw.random(40) for _ in range(len(touching.RowFeatures._fields))))
+    return [QuestionFeatures(rows=rows, usual=0.2, evidence=evidence, outcomes=3 * evidence, person=~evidence)]
 
 
 @pytest.mark.parametrize(

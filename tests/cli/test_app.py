@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from circadia.cli.app import app, exit_status
-from circadia.cli.later import Later, whole
+from circadia.cli.later import LazyCommand, resolve_command
 from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
 from tests.cli.terminal import PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
@@ -192,11 +192,11 @@ async def test_a_command_that_asks_a_server_loads_nothing_of_one(home: Path, wor
 
 def test_a_list_of_commands_says_of_each_what_its_own_help_begins_with() -> None:
     def below(command: Any) -> Iterator[tuple[Any, Any]]:
-        for inner in getattr(whole(command), "commands", {}).values():
-            yield inner, whole(inner)
+        for inner in getattr(resolve_command(command), "commands", {}).values():
+            yield inner, resolve_command(inner)
             yield from below(inner)
 
-    pairs = [pair for pair in below(typer.main.get_command(app)) if isinstance(pair[0], Later)]
+    pairs = [pair for pair in below(typer.main.get_command(app)) if isinstance(pair[0], LazyCommand)]
     assert len(pairs) > 20
     for listed, real in pairs:
         assert listed.help == real.help.split("\n\n")[0].replace("\n", " "), listed.name

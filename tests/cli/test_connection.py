@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from circadia.cli.connection import DEFAULT_URL, target
+from circadia.cli.connection import DEFAULT_URL, resolve_target
 from circadia.errors import Unauthenticated
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
@@ -42,12 +42,12 @@ async def test_the_data_folders_token_is_not_sent_to_another_machine(home: Path)
     folder = home / ".local" / "share" / "circadia"
     folder.mkdir(parents=True)
     (folder / "admin.token").write_text(ADMIN_TOKEN, "ascii")
-    assert target(DEFAULT_URL, None, None, {}).token == ADMIN_TOKEN
+    assert resolve_target(DEFAULT_URL, None, None, {}).token == ADMIN_TOKEN
     with pytest.raises(Unauthenticated, match="--token"):
-        target("https://circadia.example.com", None, None, {})
+        resolve_target("https://circadia.example.com", None, None, {})
     with pytest.raises(Unauthenticated, match="--token"):
-        target("https://circadia.example.com", None, folder, {"CIRCADIA_DATA": str(folder)})
-    assert target("https://circadia.example.com", None, folder, {}).token == ADMIN_TOKEN
+        resolve_target("https://circadia.example.com", None, folder, {"CIRCADIA_DATA": str(folder)})
+    assert resolve_target("https://circadia.example.com", None, folder, {}).token == ADMIN_TOKEN
 
 
 async def test_the_agents_variable_goes_before_the_operators(

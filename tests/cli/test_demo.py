@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from circadia.cli.app import app
 from circadia.cli.demo import story
 from circadia.cli.demo.price import price_list
-from circadia.cli.demo.result import AgentResult, RunResult, Used, missing
-from circadia.cli.demo.tally import Tally
+from circadia.cli.demo.result import AgentResult, LedgerUsage, RunResult, missing
+from circadia.cli.demo.tally import AgentTally
 from circadia.cli.demo.team import WORKER, environment
 from circadia.errors import EXIT_STATUS, CircadiaError, InvalidRequest, UpstreamFailed
 from circadia.testing.upstream import MockUpstream
@@ -25,11 +25,11 @@ AGENTS = (story.COORDINATOR, *story.SPECIALISTS)
 DEMO_SECONDS = 170.0
 
 
-def tally(*lines: Mapping[str, Any]) -> Tally:
+def tally(*lines: Mapping[str, Any]) -> AgentTally:
     """Return a tally that took `lines`."""
-    counted = Tally(agent="logs")
+    counted = AgentTally(agent="logs")
     for line in lines:
-        counted.take(line)
+        counted.count_line(line)
     return counted
 
 
@@ -62,18 +62,18 @@ def test_usage_that_the_provider_does_not_give_stays_unknown() -> None:
 
 
 def test_sleep_is_counted_between_two_looks_that_both_saw_it() -> None:
-    counted = Tally(agent="logs")
+    counted = AgentTally(agent="logs")
     for sleeping in (True, True, False, False, True, True):
-        counted.take_state(sleeping=sleeping, held=int(sleeping), seconds=0.5)
+        counted.record_state(sleeping=sleeping, held=int(sleeping), seconds=0.5)
     assert (counted.asleep_seconds, counted.naps, counted.held) == (1.0, 2, 1)
 
 
-def run_of(counted: Tally, ledger: Used) -> RunResult:
+def run_of(counted: AgentTally, ledger: LedgerUsage) -> RunResult:
     return RunResult(
         name="baseline",
         wall_seconds=60,
         incidents={"INC-1": 20.0, "INC-2": None},
-        agents=[AgentResult.of(counted)],
+        agents=[AgentResult.from_tally(counted)],
         ledger={counted.agent: ledger},
         warnings=[],
     )
@@ -81,22 +81,22 @@ def run_of(counted: Tally, ledger: Used) -> RunResult:
 
 def test_a_difference_between_the_ledger_and_the_agents_is_named() -> None:
     counted = tally(model_line("work"))
-    assert run_of(counted, Used(calls=1, input_tokens=40, output_tokens=8)).differences() == []
-    assert run_of(counted, Used(calls=2, input_tokens=40, output_tokens=8)).differences() == [
+    assert run_of(counted, LedgerUsage(calls=1, input_tokens=40, output_tokens=8)).differences() == []
+    assert run_of(counted, LedgerUsage(calls=2, input_tokens=40, output_tokens=8)).differences() == [
         "baseline, logs: model calls: the agent counted 1, the ledger 2"
     ]
 
 
 def test_a_run_with_an_open_incident_is_not_finished() -> None:
-    assert not run_of(tally(), Used()).finished
+    assert not run_of(tally(), LedgerUsage()).finished
 
 
 def test_two_runs_of_which_the_second_saves_nothing_have_not_shown_their_point() -> None:
     work, nap = (model_line("work"), {"event": "wait", "empty": True, "seconds": 5})
     quiet, loud = tally(work), tally(work, model_line("empty"), nap)
     for sleeping in (False, True):
-        quiet.take_state(sleeping=sleeping, held=0, seconds=1)
-    runs = [replace(run_of(each, Used()), incidents={"INC-1": 2.0}) for each in (loud, quiet)]
+        quiet.record_state(sleeping=sleeping, held=0, seconds=1)
+    runs = [replace(run_of(each, LedgerUsage()), incidents={"INC-1": 2.0}) for each in (loud, quiet)]
     assert missing(*runs) == []
     assert missing(runs[0], replace(runs[1], incidents={"INC-1": None})) == ["each incident solved in both runs"]
     assert missing(runs[0], runs[0]) == [
@@ -124,14 +124,14 @@ def test_both_runs_play_the_same_parts_and_differ_only_in_who_may_sleep() -> Non
 
 
 def test_the_story_is_scaled_as_a_whole() -> None:
-    scale = story.Scale(run_seconds=60, client_wait_seconds=300)
+    scale = story.TimeScale(run_seconds=60, client_wait_seconds=300)
     assert (scale.factor, scale.wait_seconds, scale.seconds(12)) == (60, 5, 12)
-    half = story.Scale(run_seconds=30, client_wait_seconds=300)
+    half = story.TimeScale(run_seconds=30, client_wait_seconds=300)
     assert (half.factor, half.wait_seconds, half.seconds(12)) == (120, 2.5, 6)
 
 
 def test_each_job_of_the_story_is_in_the_part_of_its_agent() -> None:
-    scale = story.Scale(run_seconds=60, client_wait_seconds=300)
+    scale = story.TimeScale(run_seconds=60, client_wait_seconds=300)
     parts = {agent: story.part(agent, scale, "m", "max_tokens") for agent in AGENTS}
     for incident in story.INCIDENTS:
         steps = parts[story.COORDINATOR]["incidents"][incident.id]

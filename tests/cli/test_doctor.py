@@ -14,8 +14,8 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from circadia.cli.doctor.check import State
-from circadia.cli.doctor.machine import Watch, judge_file_limit, judge_skews
+from circadia.cli.doctor.check import CheckState
+from circadia.cli.doctor.machine import ClockComparison, judge_file_limit, judge_skews
 from circadia.cli.doctor.storage import judge_revision, judge_room
 from circadia.clock import SystemClock
 from circadia.testing.clock import ManualClock
@@ -255,7 +255,7 @@ async def test_a_database_that_is_none_or_newer_is_told(home: Path) -> None:
 
 async def test_a_database_of_an_older_version_is_brought_up_by_the_next_start(home: Path) -> None:
     check = judge_revision("SQLite", "0001", "0002", frozenset({"0001", "0002"}))
-    assert check.state is State.OK
+    assert check.state is CheckState.OK
     assert "brings it to 0002" in check.message
 
 
@@ -299,33 +299,33 @@ async def test_a_postgresql_that_cannot_be_reached_is_told_without_its_password(
 
 
 @pytest.mark.parametrize(
-    ("free", "state"), [(10 * 2**30, State.OK), (500 * 2**20, State.WARN), (50 * 2**20, State.FAIL)]
+    ("free", "state"), [(10 * 2**30, CheckState.OK), (500 * 2**20, CheckState.WARN), (50 * 2**20, CheckState.FAIL)]
 )
-async def test_a_disk_that_fills_up_is_told(free: int, state: State) -> None:
+async def test_a_disk_that_fills_up_is_told(free: int, state: CheckState) -> None:
     assert judge_room("it", free).state is state
 
 
 @pytest.mark.parametrize(
     ("hard", "state"),
-    [(resource.RLIM_INFINITY, State.OK), (30_000, State.OK), (4_096, State.WARN), (64, State.FAIL)],
+    [(resource.RLIM_INFINITY, CheckState.OK), (30_000, CheckState.OK), (4_096, CheckState.WARN), (64, CheckState.FAIL)],
 )
-async def test_the_limit_of_open_files_is_set_against_the_holds_that_are_allowed(hard: int, state: State) -> None:
+async def test_the_limit_of_open_files_is_set_against_the_holds_that_are_allowed(hard: int, state: CheckState) -> None:
     check = judge_file_limit(1024, hard, 20_000)
     assert check.state is state
-    assert state is State.OK or "20256" in check.remedy
+    assert state is CheckState.OK or "20256" in check.remedy
 
 
 @pytest.mark.parametrize(
     ("skews", "state"),
     [
-        ({}, State.OK),
-        ({"a": 2.0}, State.OK),
-        ({"a": 30.0}, State.WARN),
-        ({"a": -4000.0}, State.FAIL),
-        ({"a": 4000.0, "b": 0.0}, State.OK),
+        ({}, CheckState.OK),
+        ({"a": 2.0}, CheckState.OK),
+        ({"a": 30.0}, CheckState.WARN),
+        ({"a": -4000.0}, CheckState.FAIL),
+        ({"a": 4000.0, "b": 0.0}, CheckState.OK),
     ],
 )
-async def test_the_clock_is_compared_with_those_of_others(skews: Mapping[str, float], state: State) -> None:
+async def test_the_clock_is_compared_with_those_of_others(skews: Mapping[str, float], state: CheckState) -> None:
     (check,) = judge_skews(skews)
     assert check.state is state
 
@@ -333,12 +333,12 @@ async def test_the_clock_is_compared_with_those_of_others(skews: Mapping[str, fl
 @pytest.mark.parametrize(("off", "told"), [(0, "agrees with"), (120, "119 s slow"), (-4000, "3999 s fast")])
 async def test_the_date_of_an_answer_tells_how_far_the_clock_is_off(off: int, told: str) -> None:
     clock = ManualClock()
-    watch = Watch(clock)
+    watch = ClockComparison(clock)
     asked = clock.now()
     clock.advance(1.0)
     theirs = asked + timedelta(seconds=off)
-    watch.heard("api.example.com", {"Date": format_datetime(theirs, usegmt=True)}, asked)
-    watch.heard("other.example.com", {"Date": "soon"}, asked)
+    watch.record_date_header("api.example.com", {"Date": format_datetime(theirs, usegmt=True)}, asked)
+    watch.record_date_header("other.example.com", {"Date": "soon"}, asked)
     (check,) = watch.findings()
     assert told in check.message
 
@@ -353,8 +353,8 @@ async def test_a_clock_that_jumps_is_told() -> None:
             return super().now() + self.ahead
 
     clock = Jumping()
-    watch = Watch(clock)
+    watch = ClockComparison(clock)
     clock.ahead = timedelta(minutes=-5)
     jumped = watch.findings()[0]
-    assert jumped.state is State.WARN
+    assert jumped.state is CheckState.WARN
     assert "-300" in jumped.message

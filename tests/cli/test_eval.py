@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from circadia.evaluation.asking import Expectation, Reply, Rewritten
-from circadia.evaluation.scripted import expected, replied, rewritten, same_questions
+from circadia.evaluation.asking import LikelyQuestions, ReasonedAnswer, RewrittenContext
+from circadia.evaluation.scripted import (
+    build_reply,
+    build_rewritten_context,
+    find_same_questions,
+    predict_likely_questions,
+)
 from circadia.gateway.answer_judge import SameQuestions
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
@@ -111,10 +116,10 @@ def spoken(request: Mapping[str, Any]) -> str:
     data: str = request["messages"][-1]["content"]
     name: str = request["response_format"]["json_schema"]["name"]
     answers = {
-        Reply.__name__: lambda: replied(data)[1],
-        Rewritten.__name__: lambda: rewritten(data)[1],
-        Expectation.__name__: lambda: expected(data, 3),
-        SameQuestions.__name__: lambda: same_questions(data),
+        ReasonedAnswer.__name__: lambda: build_reply(data)[1],
+        RewrittenContext.__name__: lambda: build_rewritten_context(data)[1],
+        LikelyQuestions.__name__: lambda: predict_likely_questions(data, 3),
+        SameQuestions.__name__: lambda: find_same_questions(data),
     }
     return answers[name]().model_dump_json()
 

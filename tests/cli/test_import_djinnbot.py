@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from circadia.records.coordination import coordination_of
+from circadia.records.coordination import build_coordination
 from circadia.settings import AgentSettings, load_settings
-from circadia.wake.coordination import flattened
+from circadia.wake.coordination import flatten_keys
 from tests.cli.terminal import Result, refused, run
 
 pytestmark = pytest.mark.spec("WAKE-72")
@@ -67,8 +67,8 @@ async def test_the_file_that_is_written_says_what_djinnbots_said(home: Path) -> 
     assert [each.isoformat() for each in single.recurrence.at] == ["2026-12-24T09:00:00+00:00"]
     (night,) = agent.blackouts
     assert (night.start_time, night.end_time, night.label) == ("23:00", "07:00", "Night")
-    assert (agent.timezone, agent.skips_until_told, agent.models) == ("Europe/Berlin", 3, None)
-    coordination = coordination_of(flattened(agent.stated_coordination()) | {"blackouts": ()})
+    assert (agent.timezone, agent.skips_until_alert, agent.models) == ("Europe/Berlin", 3, None)
+    coordination = build_coordination(flatten_keys(agent.stated_coordination()) | {"blackouts": ()})
     assert coordination.max_concurrent_pulse_sessions == 1
     assert (coordination.wake_guardrails.cooldown_seconds, coordination.wake_guardrails.max_wakes_per_day) == (600, 4)
     assert coordination.pulse_timeout_seconds == 120

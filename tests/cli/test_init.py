@@ -19,7 +19,11 @@ async def test_what_is_printed_is_a_configuration_of_two_agents(home: Path) -> N
     assert (first.bank, second.bank) == ("writer-memory", "writer-memory")
     assert (first.sleeptime, second.sleeptime, second.capture) == (False, True, False)
     policy = settings.sleeptime.policy_of(settings.banks["writer-memory"].policy().sleeptime)
-    assert (policy.agent, policy.frequency_turns, policy.does("rethink")) == ("writer-sleeptime", 8, False)
+    assert (policy.agent, policy.frequency_turns, policy.is_operation_enabled("rethink")) == (
+        "writer-sleeptime",
+        8,
+        False,
+    )
     assert not (home / "circadia.yaml").exists()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from circadia.cli.memory.banks import skips
+from circadia.cli.memory.banks import format_skips
 from circadia.cli.memory.episodes import bar
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
@@ -261,5 +261,5 @@ async def test_a_bank_is_deleted_after_it_was_asked_for_and_a_persons_is_named_b
 
 @pytest.mark.spec("MEM-18")
 async def test_turns_that_were_left_out_are_listed_by_why() -> None:
-    assert skips({"no_content": 4, "importance": 12}) == "12 importance, 4 no_content"
-    assert skips({}) == "0"
+    assert format_skips({"no_content": 4, "importance": 12}) == "12 importance, 4 no_content"
+    assert format_skips({}) == "0"

@@ -10,19 +10,19 @@ import pytest_asyncio
 from rich.console import Console
 
 from circadia.cli.sleeptime import passes
-from circadia.cli.sleeptime.stand import price
+from circadia.cli.sleeptime.stand import format_price
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import PassId, RandomIds
-from circadia.memory.blocks import Edit, Writer
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import OperationPause
-from circadia.server.dreaming import sleep_tier
-from circadia.server.remembering import memory_tier
+from circadia.server.dreaming import build_sleeptime
+from circadia.server.remembering import build_memory_services
 from circadia.settings import settings_from
-from circadia.sleeptime.publish import Page
+from circadia.sleeptime.publish import PageProgress
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -63,14 +63,14 @@ class Worker:
         """Let a pass do one change of each kind, and return its key."""
         clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
         settings = settings_from({})
-        memory = memory_tier(settings, clock, ids, signals, None)
-        tier = sleep_tier(settings, clock, ids, signals, memory)
-        async with self.store.write() as tx:
-            bank = await tx.banks.by_name(name)
+        memory = build_memory_services(settings, clock, ids, signals, None)
+        tier = build_sleeptime(settings, clock, ids, signals, memory)
+        async with self.store.begin_write() as tx:
+            bank = await tx.banks.get_by_name(name)
             assert bank is not None
-            edit = Edit(value="Ann lives in Lisbon.\nAnn has a cat.")
-            block = await memory.blocks.write(tx, bank, "human", edit, writer=Writer.PERSON, by="operator")
-            episodes = [each.id for each in await tx.episodes.every(bank.id, limit=10)]
+            edit = BlockUpdate(value="Ann lives in Lisbon.\nAnn has a cat.")
+            block = await memory.blocks.write(tx, bank, "human", edit, writer=BlockAuthor.PERSON, by="operator")
+            episodes = [each.id for each in await tx.episodes.find_all(bank.id, limit=10)]
             now = clock.now()
             run = Pass(
                 id=PassId(ids.new("pas")), bank_id=bank.id, trigger=Trigger.IDLE, by="circadia", review=review,
@@ -90,7 +90,7 @@ class Worker:
                 _change(ChangeKind.FLAG, episodes[0], bank, after={"text": "Porto or \x1b[31mLisbon?"}),
                 _change(ChangeKind.RETIRE_NOTE, "not_gone", bank, before={"text": "an old note"}),
             ]  # fmt: skip
-            run = await tier.publisher.publish(tx, run, bank, changes, Page(upto=0, leftovers=()), ())
+            run = await tier.publisher.publish(tx, run, bank, changes, PageProgress(upto=0, leftovers=()), ())
             await tier.rows.end(tx, bank, run, PassStatus.SUCCEEDED, "")
         return run.id
 
@@ -134,8 +134,8 @@ async def test_what_waits_and_why_no_pass_begins_is_told(operator: CircadiaProce
 @pytest.mark.spec("SLEEP-05", "SLEEP-61")
 async def test_status_says_what_the_preset_of_a_bank_means(operator: CircadiaProcess, worker: Worker) -> None:
     await made("nights", "The release is on Friday.")
-    async with worker.store.write() as tx:
-        bank = await tx.banks.by_name("nights")
+    async with worker.store.begin_write() as tx:
+        bank = await tx.banks.get_by_name("nights")
         assert bank is not None
         await tx.banks.save(replace(bank, policy=replace(bank.policy, sleeptime={"when": "nightly"})))
     lines = [line.split() for line in (await told("status", "--bank", "nights")).splitlines()]
@@ -160,8 +160,8 @@ async def test_status_shows_what_operations_bring_and_which_is_paused_and_resume
 ) -> None:
     await made("pays", "The release is on Friday.")
     now = SystemClock().now()
-    async with worker.store.write() as tx:
-        bank = await tx.banks.by_name("pays")
+    async with worker.store.begin_write() as tx:
+        bank = await tx.banks.get_by_name("pays")
         assert bank is not None
         gain = Benefit(
             bank_id=bank.id, operation="reflect", day=now.date(), uses=2, saved_tokens=1_300, saved_seconds=0.0,
@@ -262,5 +262,5 @@ async def test_in_a_narrow_terminal_a_pass_keeps_its_key_in_one_piece_and_no_pri
     assert "for idle by circadia" in said
     assert "calls 0 tokens 0 cost $0.00 ran 0 s" in said
     assert all(len(each) <= 80 for each in lines)
-    assert price({"tokens": 7, "usd": 0.0}) == "no price", "it is not known"
-    assert price({"tokens": 7, "usd": 0.25}) == "$0.2500"
+    assert format_price({"tokens": 7, "usd": 0.0}) == "no price", "it is not known"
+    assert format_price({"tokens": 7, "usd": 0.25}) == "$0.2500"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from circadia.cli.top import Picture, frame
+from circadia.cli.top import TopSnapshot, frame
 from circadia.client.answers import AgentAnswer, UsageTotalAnswer
 from tests.cli.terminal import PATIENCE_SECONDS, PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
@@ -59,7 +59,7 @@ def agent(name: str, *, sleeping: bool = False, held: int = 0) -> AgentAnswer:
 
 
 def drawn(agents: list[AgentAnswer], *, height: int | None, trouble: str = "") -> list[str]:
-    picture = Picture(
+    picture = TopSnapshot(
         at=NOW,
         agents=agents,
         holds={"holds": [], "total": 0},
@@ -128,7 +128,7 @@ async def test_the_live_view_shows_a_change_and_gives_the_screen_back_at_its_end
         stdin=screen, stdout=screen, stderr=screen, env={**os.environ, "TERM": "xterm-256color"},
     )  # fmt: skip
     try:
-        seen = Seen(keyboard)
+        seen = TerminalScreen(keyboard)
         await seen.until(b"awake")
         await operator.put_sleeping(session, "ann", True)
         await seen.until(b"asleep")
@@ -154,7 +154,7 @@ def modes(attributes: list[Any]) -> list[Any]:
     return attributes[:4]
 
 
-class Seen:
+class TerminalScreen:
     """What a program draws on a terminal."""
 
     def __init__(self, keyboard: int) -> None:

@@ -28,7 +28,7 @@ class NodeFailed(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ScriptOutput:
     """What a script printed in the end."""
 
     text: str
@@ -61,7 +61,7 @@ class NodeProgram:
         self._script = script
         self._process: subprocess.Popen[bytes] | None = None
 
-    async def run(self, given: dict[str, Any]) -> Said:
+    async def run(self, given: dict[str, Any]) -> ScriptOutput:
         """Let it make one call."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
@@ -78,7 +78,7 @@ class NodeProgram:
         if "error" in line:
             failed = line["error"]
             raise NodeFailed(classes=failed["classes"], status=failed["status"], message=failed["message"])
-        return Said(text=line["text"], fields=line)
+        return ScriptOutput(text=line["text"], fields=line)
 
     def kill(self) -> None:
         """End it."""
@@ -99,7 +99,7 @@ _idle: defaultdict[str, list[NodeProgram]] = defaultdict(list)
 """Those that make no call now, by their script."""
 
 
-async def run_node(script: str, **given: Any) -> Said:
+async def run_node(script: str, **given: Any) -> ScriptOutput:
     """Have a script make the call that the JSON document describes, and return what it printed.
 
     Calls at the same time are made by processes of their own.

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from circadia.testing.upstream_script import SeenRequest
+from circadia.testing.upstream_script import RecordedRequest
 from tests.clients.conftest import REPLY, Stage
 from tests.clients.model_clients import model_clients
 
@@ -52,5 +52,5 @@ async def test_each_sdk_survives_a_hold_that_is_longer_than_its_time_out(
     assert repeats == {name: ["1" if name in HURRIED else "0"] for name in names}, "one request each"
 
 
-def sent_by(name: str, seen: SeenRequest) -> bool:
+def sent_by(name: str, seen: RecordedRequest) -> bool:
     return f"hello from {name}".encode() in seen.body

@@ -93,7 +93,7 @@ def conversation(key: str, *, of: Agent, head: str = "", seconds: float = 0) -> 
 
 async def stored(store: Store, *rows: Session | Agent | Thread) -> None:
     """Store rows, in the order given."""
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for row in rows:
             if isinstance(row, Session):
                 await tx.sessions.add(row)
@@ -105,7 +105,7 @@ async def stored(store: Store, *rows: Session | Agent | Thread) -> None:
 
 async def put(store: Store, tag: object) -> None:
     """Store an event in a block of its own."""
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.events.add([event(tag)])
 
 
@@ -117,5 +117,5 @@ async def sent(tx: Tx, tag: object) -> None:
 
 async def tags(store: Store) -> list[object]:
     """Return the tags of all events, in order."""
-    async with store.read() as tx:
-        return [event.data["tag"] for event in await tx.events.after(0, limit=100_000)]
+    async with store.begin_read() as tx:
+        return [event.data["tag"] for event in await tx.events.find_after(0, limit=100_000)]

@@ -15,7 +15,7 @@ from tests.contract.rows import at
 async def banks_of(store: Store, *names: str) -> list[BankId]:
     """Make banks and return their ids."""
     made = [Bank(id=BankId(f"bnk_{name}"), name=name, created_at=at(0)) for name in names]
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for bank in made:
             await tx.banks.add(bank)
     return [bank.id for bank in made]

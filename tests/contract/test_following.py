@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from circadia.agents.following import Following
+from circadia.agents.following import AgentChangeFollower
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import Registry
-from circadia.errors import Ended, Unauthenticated
+from circadia.agents.registry import AgentRegistry
+from circadia.errors import TargetGone, Unauthenticated
 from circadia.ids import BankId, hash_token, new_token
 from circadia.records.agent import Agent, AgentPolicy, Cause
 from circadia.records.bank import Bank
-from circadia.server.dreaming import sleep_tier
-from circadia.server.remembering import memory_tier
-from circadia.server.waking import wake_tier
+from circadia.server.dreaming import build_sleeptime
+from circadia.server.remembering import build_memory_services
+from circadia.server.waking import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -28,77 +28,77 @@ pytestmark = pytest.mark.spec("GATE-42")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Here:
+class LocalServer:
     """What a server knows of agents."""
 
     identity: Identity
     presence: Presence
-    following: Following
+    following: AgentChangeFollower
     signals: LocalSignals
 
 
-class Elsewhere:
+class OtherServer:
     """Another server, which changes agents."""
 
     def __init__(self, store: Store) -> None:
         self.clock, ids, signals = ManualClock(T0), CountedIds(), LocalSignals()
         self.store = store
         settings = Settings.model_validate({})
-        self.tier = wake_tier(settings, self.clock, ids, signals)
-        self.dreams = sleep_tier(
-            settings, self.clock, ids, signals, memory_tier(settings, self.clock, ids, signals, None)
+        self.tier = build_wake_services(settings, self.clock, ids, signals)
+        self.dreams = build_sleeptime(
+            settings, self.clock, ids, signals, build_memory_services(settings, self.clock, ids, signals, None)
         )
-        self.registry = Registry(self.clock, ids, signals, AgentPolicy(), self.tier.pulses)
+        self.registry = AgentRegistry(self.clock, ids, signals, AgentPolicy(), self.tier.pulses)
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await self.tier.sleep.set(tx, ada, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
 
     async def rotate(self, ada: Agent) -> str:
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             return await self.registry.rotate(tx, ada)
 
     async def delete(self, ada: Agent) -> None:
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await self.registry.delete(tx, ada)
 
 
 @pytest.fixture
-async def elsewhere(store: Store) -> Elsewhere:
-    return Elsewhere(store)
+async def elsewhere(store: Store) -> OtherServer:
+    return OtherServer(store)
 
 
 @pytest.fixture
-async def here(open_store: Opener, elsewhere: Elsewhere) -> Here:
+async def here(open_store: Opener, elsewhere: OtherServer) -> LocalServer:
     own, signals = await open_store(), LocalSignals()
     identity, presence = Identity(own, signals, admin_token_hash="none"), Presence(own, signals)
-    following = Following(own, identity, presence, signals)
+    following = AgentChangeFollower(own, identity, presence, signals)
     await following.sweep()
-    return Here(identity=identity, presence=presence, following=following, signals=signals)
+    return LocalServer(identity=identity, presence=presence, following=following, signals=signals)
 
 
-async def test_a_token_that_is_rotated_elsewhere_opens_nothing_here(here: Here, elsewhere: Elsewhere) -> None:
+async def test_a_token_that_is_rotated_elsewhere_opens_nothing_here(here: LocalServer, elsewhere: OtherServer) -> None:
     ada = agent()
     await stored(elsewhere.store, session(), ada)
     old = await elsewhere.rotate(ada)
     await here.following.sweep()
-    assert (await here.identity.of(old)).agent is not None
+    assert (await here.identity.authenticate(old)).agent is not None
     new = await elsewhere.rotate(ada)
     await here.following.sweep()
     with pytest.raises(Unauthenticated):
-        await here.identity.of(old)
-    known = (await here.identity.of(new)).agent
+        await here.identity.authenticate(old)
+    known = (await here.identity.authenticate(new)).agent
     assert known is not None
     assert known.token_hash == hash_token(new)
 
 
 async def test_a_call_that_is_held_here_goes_on_when_its_agent_is_woken_elsewhere(
-    here: Here, elsewhere: Elsewhere
+    here: LocalServer, elsewhere: OtherServer
 ) -> None:
     ada = agent(asleep=True)
     await stored(elsewhere.store, session(), ada)
-    cell = await here.presence.cell(ada.id)
-    held = asyncio.create_task(here.presence.until_awake(cell, object()))
+    cell = await here.presence.fetch_cell(ada.id)
+    held = asyncio.create_task(here.presence.wait_until_awake(cell, object()))
     await asyncio.sleep(0)
     elsewhere.clock.advance(30)
     await elsewhere.sleep(ada, asleep=False)
@@ -112,45 +112,49 @@ async def test_a_call_that_is_held_here_goes_on_when_its_agent_is_woken_elsewher
     assert cell.asleep
 
 
-async def test_a_call_that_is_held_here_ends_with_its_agent_elsewhere(here: Here, elsewhere: Elsewhere) -> None:
+async def test_a_call_that_is_held_here_ends_with_its_agent_elsewhere(
+    here: LocalServer, elsewhere: OtherServer
+) -> None:
     ada = agent(asleep=True)
     await stored(elsewhere.store, session(), ada)
-    cell = await here.presence.cell(ada.id)
-    held = asyncio.create_task(here.presence.until_awake(cell, object()))
+    cell = await here.presence.fetch_cell(ada.id)
+    held = asyncio.create_task(here.presence.wait_until_awake(cell, object()))
     await asyncio.sleep(0)
     await elsewhere.delete(ada)
     await here.following.sweep()
-    with pytest.raises(Ended, match="deleted"):
+    with pytest.raises(TargetGone, match="deleted"):
         await held
     with pytest.raises(Unauthenticated):
-        await here.identity.of(new_token("agent"))
+        await here.identity.authenticate(new_token("agent"))
 
 
-async def test_an_older_agent_of_the_same_name_ends_too(here: Here, elsewhere: Elsewhere) -> None:
+async def test_an_older_agent_of_the_same_name_ends_too(here: LocalServer, elsewhere: OtherServer) -> None:
     first, then = agent(asleep=True), agent(key="agt_2")
     await stored(elsewhere.store, session(), first)
-    cell = await here.presence.cell(first.id)
-    held = asyncio.create_task(here.presence.until_awake(cell, object()))
+    cell = await here.presence.fetch_cell(first.id)
+    held = asyncio.create_task(here.presence.wait_until_awake(cell, object()))
     await asyncio.sleep(0)
     await elsewhere.delete(first)
     await stored(elsewhere.store, then)
     await here.following.sweep()
-    with pytest.raises(Ended):
+    with pytest.raises(TargetGone):
         await held
 
 
 @pytest.mark.spec("SLEEP-61")
-async def test_a_bank_whose_passes_are_resumed_elsewhere_is_looked_at_here(here: Here, elsewhere: Elsewhere) -> None:
+async def test_a_bank_whose_passes_are_resumed_elsewhere_is_looked_at_here(
+    here: LocalServer, elsewhere: OtherServer
+) -> None:
     heard: list[str] = []
     here.signals.listen("passes_resumed", lambda key, _: heard.append(key))
     banks = [Bank(id=BankId(f"bnk_{name}"), name=name, created_at=T0) for name in ("ann", "bob")]
-    async with elsewhere.store.write() as tx:
+    async with elsewhere.store.begin_write() as tx:
         for bank in banks:
             await tx.banks.add(bank)
             await elsewhere.dreams.pause(tx, bank, by="operator")
     await here.following.sweep()
     assert heard == []
-    async with elsewhere.store.write() as tx:
+    async with elsewhere.store.begin_write() as tx:
         await elsewhere.dreams.resume(tx, banks[1], by="operator")
     await here.following.sweep()
     await here.following.sweep()

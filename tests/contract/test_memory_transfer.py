@@ -9,13 +9,13 @@ import pytest
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.memory.banks import Banks
-from circadia.memory.episodes import Episodes, NewEpisode
-from circadia.memory.transfer.export import exported
-from circadia.memory.transfer.intake import Intake, Taken, read_lines
-from circadia.records.bank import Bank, BankPolicy, Trust, Tuned
-from circadia.records.block import Block, Span
-from circadia.records.episode import EpisodeKind, Stale
+from circadia.memory.banks import BankService
+from circadia.memory.episodes import EpisodeService, NewEpisode
+from circadia.memory.transfer.export import export_lines
+from circadia.memory.transfer.intake import BankImporter, ImportCounts, read_lines
+from circadia.records.bank import Bank, BankPolicy, ImportanceTuning, Trust
+from circadia.records.block import Block, BlockSpan
+from circadia.records.episode import Demotion, EpisodeKind
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -24,7 +24,7 @@ from tests.contract.test_store_answers import answer, frame
 from tests.wake.fleet import CountedIds
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
-TUNED = Tuned(importance=0.2, before=0.0, pass_id="p1")
+TUNED = ImportanceTuning(importance=0.2, before=0.0, pass_id="p1")
 HOME = Bank(id=BankId("b1"), name="home", created_at=NOON, policy=BankPolicy(keep_days=1000.5, tuned=TUNED))
 
 
@@ -34,26 +34,26 @@ class Memory:
     def __init__(self, clock: Clock) -> None:
         ids, signals = CountedIds(), LocalSignals()
         self.clock = clock
-        self.episodes = Episodes(clock, ids, signals)
-        self.intake = Intake(clock, Banks(clock, ids, {}), self.episodes)
+        self.episodes = EpisodeService(clock, ids, signals)
+        self.intake = BankImporter(clock, BankService(clock, ids, {}), self.episodes)
 
     async def out(self, store: Store, name: str) -> bytes:
         """Return an export."""
-        async with store.read() as tx:
-            bank = await tx.banks.by_name(name)
+        async with store.begin_read() as tx:
+            bank = await tx.banks.get_by_name(name)
             assert bank is not None
-            return b"".join([chunk async for chunk in exported(tx, bank, self.clock.now())])
+            return b"".join([chunk async for chunk in export_lines(tx, bank, self.clock.now())])
 
-    async def take(self, store: Store, name: str, lines: bytes) -> Taken:
+    async def take(self, store: Store, name: str, lines: bytes) -> ImportCounts:
         """Take an export in."""
-        async with store.write() as tx:
-            return await self.intake.take(tx, name, read_lines(lines), by="operator")
+        async with store.begin_write() as tx:
+            return await self.intake.add_lines(tx, name, read_lines(lines), by="operator")
 
 
 async def fill(store: Store, memory: Memory) -> None:
     """Make the bank: twelve episodes, half of them with all that one may have, a note, a block with a branch."""
-    stale = (Stale(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
-    async with store.write() as tx:
+    stale = (Demotion(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
+    async with store.begin_write() as tx:
         await tx.banks.add(HOME)
         made: list[EpisodeId] = []
         for number in range(6):
@@ -62,9 +62,9 @@ async def fill(store: Store, memory: Memory) -> None:
                 kind=EpisodeKind.FACT, session="s", importance=0.25, metadata={"a": [1, {"b": None}]}, incomplete=True,
                 key=f"k{number}",
             )  # fmt: skip
-            made.append((await memory.episodes.bring(tx, HOME, full, repeats=number, stale=stale)).id)
+            made.append((await memory.episodes.append(tx, HOME, full, repeats=number, stale=stale)).id)
             bare = NewEpisode(text="the same", speaker="Bob", trust=Trust.TOOL, at=NOON)
-            made.append((await memory.episodes.bring(tx, HOME, bare)).id)
+            made.append((await memory.episodes.append(tx, HOME, bare)).id)
         await tx.notes.add(
             Note(
                 id=NoteId("n1"), number=0, bank_id=HOME.id, kind=NoteKind.SUMMARY, at=NOON, text="all of it",
@@ -74,7 +74,7 @@ async def fill(store: Store, memory: Memory) -> None:
         )  # fmt: skip
         first = Block(
             bank_id=HOME.id, label="human", version=1, parent=None, value="Ann", limit=10, by="pass", at=NOON,
-            spans=(Span(start=0, end=3, episodes=(made[0],)),),
+            spans=(BlockSpan(start=0, end=3, episodes=(made[0],)),),
         )  # fmt: skip
         for version, parent, more in ((1, None, {}), (2, 1, {"deleted": True, "value": "", "spans": ()}), (3, 1, {})):
             await tx.blocks.add(replace(first, version=version, parent=parent, **more))
@@ -82,11 +82,11 @@ async def fill(store: Store, memory: Memory) -> None:
 
 async def kept(store: Store, name: str) -> tuple[list[object], list[object], list[Block]]:
     """Return a bank's episodes and notes without what is of this database alone, and its blocks."""
-    async with store.read() as tx:
-        bank = await tx.banks.by_name(name)
+    async with store.begin_read() as tx:
+        bank = await tx.banks.get_by_name(name)
         assert bank is not None
         alike = {"id": "", "number": 0, "bank_id": "", "stored_at": NOON}
-        episodes = await tx.episodes.every(bank.id)
+        episodes = await tx.episodes.find_all(bank.id)
         order = {each.id: EpisodeId(str(place)) for place, each in enumerate(episodes)}
         notes = [
             replace(
@@ -97,7 +97,7 @@ async def kept(store: Store, name: str) -> tuple[list[object], list[object], lis
                 terms=b"",
                 evidence=sorted(map(order.__getitem__, note.evidence)),
             )
-            for note in await tx.notes.every(bank.id, retired=True)
+            for note in await tx.notes.find_all(bank.id, retired=True)
         ]
         blocks = [
             replace(
@@ -114,17 +114,17 @@ async def test_a_copy_of_a_bank_has_the_same_episodes_notes_blocks_and_what_they
     memory = Memory(ManualClock())
     await fill(store, memory)
     lines = await memory.out(store, "home")
-    assert await memory.take(store, "copy", lines) == Taken(bank="copy", episodes=12, notes=1, versions=3)
+    assert await memory.take(store, "copy", lines) == ImportCounts(bank="copy", episodes=12, notes=1, versions=3)
     assert await kept(store, "copy") == await kept(store, "home")
-    assert await memory.take(store, "copy", lines) == Taken(bank="copy", known=16)
-    assert await memory.take(store, "home", lines) == Taken(bank="home", known=16)
+    assert await memory.take(store, "copy", lines) == ImportCounts(bank="copy", known=16)
+    assert await memory.take(store, "home", lines) == ImportCounts(bank="home", known=16)
     third = await memory.out(store, "copy")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.banks.remove(HOME.id)
-    assert await memory.take(store, "copy", lines) == Taken(bank="copy", known=16)
-    assert await memory.take(store, "home", lines) == Taken(bank="home", episodes=12, notes=1, versions=3)
+    assert await memory.take(store, "copy", lines) == ImportCounts(bank="copy", known=16)
+    assert await memory.take(store, "home", lines) == ImportCounts(bank="home", episodes=12, notes=1, versions=3)
     assert (await memory.out(store, "home")).splitlines()[1:13] == lines.splitlines()[1:13]
-    assert await memory.take(store, "third", third) == Taken(bank="third", episodes=12, notes=1, versions=3)
+    assert await memory.take(store, "third", third) == ImportCounts(bank="third", episodes=12, notes=1, versions=3)
     assert await kept(store, "third") == await kept(store, "copy")
 
 
@@ -135,20 +135,20 @@ async def test_a_copy_tells_when_its_notes_were_found_and_what_no_line_tells_cou
 
     async def copied(bank: str, lines: bytes) -> Note:
         await memory.take(store, bank, lines)
-        async with store.read() as tx:
-            there = await tx.banks.by_name(bank)
+        async with store.begin_read() as tx:
+            there = await tx.banks.get_by_name(bank)
             assert there is not None
-            (note,) = await tx.notes.every(there.id, retired=True)
+            (note,) = await tx.notes.find_all(there.id, retired=True)
             return note
 
     assert (await copied("never", await memory.out(store, "home"))).used_at is None
-    async with store.write() as tx:
-        (note,) = await tx.notes.every(HOME.id, retired=True)
+    async with store.begin_write() as tx:
+        (note,) = await tx.notes.find_all(HOME.id, retired=True)
         await tx.notes.retire(note.id, None)
     returned = await memory.out(store, "home")
     assert (await copied("returned", returned)).used_at == note.created_at
-    async with store.write() as tx:
-        await tx.notes.use(HOME.id, [note.number], NOON - timedelta(days=1), before=NOON)
+    async with store.begin_write() as tx:
+        await tx.notes.mark_used(HOME.id, [note.number], NOON - timedelta(days=1), before=NOON)
     lines = await memory.out(store, "home")
     assert (await copied("found", lines)).used_at == NOON - timedelta(days=1)
     rows = [json.loads(each) for each in lines.splitlines()]
@@ -162,9 +162,9 @@ async def test_ready_answers_are_no_part_of_an_export(store: Store) -> None:
     memory = Memory(ManualClock())
     await fill(store, memory)
     lines = await memory.out(store, "home")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.answers.put([answer("a1", HOME.id)])
-        await tx.answers.see([frame(HOME.id)])
+        await tx.answers.save_frames([frame(HOME.id)])
     assert await memory.out(store, "home") == lines
 
 
@@ -176,5 +176,5 @@ async def test_a_bad_line_leaves_nothing_of_its_call(store: Store) -> None:
     late = lines[4].replace(b"2025-06-01", b"2999-06-01")
     with pytest.raises(InvalidRequest, match=r"line 5: .* in the future"):
         await memory.take(store, "copy", b"".join([*lines[:4], late]))
-    async with store.read() as tx:
-        assert await tx.banks.by_name("copy") is None
+    async with store.begin_read() as tx:
+        assert await tx.banks.get_by_name("copy") is None

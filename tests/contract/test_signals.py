@@ -14,7 +14,7 @@ def signals(request: pytest.FixtureRequest) -> Signals:
     return request.param()
 
 
-class Ear:
+class RecordingListener:
     """A listener that keeps what it heard."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Ear:
 
 
 async def test_a_signal_reaches_all_who_listen_to_its_topic_in_order(signals: Signals) -> None:
-    one, two, other = Ear(), Ear(), Ear()
+    one, two, other = RecordingListener(), RecordingListener(), RecordingListener()
     signals.listen("agent", one)
     signals.listen("agent", two)
     signals.listen("thread", other)
@@ -37,13 +37,13 @@ async def test_a_signal_reaches_all_who_listen_to_its_topic_in_order(signals: Si
 
 async def test_a_signal_nobody_listens_to_is_nothing(signals: Signals) -> None:
     signals.publish("agent", "a1")
-    late = Ear()
+    late = RecordingListener()
     signals.listen("agent", late)
     assert late.heard == []
 
 
 async def test_who_ended_listening_hears_nothing_more_and_the_others_do(signals: Signals) -> None:
-    one, two = Ear(), Ear()
+    one, two = RecordingListener(), RecordingListener()
     end = signals.listen("agent", one)
     signals.listen("agent", two)
     end()
@@ -58,7 +58,7 @@ async def test_a_listener_that_raises_is_logged_and_hinders_no_other(
     def fail(key: str, data: Mapping[str, object]) -> None:
         raise ValueError("a listener's own mistake")
 
-    after = Ear()
+    after = RecordingListener()
     signals.listen("agent", fail)
     signals.listen("agent", after)
     signals.publish("agent", "a1")
@@ -74,7 +74,7 @@ async def test_a_listener_may_end_itself_while_it_is_called(signals: Signals) ->
         end()
 
     end = signals.listen("agent", once)
-    other = Ear()
+    other = RecordingListener()
     signals.listen("agent", other)
     signals.publish("agent", "a1")
     signals.publish("agent", "a2")

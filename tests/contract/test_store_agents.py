@@ -52,68 +52,68 @@ async def test_an_agent_comes_back_as_it_was_stored(store: Store, open_store: Op
     await stored(store, session(), one)
     await store.close()
     after_restart = await open_store()
-    async with after_restart.read() as tx:
+    async with after_restart.begin_read() as tx:
         assert await tx.agents.get(one.id) == one
-        assert await tx.agents.by_token(one.token_hash) == one
-        assert await tx.agents.by_name(one.session_id, one.name) == one
-        assert await tx.agents.by_name(one.session_id, "nobody") is None
-        assert await tx.agents.by_token("no such hash") is None
+        assert await tx.agents.get_by_token(one.token_hash) == one
+        assert await tx.agents.get_by_name(one.session_id, one.name) == one
+        assert await tx.agents.get_by_name(one.session_id, "nobody") is None
+        assert await tx.agents.get_by_token("no such hash") is None
         assert await tx.agents.get(AgentId("agt_unknown")) is None
 
 
 async def test_an_agents_name_is_unique_in_its_session_only(store: Store) -> None:
     await stored(store, session("one"), session("two"), agent(of="one"), agent(of="two"))
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         with pytest.raises(Conflict):
             await tx.agents.add(agent(of="one", key="agt_other"))
         await tx.agents.add(agent("eve", of="one"))
-        assert [row.name for row in await tx.agents.of_session(session("one").id)] == ["ada", "eve"]
+        assert [row.name for row in await tx.agents.find_by_session(session("one").id)] == ["ada", "eve"]
 
 
 @pytest.mark.spec("GATE-07")
 async def test_a_deleted_agent_is_found_by_id_only_and_frees_its_name(store: Store) -> None:
     one = agent()
     await stored(store, session(), one)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.agents.save(replace(one, deleted_at=at(1)))
         await tx.agents.add(agent(key="agt_again"))
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.agents.get(one.id) == replace(one, deleted_at=at(1))
-        assert await tx.agents.by_token(one.token_hash) is None
-        by_name = await tx.agents.by_name(one.session_id, one.name)
+        assert await tx.agents.get_by_token(one.token_hash) is None
+        by_name = await tx.agents.get_by_name(one.session_id, one.name)
         assert by_name is not None
         assert by_name.id == "agt_again"
-        assert [row.id for row in await tx.agents.of_session(one.session_id)] == ["agt_again"]
+        assert [row.id for row in await tx.agents.find_by_session(one.session_id)] == ["agt_again"]
 
 
 async def test_agents_of_a_session_come_by_name(store: Store) -> None:
     names = ["b-a", "b", "a_b", "ab", "a-b", "0", "a"]
     await stored(store, session(), *(agent(name) for name in names))
-    async with store.read() as tx:
-        assert [row.name for row in await tx.agents.of_session(session().id)] == sorted(names)
+    async with store.begin_read() as tx:
+        assert [row.name for row in await tx.agents.find_by_session(session().id)] == sorted(names)
 
 
 async def test_save_leaves_the_sleep_state_and_move_leaves_the_rest(store: Store) -> None:
     before = agent()
     await stored(store, session(), before)
     other = full()
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.agents.save(other)
         saved = await tx.agents.get(before.id)
         assert saved == replace(
             other, asleep=False, generation=0, since=before.since, cause=before.cause, actor=before.actor
         )
-        assert await tx.agents.move(replace(other, description="not written"), from_generation=0)
+        assert await tx.agents.save_sleep_state(replace(other, description="not written"), from_generation=0)
         assert await tx.agents.get(before.id) == other
 
 
 async def test_a_name_that_is_taken_cannot_be_saved(store: Store) -> None:
     await stored(store, session(), agent("ada"), agent("eve"))
     with pytest.raises(Conflict):
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await tx.agents.save(replace(agent("eve"), name="ada"))
-    async with store.read() as tx:
-        assert [row.name for row in await tx.agents.of_session(session().id)] == ["ada", "eve"]
+    async with store.begin_read() as tx:
+        assert [row.name for row in await tx.agents.find_by_session(session().id)] == ["ada", "eve"]
 
 
 @pytest.mark.spec("GATE-03", "GATE-04")
@@ -122,13 +122,13 @@ async def test_of_many_moves_from_one_generation_only_one_is_written(open_store:
     await stored(stores[0], session(), agent())
 
     async def move(n: int) -> bool:
-        async with stores[n % 2].write() as tx:
+        async with stores[n % 2].begin_write() as tx:
             wish = replace(agent(), asleep=True, generation=1, actor=f"actor {n}")
-            return await tx.agents.move(wish, from_generation=0)
+            return await tx.agents.save_sleep_state(wish, from_generation=0)
 
     moved = await asyncio.gather(*(move(n) for n in range(20)))
     assert moved.count(True) == 1
-    async with stores[0].read() as tx:
+    async with stores[0].begin_read() as tx:
         found = await tx.agents.get(agent().id)
     assert found is not None
     assert (found.generation, found.actor) == (1, f"actor {moved.index(True)}")
@@ -139,29 +139,29 @@ async def test_a_locked_row_is_read_and_changed_by_one_at_a_time(open_store: Ope
     await stored(stores[0], session(), agent())
 
     async def count(n: int) -> None:
-        async with stores[n % 2].write() as tx:
+        async with stores[n % 2].begin_write() as tx:
             found = await tx.agents.lock(agent().id)
             assert found is not None
             moved = replace(found, generation=found.generation + 1)
-            assert await tx.agents.move(moved, from_generation=found.generation)
+            assert await tx.agents.save_sleep_state(moved, from_generation=found.generation)
 
     await asyncio.gather(*(count(n) for n in range(20)))
-    async with stores[1].read() as tx:
+    async with stores[1].begin_read() as tx:
         found = await tx.agents.get(agent().id)
     assert found is not None
     assert found.generation == 20
-    async with stores[1].write() as tx:
+    async with stores[1].begin_write() as tx:
         assert await tx.agents.lock(AgentId("agt_unknown")) is None
 
 
 async def test_an_agent_of_no_session_is_refused_and_its_block_undone(store: Store) -> None:
     async def add() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await tx.sessions.add(session("other"))
             await tx.agents.add(agent())
 
     async def add_and_go_on() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await tx.sessions.add(session("other"))
             with pytest.raises(Conflict):
                 await tx.agents.add(agent())
@@ -170,5 +170,5 @@ async def test_an_agent_of_no_session_is_refused_and_its_block_undone(store: Sto
         await add()
     with pytest.raises(StorageUnavailable):
         await add_and_go_on()
-    async with store.read() as tx:
-        assert await tx.sessions.every() == []
+    async with store.begin_read() as tx:
+        assert await tx.sessions.find_all() == []

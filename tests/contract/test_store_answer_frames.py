@@ -17,27 +17,29 @@ FRAMES = 8
 
 async def frames(tx: Tx, bank: BankId) -> Sequence[AnswerFrame | None]:
     """Return the bank's frames, the one with the last call first."""
-    return [await tx.answers.frame(bank, each.scope) for each in await tx.answers.seen(bank)]
+    return [await tx.answers.get_frame(bank, each.scope) for each in await tx.answers.find_recent_scopes(bank)]
 
 
 @pytest.mark.spec("ANS-06")
 async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
     later = frame(team, seconds=9, asked=2, body="{}", headers=())
-    async with store.write() as tx:
-        await tx.answers.see([])
-        await tx.answers.see([frame(team), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve"))])
-        await tx.answers.see([frame(other)])
-        await tx.answers.see([later, frame(team, model="\0"), frame(team, headers=(("a", "\udfff"),))])
-    async with store.read() as tx:
+    async with store.begin_write() as tx:
+        await tx.answers.save_frames([])
+        await tx.answers.save_frames(
+            [frame(team), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve"))]
+        )
+        await tx.answers.save_frames([frame(other)])
+        await tx.answers.save_frames([later, frame(team, model="\0"), frame(team, headers=(("a", "\udfff"),))])
+    async with store.begin_read() as tx:
         assert await frames(tx, other) == [frame(other)]
         assert await frames(tx, team) == [
             replace(later, asked=3), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve")),
         ]  # fmt: skip
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.answers.purge(at(5))
-    async with store.read() as tx:
-        assert [each.at for each in await tx.answers.seen(team)] == [at(9), at(5)]
+    async with store.begin_read() as tx:
+        assert [each.at for each in await tx.answers.find_recent_scopes(team)] == [at(9), at(5)]
 
 
 @pytest.mark.spec("ANS-06")
@@ -45,25 +47,28 @@ async def test_of_an_agent_and_end_user_the_frames_of_the_last_calls_are_kept(st
     team, other = await banks_of(store, "team", "other")
     made = [frame(team, replace(ADA, frame=f"f{number}"), seconds=number) for number in range(FRAMES + 3)]
     eve = replace(ADA, end_user="eve")
-    async with store.write() as tx:
-        await tx.answers.see([frame(team, eve), frame(team, BOB), frame(other)])
-        await tx.answers.see(made[::-1])
+    async with store.begin_write() as tx:
+        await tx.answers.save_frames([frame(team, eve), frame(team, BOB), frame(other)])
+        await tx.answers.save_frames(made[::-1])
         assert (await frames(tx, team))[:FRAMES] == made[:2:-1]
-        assert {each.scope for each in (await tx.answers.seen(team))[FRAMES:]} == {eve, BOB}
+        assert {each.scope for each in (await tx.answers.find_recent_scopes(team))[FRAMES:]} == {eve, BOB}
     again = replace(made[0], at=at(100))
     same = [frame(team, replace(ADA, frame=f"g{number}"), seconds=50) for number in range(FRAMES)]
-    async with store.write() as tx:
-        await tx.answers.see([again])
-    async with store.read() as tx:
-        assert await tx.answers.seen(team, limit=2) == [(again.scope, at(100)), (made[-1].scope, made[-1].at)]
-        scopes = await tx.answers.scopes(team, ADA.agent_id, ADA.end_user)
+    async with store.begin_write() as tx:
+        await tx.answers.save_frames([again])
+    async with store.begin_read() as tx:
+        assert await tx.answers.find_recent_scopes(team, limit=2) == [
+            (again.scope, at(100)),
+            (made[-1].scope, made[-1].at),
+        ]
+        scopes = await tx.answers.find_scopes(team, ADA.agent_id, ADA.end_user)
         assert {each.frame for each in scopes} == {"f0", *(f"f{number}" for number in range(4, FRAMES + 3))}
-        assert await tx.answers.scopes(team, ADA.agent_id, "eve") == [eve]
-        assert await tx.answers.scopes(team, ADA.agent_id, "nobody") == []
-        assert await tx.answers.scopes(other, ADA.agent_id, ADA.end_user) == [ADA]
-        assert await tx.answers.frame(team, made[1].scope) is None
-        assert await tx.answers.frame(other, BOB) is None
-    async with store.write() as tx:
-        await tx.answers.see(same)
-        assert len(await tx.answers.scopes(team, ADA.agent_id, ADA.end_user)) == FRAMES
-        assert await tx.answers.frame(team, again.scope) == again
+        assert await tx.answers.find_scopes(team, ADA.agent_id, "eve") == [eve]
+        assert await tx.answers.find_scopes(team, ADA.agent_id, "nobody") == []
+        assert await tx.answers.find_scopes(other, ADA.agent_id, ADA.end_user) == [ADA]
+        assert await tx.answers.get_frame(team, made[1].scope) is None
+        assert await tx.answers.get_frame(other, BOB) is None
+    async with store.begin_write() as tx:
+        await tx.answers.save_frames(same)
+        assert len(await tx.answers.find_scopes(team, ADA.agent_id, ADA.end_user)) == FRAMES
+        assert await tx.answers.get_frame(team, again.scope) == again

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped, Rests
-from circadia.records.ready_view import Heads
-from circadia.stores.answers import Entry
+from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
+from circadia.records.ready_view import BankHeads
+from circadia.stores.answers import AnswerEntry
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import at
@@ -19,9 +19,9 @@ from tests.contract.sleep_rows import banks_of
 
 ADA = AnswerScope(agent_id=AgentId("agt_ada"), end_user="ann", frame="f1")
 BOB = AnswerScope(agent_id=AgentId("agt_bob"), frame="f1")
-RESTS = Rests(
+RESTS = AnswerBasis(
     blocks={"human": 3, "größe": 1}, shown=("human",), notes={7: 1.0}, episodes={2: 0.1 + 0.2, 2**40: 0.0},
-    heads=Heads(2**40, 9), generation=0,
+    heads=BankHeads(2**40, 9), generation=0,
 )  # fmt: skip
 DAY = date(2026, 3, 29)
 
@@ -52,29 +52,29 @@ def frame(bank: BankId, scope: AnswerScope = ADA, *, seconds: float = 0, **more:
 
 
 async def put(store: Store, *new: Answer) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for each in new:
             assert await tx.answers.put([each]) == [each.id]
 
 
 async def counted(store: Store, bank: BankId) -> int:
     """Return how many changes the bank has counted."""
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         found = await tx.banks.get(bank)
         assert found is not None
         return found.answers
 
 
 async def ids(store: Store, bank: BankId, **more: Any) -> list[str]:
-    async with store.read() as tx:
-        return [each.id for each in await tx.answers.live(bank, **more)]
+    async with store.begin_read() as tx:
+        return [each.id for each in await tx.answers.find_live(bank, **more)]
 
 
-def entry(of: Answer) -> Entry:
-    return Entry(of.id, of.scope, of.phrasings, of.confidence, of.conversation, of.revision, of.dropped)
+def entry(of: Answer) -> AnswerEntry:
+    return AnswerEntry(of.id, of.scope, of.phrasings, of.confidence, of.conversation, of.revision, of.dropped)
 
 
-def blank(found: Answer, why: Dropped, seconds: float, revision: int) -> Answer:
+def blank(found: Answer, why: DropReason, seconds: float, revision: int) -> Answer:
     values: dict[str, Any] = {"dropped": why.value, "dropped_at": at(seconds), "revision": revision}
     return replace(found, text="", reasoning="", phrasings=(), **values)
 
@@ -83,48 +83,50 @@ def blank(found: Answer, why: Dropped, seconds: float, revision: int) -> Answer:
 async def test_an_answer_is_kept_as_it_was_given_and_each_change_is_told_by_its_number(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
     one, two = answer("a1", team), answer("a2", team, BOB, pass_id=None, nanousd=None, reasoning="")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.answers.put([one, two]) == ["a1", "a2"]
         assert await tx.answers.put([]) == ()
     one, two = replace(one, revision=1), replace(two, revision=1)
     await put(store, answer("b1", other))
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.answers.get(team, one.id) == one
         assert await tx.answers.get(other, one.id) is None
-        assert await tx.answers.live(team) == [one, two]
-        assert await tx.answers.changed(team, after=0) == ([entry(one), entry(two)], True)
-        assert await tx.answers.changed(team, after=1) == ([], False)
-        assert await tx.answers.changed(BankId("none"), after=1) == ([], True)
-    async with store.write() as tx:
-        await tx.answers.phrase(team, one.id, ["Where?"])
-        assert await tx.answers.drop(team, [two.id, AnswerId("b1"), AnswerId("none")], Dropped.VOID, at(5)) == [two]
-        assert await tx.answers.drop(team, [two.id], Dropped.EXPIRED, at(6)) == []
-        await tx.answers.phrase(team, two.id, ["a dropped one has none"])
-        await tx.answers.phrase(other, one.id, ["another bank's"])
-    one, gone = replace(one, phrasings=("Where?",), revision=2), blank(two, Dropped.VOID, 5, 3)
-    async with store.read() as tx:
-        assert await tx.answers.changed(team, after=1) == ([entry(one), entry(gone)], False)
-        assert await tx.answers.changed(team, after=2) == ([entry(gone)], False)
-        assert await tx.answers.changed(team, after=0) == ([entry(one)], True)
+        assert await tx.answers.find_live(team) == [one, two]
+        assert await tx.answers.find_changed(team, after=0) == ([entry(one), entry(two)], True)
+        assert await tx.answers.find_changed(team, after=1) == ([], False)
+        assert await tx.answers.find_changed(BankId("none"), after=1) == ([], True)
+    async with store.begin_write() as tx:
+        await tx.answers.save_phrasings(team, one.id, ["Where?"])
+        assert await tx.answers.drop(team, [two.id, AnswerId("b1"), AnswerId("none")], DropReason.VOID, at(5)) == [two]
+        assert await tx.answers.drop(team, [two.id], DropReason.EXPIRED, at(6)) == []
+        await tx.answers.save_phrasings(team, two.id, ["a dropped one has none"])
+        await tx.answers.save_phrasings(other, one.id, ["another bank's"])
+    one, gone = replace(one, phrasings=("Where?",), revision=2), blank(two, DropReason.VOID, 5, 3)
+    async with store.begin_read() as tx:
+        assert await tx.answers.find_changed(team, after=1) == ([entry(one), entry(gone)], False)
+        assert await tx.answers.find_changed(team, after=2) == ([entry(gone)], False)
+        assert await tx.answers.find_changed(team, after=0) == ([entry(one)], True)
         assert await tx.answers.get(team, two.id) == gone
-        assert await tx.answers.live(team) == [one]
+        assert await tx.answers.find_live(team) == [one]
     assert (await counted(store, team), await counted(store, other)) == (3, 1)
 
 
 @pytest.mark.spec("ANS-04")
 async def test_up_to_which_rows_a_judge_has_looked_is_kept_and_counts_as_no_change(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
-    one, two = answer("a1", team), answer("a2", team, settled=Heads(3, 1))
+    one, two = answer("a1", team), answer("a2", team, settled=BankHeads(3, 1))
     await put(store, one, two)
-    async with store.write() as tx:
-        await tx.answers.drop(team, [two.id], Dropped.VOID, at(5))
-        await tx.answers.settle(other, {one.id: Heads(7, 7)})
-        await tx.answers.settle(team, {one.id: Heads(5, 2), two.id: Heads(9, 9), AnswerId("none"): Heads(9, 9)})
-        await tx.answers.settle(team, {})
+    async with store.begin_write() as tx:
+        await tx.answers.drop(team, [two.id], DropReason.VOID, at(5))
+        await tx.answers.mark_still_right(other, {one.id: BankHeads(7, 7)})
+        await tx.answers.mark_still_right(
+            team, {one.id: BankHeads(5, 2), two.id: BankHeads(9, 9), AnswerId("none"): BankHeads(9, 9)}
+        )
+        await tx.answers.mark_still_right(team, {})
     before = await counted(store, team)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         found = [await tx.answers.get(team, each.id) for each in (one, two)]
-    assert [each and each.settled for each in found] == [Heads(5, 2), Heads(3, 1)]
+    assert [each and each.settled for each in found] == [BankHeads(5, 2), BankHeads(3, 1)]
     assert before == 3, "two were put, and one was dropped"
 
 
@@ -134,23 +136,23 @@ async def test_who_was_away_until_dropped_ones_were_purged_is_told_all_that_ther
     made = [answer(f"a{number}", team) for number in range(4)]
     await put(store, *made)  # 1 to 4
     await put(store, answer("b0", other))
-    async with store.write() as tx:
-        await tx.answers.drop(team, [AnswerId("a0")], Dropped.VOID, at(10))  # 5
-        await tx.answers.drop(team, [AnswerId("a1")], Dropped.EXPIRED, at(20))  # 6
+    async with store.begin_write() as tx:
+        await tx.answers.drop(team, [AnswerId("a0")], DropReason.VOID, at(10))  # 5
+        await tx.answers.drop(team, [AnswerId("a1")], DropReason.EXPIRED, at(20))  # 6
         await tx.answers.purge(at(15))
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.answers.get(team, AnswerId("a0")) is None
-        missed = await tx.answers.changed(team, after=4)
+        missed = await tx.answers.find_changed(team, after=4)
         assert ([each.id for each in missed.answers], missed.whole) == (["a2", "a3"], True)
-        seen = await tx.answers.changed(team, after=5)
+        seen = await tx.answers.find_changed(team, after=5)
         assert ([(each.id, each.dropped) for each in seen.answers], seen.whole) == ([("a1", "expired")], False)
-        assert not (await tx.answers.changed(other, after=1)).whole
-    async with store.write() as tx:
+        assert not (await tx.answers.find_changed(other, after=1)).whole
+    async with store.begin_write() as tx:
         await tx.answers.purge(at(15))
         await tx.answers.purge(at(21))
-    async with store.read() as tx:
-        assert (await tx.answers.changed(team, after=5)).whole
-        assert await tx.answers.changed(team, after=6) == ([], False)
+    async with store.begin_read() as tx:
+        assert (await tx.answers.find_changed(team, after=5)).whole
+        assert await tx.answers.find_changed(team, after=6) == ([], False)
     assert await counted(store, team) == 6, "to purge changes nothing that somebody finds"
 
 
@@ -159,56 +161,56 @@ async def test_nothing_comes_of_an_answer_that_was_made_before_something_was_for
     team, other = await banks_of(store, "team", "other")
     one = answer("a1", team)
     await put(store, one, answer("b1", other))
-    async with store.write() as tx:
-        await tx.answers.used([use("u1", one)])
-        await tx.answers.see([frame(team), frame(other)])
-        await tx.answers.count([AnswerDay(bank_id=team, day=DAY, made=1)])
-        await tx.answers.drop(team, [one.id], Dropped.BY_HAND, at(1))
-        await tx.banks.bump(team)
+    async with store.begin_write() as tx:
+        await tx.answers.record_uses([use("u1", one)])
+        await tx.answers.save_frames([frame(team), frame(other)])
+        await tx.answers.add_counts([AnswerDay(bank_id=team, day=DAY, made=1)])
+        await tx.answers.drop(team, [one.id], DropReason.BY_HAND, at(1))
+        await tx.banks.bump_generation(team)
         await tx.answers.clear(team)
         assert await tx.answers.put([answer("a2", team)]) == ()
-        assert await tx.answers.used([use("u2", one)]) == []
+        assert await tx.answers.record_uses([use("u2", one)]) == []
         new = answer("a3", team, rests=replace(RESTS, generation=1))
         assert await tx.answers.put([answer("a2", team), new]) == ["a3"]
         await tx.answers.clear(other)
         await tx.answers.clear(other)
         await tx.answers.clear(BankId("none"))
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.answers.get(team, one.id) is None
-        assert await tx.answers.uses(team) == await tx.answers.seen(team) == []
+        assert await tx.answers.find_uses(team) == await tx.answers.find_recent_scopes(team) == []
         for after in (0, 1, 2):
-            found = await tx.answers.changed(team, after=after)
+            found = await tx.answers.find_changed(team, after=after)
             assert ([each.id for each in found.answers], found.whole) == (["a3"], True)
-        assert await tx.answers.changed(team, after=4) == ([], False)
-        assert await tx.answers.changed(other, after=1) == ([], True)
-        assert [each.made for each in await tx.answers.days(team, since=DAY)] == [1]
+        assert await tx.answers.find_changed(team, after=4) == ([], False)
+        assert await tx.answers.find_changed(other, after=1) == ([], True)
+        assert [each.made for each in await tx.answers.find_days(team, since=DAY)] == [1]
     assert await counted(store, team) == 4
 
 
 @pytest.mark.spec("ANS-04")
 async def test_a_bank_that_never_had_an_answer_counts_nothing_and_one_that_goes_takes_all_with_it(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.answers.clear(team)
     assert await counted(store, team) == 0
     one = answer("a1", team)
     await put(store, one)
     day = AnswerDay(bank_id=team, day=DAY, served=1)
-    async with store.write() as tx:
-        await tx.answers.used([use("u1", one)])
-        await tx.answers.see([frame(team)])
-        await tx.answers.count([day])
+    async with store.begin_write() as tx:
+        await tx.answers.record_uses([use("u1", one)])
+        await tx.answers.save_frames([frame(team)])
+        await tx.answers.add_counts([day])
         await tx.banks.remove(team)
-        assert await tx.answers.used([use("u2", one)]) == [], "what is written behind the calls may come later"
-        await tx.answers.see([frame(team), frame(other)])
-        await tx.answers.count([day, replace(day, bank_id=other)])
+        assert await tx.answers.record_uses([use("u2", one)]) == [], "what is written behind the calls may come later"
+        await tx.answers.save_frames([frame(team), frame(other)])
+        await tx.answers.add_counts([day, replace(day, bank_id=other)])
         assert await tx.answers.put([one]) == ()
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.answers.get(team, one.id) is None
-        assert await tx.answers.uses(team) == await tx.answers.seen(team) == []
-        assert await tx.answers.days(team, since=DAY) == []
-        assert await tx.answers.frame(other, ADA) == frame(other)
-        assert [each.served for each in await tx.answers.days(other, since=DAY)] == [1]
+        assert await tx.answers.find_uses(team) == await tx.answers.find_recent_scopes(team) == []
+        assert await tx.answers.find_days(team, since=DAY) == []
+        assert await tx.answers.get_frame(other, ADA) == frame(other)
+        assert [each.served for each in await tx.answers.find_days(other, since=DAY)] == [1]
 
 
 @pytest.mark.spec("ANS-05")
@@ -221,9 +223,9 @@ async def test_live_ones_come_in_pages_of_all_or_of_one_agent(store: Store) -> N
     assert await ids(store, team, agent_id=BOB.agent_id) == ["a1", "a3", "a5"]
     assert await ids(store, team, agent_id=BOB.agent_id, after=AnswerId("a1"), limit=1) == ["a3"]
     assert await ids(store, team, agent_id=AgentId("none")) == []
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.answers.count_live(team, at(0)) == 6
-        await tx.answers.drop(team, [AnswerId("a1"), AnswerId("a2")], Dropped.BY_HAND, at(1))
+        await tx.answers.drop(team, [AnswerId("a1"), AnswerId("a2")], DropReason.BY_HAND, at(1))
         assert await tx.answers.count_live(team, at(0)) == 4
         over, future = at(3600), at(-1)
         assert await tx.answers.count_live(team, over) == await tx.answers.count_live(team, future) == 0
@@ -240,15 +242,15 @@ async def test_what_was_used_longest_ago_is_too_much_by_number_by_bytes_and_by_a
         '{"blocks": {"human": 3, "größe": 1}, "shown": ["human"], "notes": {"7": 1.0}, "episodes": '
         '{"2": 0.30000000000000004, "1099511627776": 0.0}, "heads": [1099511627776, 9], "generation": 0}'.encode()
     )
-    async with store.write() as tx:
-        await tx.answers.used([use("u1", made[0], seconds=100)])
+    async with store.begin_write() as tx:
+        await tx.answers.record_uses([use("u1", made[0], seconds=100)])
         gone = answer("gone", team, seconds=200)
         await tx.answers.put([gone])
-        await tx.answers.drop(team, [gone.id], Dropped.WRONG, at(200))
+        await tx.answers.drop(team, [gone.id], DropReason.WRONG, at(200))
 
     async def crowded(most: int = 99, most_bytes: int = 10**15, most_an_agent: int = 99) -> Sequence[str]:
-        async with store.read() as tx:
-            return await tx.answers.crowded(team, most=most, most_bytes=most_bytes, most_an_agent=most_an_agent)
+        async with store.begin_read() as tx:
+            return await tx.answers.find_surplus(team, most=most, most_bytes=most_bytes, most_an_agent=most_an_agent)
 
     assert await crowded() == await crowded(most=5, most_bytes=5 * size, most_an_agent=4) == []
     assert await crowded(most=3) == ["a1", "a2"]
@@ -258,8 +260,8 @@ async def test_what_was_used_longest_ago_is_too_much_by_number_by_bytes_and_by_a
     assert await crowded(most=3, most_an_agent=2) == ["a1", "a2"], "they take no room from the others"
     assert await crowded(most=2, most_an_agent=2) == ["a1", "a2", "a3"]
     assert await crowded(most_bytes=0) == ["a1", "a2", "a3", "a4", "a0"]
-    async with store.write() as tx:
-        await tx.answers.phrase(team, AnswerId("a4"), ["x" * 1000])
+    async with store.begin_write() as tx:
+        await tx.answers.save_phrasings(team, AnswerId("a4"), ["x" * 1000])
     assert await crowded(most_bytes=5 * size + 900) == ["a1"]
 
 
@@ -269,54 +271,54 @@ async def test_uses_are_counted_once_and_found_by_agent_and_by_whether_somebody_
     one, two, gone = answer("a1", team), answer("a2", team, BOB), answer("a3", team)
     await put(store, one, two, gone)
     uses = [use("u1", one, seconds=5), use("u2", two, seconds=3, served=False), use("u3", one, seconds=4)]
-    async with store.write() as tx:
-        await tx.answers.drop(team, [gone.id], Dropped.VOID, at(1))
-        assert await tx.answers.used([]) == ()
-        assert set(await tx.answers.used(uses)) == {one.id, two.id}
-        assert await tx.answers.used([uses[2]]) == [], "it is written already"
+    async with store.begin_write() as tx:
+        await tx.answers.drop(team, [gone.id], DropReason.VOID, at(1))
+        assert await tx.answers.record_uses([]) == ()
+        assert set(await tx.answers.record_uses(uses)) == {one.id, two.id}
+        assert await tx.answers.record_uses([uses[2]]) == [], "it is written already"
         bad = [use("u4", one, question="\0"), use("u5", one, phrasing="\ud800"), use("u6", answer("none", team))]
-        assert await tx.answers.used(bad) == []
-        assert await tx.answers.used([use("u7", gone, seconds=9)]) == [], "it was wasted when it was dropped"
+        assert await tx.answers.record_uses(bad) == []
+        assert await tx.answers.record_uses([use("u7", gone, seconds=9)]) == [], "it was wasted when it was dropped"
         found = [await tx.answers.get(team, each.id) for each in (one, two, gone)]
     assert [each and (each.uses, each.used_at) for each in found] == [(2, at(5)), (1, at(3)), (0, None)]
-    async with store.write() as tx:
-        await tx.answers.judge(team, "u1", right=False, at=at(20))
-        await tx.answers.judge(team, "u2", right=True, at=at(21))
-        await tx.answers.judge(BankId("other"), "u3", right=True, at=at(21))
+    async with store.begin_write() as tx:
+        await tx.answers.save_judgment(team, "u1", right=False, at=at(20))
+        await tx.answers.save_judgment(team, "u2", right=True, at=at(21))
+        await tx.answers.save_judgment(BankId("other"), "u3", right=True, at=at(21))
     first = replace(uses[0], right=False, judged_at=at(20))
     second = replace(uses[1], right=True, judged_at=at(21))
     last = use("u7", gone, seconds=9)
-    async with store.read() as tx:
-        assert await tx.answers.uses(team) == [last, uses[2], second, first]
-        assert await tx.answers.uses(team, limit=2) == [last, uses[2]]
-        assert await tx.answers.uses(team, judged=True) == [second, first]
-        assert await tx.answers.uses(team, upto=at(4)) == [uses[2], second], "the first is of later"
-        assert await tx.answers.uses(team, agent_id=ADA.agent_id, judged=True, upto=at(4)) == []
-        assert await tx.answers.uses(team, judged=False, limit=1) == [last]
-        assert await tx.answers.uses(team, agent_id=ADA.agent_id, judged=True) == [first]
-        assert await tx.answers.uses(team, agent_id=BOB.agent_id) == [second]
-    async with store.write() as tx:
-        await tx.answers.judge(team, "u3", right=None, at=at(22))
+    async with store.begin_read() as tx:
+        assert await tx.answers.find_uses(team) == [last, uses[2], second, first]
+        assert await tx.answers.find_uses(team, limit=2) == [last, uses[2]]
+        assert await tx.answers.find_uses(team, judged=True) == [second, first]
+        assert await tx.answers.find_uses(team, upto=at(4)) == [uses[2], second], "the first is of later"
+        assert await tx.answers.find_uses(team, agent_id=ADA.agent_id, judged=True, upto=at(4)) == []
+        assert await tx.answers.find_uses(team, judged=False, limit=1) == [last]
+        assert await tx.answers.find_uses(team, agent_id=ADA.agent_id, judged=True) == [first]
+        assert await tx.answers.find_uses(team, agent_id=BOB.agent_id) == [second]
+    async with store.begin_write() as tx:
+        await tx.answers.save_judgment(team, "u3", right=None, at=at(22))
     untold = replace(uses[2], judged_at=at(22))
-    async with store.read() as tx:
-        assert await tx.answers.uses(team, judged=True) == [second, first], "nobody can tell of the other"
-        assert await tx.answers.uses(team, judged=False) == [last]
-        assert await tx.answers.uses(team) == [last, untold, second, first]
-    async with store.write() as tx:
+    async with store.begin_read() as tx:
+        assert await tx.answers.find_uses(team, judged=True) == [second, first], "nobody can tell of the other"
+        assert await tx.answers.find_uses(team, judged=False) == [last]
+        assert await tx.answers.find_uses(team) == [last, untold, second, first]
+    async with store.begin_write() as tx:
         await tx.answers.purge(at(5))
-    async with store.read() as tx:
-        assert [each.id for each in await tx.answers.uses(team)] == ["u7", "u1"]
+    async with store.begin_read() as tx:
+        assert [each.id for each in await tx.answers.find_uses(team)] == ["u7", "u1"]
 
 
 @pytest.mark.spec("ANS-05")
 async def test_those_that_are_over_are_told_until_they_are_dropped(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
     await put(store, *(answer(f"a{each}", team, seconds=each) for each in range(4)), answer("b", other))
-    async with store.write() as tx:
-        await tx.answers.drop(team, [AnswerId("a1")], Dropped.BY_HAND, at(5))
-        assert await tx.answers.expired(team, at(3602), limit=9) == ["a0", "a2"]
-        assert await tx.answers.expired(team, at(3602), limit=1) == ["a0"]
-        assert await tx.answers.expired(other, at(3599), limit=9) == []
+    async with store.begin_write() as tx:
+        await tx.answers.drop(team, [AnswerId("a1")], DropReason.BY_HAND, at(5))
+        assert await tx.answers.find_expired(team, at(3602), limit=9) == ["a0", "a2"]
+        assert await tx.answers.find_expired(team, at(3602), limit=1) == ["a0"]
+        assert await tx.answers.find_expired(other, at(3599), limit=9) == []
 
 
 @pytest.mark.spec("ANS-08")
@@ -326,24 +328,26 @@ async def test_counts_of_a_day_add_up_for_each_bank(store: Store) -> None:
         bank_id=team, day=DAY, served=1, hints=2, misses=3, made=4, used=5, wasted=6, wasted_tokens=2**40, right=7,
         wrong=8,
     )  # fmt: skip
-    async with store.write() as tx:
-        await tx.answers.count([])
-        await tx.answers.count([first, replace(first, day=DAY + timedelta(days=1)), AnswerDay(bank_id=other, day=DAY)])
-        await tx.answers.count([AnswerDay(bank_id=team, day=DAY, served=1, wasted_tokens=1)])
-    async with store.read() as tx:
-        days = await tx.answers.days(team, since=DAY)
+    async with store.begin_write() as tx:
+        await tx.answers.add_counts([])
+        await tx.answers.add_counts(
+            [first, replace(first, day=DAY + timedelta(days=1)), AnswerDay(bank_id=other, day=DAY)]
+        )
+        await tx.answers.add_counts([AnswerDay(bank_id=team, day=DAY, served=1, wasted_tokens=1)])
+    async with store.begin_read() as tx:
+        days = await tx.answers.find_days(team, since=DAY)
         assert days == [replace(first, served=2, wasted_tokens=2**40 + 1), replace(first, day=DAY + timedelta(days=1))]
-        assert await tx.answers.days(team, since=DAY + timedelta(days=1)) == days[1:]
-        assert await tx.answers.days(other, since=DAY) == [AnswerDay(bank_id=other, day=DAY)]
+        assert await tx.answers.find_days(team, since=DAY + timedelta(days=1)) == days[1:]
+        assert await tx.answers.find_days(other, since=DAY) == [AnswerDay(bank_id=other, day=DAY)]
 
 
 @pytest.mark.spec("ANS-04")
 async def test_what_no_database_can_hold_is_left_out(store: Store) -> None:
     (team,) = await banks_of(store, "team")
     bad = [answer("a1", team, text="\0"), answer("a2", team, reasoning="\ud800"), answer("a3", team, phrasings=["\0"])]
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.answers.put([*bad, answer("a4", team)]) == ["a4"]
-        await tx.answers.phrase(team, AnswerId("a4"), ["\0", "Where?"])
+        await tx.answers.save_phrasings(team, AnswerId("a4"), ["\0", "Where?"])
         found = await tx.answers.get(team, AnswerId("a4"))
     assert found is not None
     assert found.phrasings == ("Where?",)
@@ -359,20 +363,20 @@ async def test_two_writers_never_give_the_same_number_and_who_sees_one_sees_all_
 
     async def write(number: int) -> None:
         key = f"a{number:02}"
-        async with writers[number % 2].write() as tx:
+        async with writers[number % 2].begin_write() as tx:
             await tx.answers.put([answer(key, team)])
         if number % 3 == 0:
-            async with writers[number % 2].write() as tx:
-                await tx.answers.drop(team, [AnswerId(key)], Dropped.VOID, at(1))
+            async with writers[number % 2].begin_write() as tx:
+                await tx.answers.drop(team, [AnswerId(key)], DropReason.VOID, at(1))
 
     seen: dict[str, int] = {}
     known = 0
 
     async def look() -> None:
         nonlocal known
-        async with reader.read() as tx:
+        async with reader.begin_read() as tx:
             bank = await tx.banks.get(team)
-            found = await tx.answers.changed(team, after=known)
+            found = await tx.answers.find_changed(team, after=known)
         assert bank is not None
         assert found.whole is (known == 0)
         revisions = [each.revision for each in found.answers]
@@ -388,7 +392,7 @@ async def test_two_writers_never_give_the_same_number_and_who_sees_one_sees_all_
             await look()
 
     await asyncio.gather(keep_looking(), *map(write, range(30)))
-    async with reader.read() as tx:
-        assert seen == {each.id: each.revision for each in await tx.answers.live(team)}
+    async with reader.begin_read() as tx:
+        assert seen == {each.id: each.revision for each in await tx.answers.find_live(team)}
     assert len(set(seen.values())) == len(seen) == 20
     assert known == await counted(store, team) == 40

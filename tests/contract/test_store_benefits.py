@@ -8,7 +8,7 @@ import pytest
 
 from circadia.ids import AgentId, BankId
 from circadia.records.benefit import Benefit
-from circadia.records.sleep_call import SleepDay, SleepSpent
+from circadia.records.sleep_call import OperationDayCost, SleepCost
 from circadia.records.sleep_state import OperationPause, SleepState
 from circadia.stores.base import Store
 from tests.contract.rows import agent, at, call
@@ -29,25 +29,25 @@ def gain(bank: BankId, operation: str = "consolidate", *, day: date = DAY, **mor
 @pytest.mark.spec("SLEEP-42")
 async def test_benefits_of_a_day_add_up_and_go_with_their_bank(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.benefits.add([])
         await tx.benefits.add([gain(team), gain(team, day=NEXT), gain(team, "reflect"), gain(other)])
         await tx.benefits.add([gain(team, uses=2, saved_tokens=5)])
     both = gain(team, uses=3, saved_tokens=15, saved_seconds=1.0, saved_nanousd=2**41, unpriced_tokens=6)
-    async with store.read() as tx:
-        assert await tx.benefits.every(team, since=DAY) == [both, gain(team, day=NEXT), gain(team, "reflect")]
-        assert await tx.benefits.every(team, since=NEXT) == [gain(team, day=NEXT)]
-        assert await tx.benefits.tokens(since=DAY) == 45
-        assert await tx.benefits.tokens(since=NEXT + timedelta(days=1)) == 0
-    async with store.write() as tx:
-        await tx.benefits.forget(NEXT)
-        assert await tx.benefits.every(team, since=DAY) == [gain(team, day=NEXT)]
+    async with store.begin_read() as tx:
+        assert await tx.benefits.find_all(team, since=DAY) == [both, gain(team, day=NEXT), gain(team, "reflect")]
+        assert await tx.benefits.find_all(team, since=NEXT) == [gain(team, day=NEXT)]
+        assert await tx.benefits.sum_saved_tokens(since=DAY) == 45
+        assert await tx.benefits.sum_saved_tokens(since=NEXT + timedelta(days=1)) == 0
+    async with store.begin_write() as tx:
+        await tx.benefits.delete_before(NEXT)
+        assert await tx.benefits.find_all(team, since=DAY) == [gain(team, day=NEXT)]
         await tx.benefits.add([gain(other)])
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.banks.remove(team)
-    async with store.read() as tx:
-        assert await tx.benefits.every(team, since=DAY) == []
-        assert await tx.benefits.every(other, since=DAY) == [gain(other)]
+    async with store.begin_read() as tx:
+        assert await tx.benefits.find_all(team, since=DAY) == []
+        assert await tx.benefits.find_all(other, since=DAY) == [gain(other)]
 
 
 @pytest.mark.spec("SLEEP-42")
@@ -60,38 +60,38 @@ async def test_what_operations_cost_is_told_by_day_with_what_failed_and_what_has
         ("c4", other, 0, {"input_tokens": 99}),
     ]
     unknown = {"input_tokens": None, "output_tokens": None, "cost_nanousd": None, "total_seconds": None}
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for key, bank, seconds, used in lines:
             await tx.calls.add([replace(call(key, by=agent()), **{**unknown, "at": at(seconds), **used})])
             await tx.sleep_calls.add(asked(key, bank, at=at(seconds)))
-    first = SleepDay(
+    first = OperationDayCost(
         operation="consolidate", day=DAY, first_at=at(0), unpriced=0,
-        spent=SleepSpent(calls=2, tokens=31, nanousd=16, seconds=0.5),
+        spent=SleepCost(calls=2, tokens=31, nanousd=16, seconds=0.5),
     )  # fmt: skip
-    second = SleepDay(
+    second = OperationDayCost(
         operation="consolidate", day=NEXT, first_at=at(3600 * 24), unpriced=1,
-        spent=SleepSpent(calls=1, tokens=5, nanousd=0, seconds=0.0),
+        spent=SleepCost(calls=1, tokens=5, nanousd=0, seconds=0.0),
     )  # fmt: skip
-    async with store.read() as tx:
-        assert await tx.sleep_calls.days(team, since=at(0)) == [first, second]
-        assert await tx.sleep_calls.days(team, since=at(61)) == [second]
+    async with store.begin_read() as tx:
+        assert await tx.sleep_calls.sum_cost_by_day(team, since=at(0)) == [first, second]
+        assert await tx.sleep_calls.sum_cost_by_day(team, since=at(61)) == [second]
 
 
 @pytest.mark.spec("SLEEP-42")
 async def test_pauses_of_operations_are_kept_with_how_the_work_stands(store: Store) -> None:
     (team,) = await banks_of(store, "team")
     pauses = tuple(OperationPause(operation=name, at=at(1), until=at(2.5)) for name in ("reflect", "rethink"))
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.sleep_states.put(SleepState(bank_id=team, pauses=pauses))
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert (await tx.sleep_states.get(team)).pauses == pauses
 
 
 @pytest.mark.spec("SLEEP-42")
 async def test_an_agent_s_last_calls_are_told_the_last_one_first(store: Store) -> None:
     made = [replace(call(f"c{n}", by=agent()), at=at(n), agent_id=AgentId("agt_a" if n else "agt_b")) for n in range(4)]
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.calls.add(made)
-    async with store.read() as tx:
-        assert await tx.calls.latest(AgentId("agt_a"), 2) == [made[3], made[2]]
-        assert await tx.calls.latest(AgentId("none"), 2) == []
+    async with store.begin_read() as tx:
+        assert await tx.calls.find_latest(AgentId("agt_a"), 2) == [made[3], made[2]]
+        assert await tx.calls.find_latest(AgentId("none"), 2) == []

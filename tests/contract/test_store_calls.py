@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from circadia.errors import InvalidRequest
-from circadia.records.call import Call, CallStatus, Spent, UsageGroup
+from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import agent, at, call
@@ -16,28 +16,28 @@ ADA, EVE, BOB = agent("ada"), agent("eve"), agent("bob", of="team")
 
 
 async def keep(store: Store, *calls: Call) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.calls.add(calls)
 
 
-async def spent(store: Store, since: float = 0) -> Spent:
-    async with store.read() as tx:
-        return await tx.calls.spent(ADA.id, at(since))
+async def spent(store: Store, since: float = 0) -> AgentSpend:
+    async with store.begin_read() as tx:
+        return await tx.calls.sum_usage(ADA.id, at(since))
 
 
 @pytest.mark.spec("GATE-66")
 async def test_a_reservation_counts_until_it_is_settled_or_taken_back(store: Store) -> None:
     reserved = replace(call("c1", by=ADA, status=CallStatus.RESERVED), reserved_tokens=1000, reserved_nanousd=5_000)
     await keep(store, reserved, replace(reserved, id=call("c2", by=ADA).id))
-    assert await spent(store) == Spent(calls=2, tokens=2000, nanousd=10_000)
-    async with store.write() as tx:
+    assert await spent(store) == AgentSpend(calls=2, tokens=2000, nanousd=10_000)
+    async with store.begin_write() as tx:
         await tx.calls.remove(call("c2", by=ADA).id)
         await tx.calls.remove(call("unknown", by=ADA).id)
     settled = replace(reserved, status=CallStatus.DONE, input_tokens=7, output_tokens=0, cost_nanousd=0)
     await keep(store, settled)
-    assert await spent(store) == Spent(calls=1, tokens=7, nanousd=0)
+    assert await spent(store) == AgentSpend(calls=1, tokens=7, nanousd=0)
     await keep(store, replace(settled, input_tokens=None, output_tokens=None, cost_nanousd=None))
-    assert await spent(store) == Spent(calls=1, tokens=1000, nanousd=5_000)
+    assert await spent(store) == AgentSpend(calls=1, tokens=1000, nanousd=5_000)
 
 
 async def test_what_is_spent_is_the_agents_own_since_an_instant(store: Store) -> None:
@@ -48,8 +48,8 @@ async def test_what_is_spent_is_the_agents_own_since_an_instant(store: Store) ->
         replace(call("c3", by=ADA, seconds=5), output_tokens=100, cost_nanousd=2**40),
         replace(call("c4", by=EVE), input_tokens=1000),
     )
-    assert await spent(store) == Spent(calls=2, tokens=110, nanousd=2**41)
-    assert await spent(store, since=6) == Spent(calls=0, tokens=0, nanousd=0)
+    assert await spent(store) == AgentSpend(calls=2, tokens=110, nanousd=2**41)
+    assert await spent(store, since=6) == AgentSpend(calls=0, tokens=0, nanousd=0)
 
 
 @pytest.mark.spec("GATE-66")
@@ -57,8 +57,8 @@ async def test_a_count_read_and_raised_in_one_block_is_never_passed(open_store: 
     stores = [await open_store(), await open_store()]
 
     async def admit(n: int) -> bool:
-        async with stores[n % 2].write() as tx:
-            if (await tx.calls.spent(ADA.id, at(0))).calls >= 5:
+        async with stores[n % 2].begin_write() as tx:
+            if (await tx.calls.sum_usage(ADA.id, at(0))).calls >= 5:
                 return False
             await tx.calls.add([call(f"c{n}", by=ADA, status=CallStatus.RESERVED)])
             return True
@@ -80,8 +80,8 @@ async def test_a_group_sums_what_is_known_and_counts_what_is_not(store: Store) -
         call("c4", by=ADA, status=CallStatus.RESERVED),
         call("c5", by=BOB),
     )
-    async with store.read() as tx:
-        groups = await tx.calls.groups("agent")
+    async with store.begin_read() as tx:
+        groups = await tx.calls.sum_by_group("agent")
     assert groups == [
         UsageGroup(
             key="ada",
@@ -131,19 +131,19 @@ async def test_usage_is_grouped_by(store: Store, by: str, keys: dict[str, int]) 
     other = replace(other, upstream="local", end_user="u1", conversation="v1")
     last = datetime(2026, 3, 29, 23, 59, 59, 999_999, tzinfo=UTC)
     await keep(store, call("c1", by=ADA), replace(call("c2", by=ADA), at=last), other)
-    async with store.read() as tx:
-        groups = await tx.calls.groups(by)
+    async with store.begin_read() as tx:
+        groups = await tx.calls.sum_by_group(by)
     assert [(group.key, group.calls) for group in groups] == sorted(keys.items())
 
 
 async def test_usage_is_chosen_by_time_session_and_agent(store: Store) -> None:
     await keep(store, call("c1", by=ADA), call("c2", by=EVE, seconds=1), call("c3", by=BOB, seconds=2))
-    async with store.read() as tx:
-        since = await tx.calls.groups("agent", since=at(1))
-        until = await tx.calls.groups("agent", until=at(1))
-        team = await tx.calls.groups("agent", session="team")
-        ada = await tx.calls.groups("agent", agent="ada")
-        none = await tx.calls.groups("agent", since=at(1) + timedelta(days=1))
+    async with store.begin_read() as tx:
+        since = await tx.calls.sum_by_group("agent", since=at(1))
+        until = await tx.calls.sum_by_group("agent", until=at(1))
+        team = await tx.calls.sum_by_group("agent", session="team")
+        ada = await tx.calls.sum_by_group("agent", agent="ada")
+        none = await tx.calls.sum_by_group("agent", since=at(1) + timedelta(days=1))
     assert [[group.key for group in groups] for groups in (since, until, team, ada, none)] == [
         ["eve", "team:bob"],
         ["ada"],
@@ -154,6 +154,6 @@ async def test_usage_is_chosen_by_time_session_and_agent(store: Store) -> None:
 
 
 async def test_usage_by_an_unknown_key_is_refused_with_the_known_ones(store: Store) -> None:
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         with pytest.raises(InvalidRequest, match=r"agent, model, tier"):
-            await tx.calls.groups("colour")
+            await tx.calls.sum_by_group("colour")

@@ -17,21 +17,21 @@ async def test_events_come_back_as_they_were_stored_in_order(store: Store) -> No
         replace(event({"deep": [1, 2.5, None, True, "½"]}), session="default", agent="ada"),
         event(kind=EventType.SLEEP_START),
     ]
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.events.last_number() == 0
         await tx.events.add(rows)
         await tx.events.add([])
-    async with store.read() as tx:
-        found = await tx.events.after(0)
+    async with store.begin_read() as tx:
+        found = await tx.events.find_after(0)
         assert [replace(row, number=0) for row in found] == rows
         assert 0 < found[0].number < found[1].number == await tx.events.last_number()
-        assert await tx.events.after(found[0].number) == found[1:]
-        assert await tx.events.after(0, limit=1) == found[:1]
-        assert await tx.events.after(found[1].number) == []
+        assert await tx.events.find_after(found[0].number) == found[1:]
+        assert await tx.events.find_after(0, limit=1) == found[:1]
+        assert await tx.events.find_after(found[1].number) == []
 
 
 async def test_events_are_found_by_session_agent_and_type(store: Store) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.events.add(
             [
                 replace(event(1, kind=EventType.HELD), session="one", agent="ada"),
@@ -39,13 +39,13 @@ async def test_events_are_found_by_session_agent_and_type(store: Store) -> None:
                 replace(event(3, kind=EventType.HELD), session="two", agent="ada"),
             ]
         )
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         both = {EventType.HELD, EventType.ADMITTED}
-        assert [row.data["tag"] for row in await tx.events.after(0, session="one")] == [1, 2]
-        assert [row.data["tag"] for row in await tx.events.after(0, agent="ada")] == [1, 3]
-        assert [row.data["tag"] for row in await tx.events.after(0, types={EventType.HELD})] == [1, 3]
-        assert [row.data["tag"] for row in await tx.events.after(0, types=both, session="two")] == [3]
-        assert await tx.events.after(0, types=set()) == []
+        assert [row.data["tag"] for row in await tx.events.find_after(0, session="one")] == [1, 2]
+        assert [row.data["tag"] for row in await tx.events.find_after(0, agent="ada")] == [1, 3]
+        assert [row.data["tag"] for row in await tx.events.find_after(0, types={EventType.HELD})] == [1, 3]
+        assert [row.data["tag"] for row in await tx.events.find_after(0, types=both, session="two")] == [3]
+        assert await tx.events.find_after(0, types=set()) == []
 
 
 @pytest.mark.spec("GATE-80")
@@ -58,7 +58,7 @@ async def test_a_reader_that_has_seen_a_number_misses_none_below(open_store: Ope
     async def write(writer: int) -> None:
         for n in range(blocks):
             try:
-                async with stores[writer % 2].write() as tx:
+                async with stores[writer % 2].begin_write() as tx:
                     await tx.events.add([event(f"{writer}.{n}")])
                     if (writer, n) not in kept:
                         raise LookupError
@@ -70,8 +70,8 @@ async def test_a_reader_that_has_seen_a_number_misses_none_below(open_store: Ope
     async def read() -> None:
         number = 0
         while len(seen) < len(kept):
-            async with stores[0].read() as tx:
-                found = await tx.events.after(number)
+            async with stores[0].begin_read() as tx:
+                found = await tx.events.find_after(number)
             for row in found:
                 assert row.number > number
                 number = row.number

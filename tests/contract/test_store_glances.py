@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from circadia.records.index_entry import Layer
-from circadia.stores.base import MoreThanAGlance, Store, Tx
+from circadia.stores.base import NotASingleRead, Store, Tx
 from tests.contract.conftest import Opener
 from tests.contract.test_store_memory import BANK, OTHER, block, episode
 
@@ -15,7 +15,7 @@ NOTHING_WAITS = dict.fromkeys(Layer, ())
 
 @pytest.fixture
 async def banks(store: Store) -> Store:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.banks.add(BANK)
         await tx.banks.add(OTHER)
         await tx.episodes.add(episode("e1"))
@@ -23,8 +23,8 @@ async def banks(store: Store) -> Store:
 
 
 async def last_number(store: Store) -> int:
-    async with store.read() as tx:
-        return (await tx.views.heads(BANK.id)).episodes
+    async with store.begin_read() as tx:
+        return (await tx.views.fetch_heads(BANK.id)).episodes
 
 
 @pytest.mark.spec("MEM-02")
@@ -32,29 +32,29 @@ async def test_a_glance_shows_a_bank_and_that_nothing_of_it_is_new(banks: Store,
     other = await open_store()
     after = {Layer.EPISODES: await last_number(banks), Layer.NOTES: 0}
     for writes in range(3):
-        async with banks.glance() as tx:
-            assert await tx.banks.by_name("ann") == replace(BANK, generation=writes)
-            news = await tx.banks.news(BANK.id, after=after, waiting=NOTHING_WAITS, limit=10)
+        async with banks.begin_single_read() as tx:
+            assert await tx.banks.get_by_name("ann") == replace(BANK, generation=writes)
+            news = await tx.banks.fetch_index_delta(BANK.id, after=after, waiting=NOTHING_WAITS, limit=10)
             assert (news.entries, news.writes) == ({}, writes)
-        async with banks.glance() as tx:
-            assert await tx.banks.of_user("support-{user}", "bob") == OTHER
-        async with other.write() as tx:  # which the next glance sees
+        async with banks.begin_single_read() as tx:
+            assert await tx.banks.get_by_end_user("support-{user}", "bob") == OTHER
+        async with other.begin_write() as tx:  # which the next glance sees
             await tx.blocks.add(block(writes + 1, "Ann"))
-            await tx.banks.bump(BANK.id)
-    async with banks.glance() as tx:
-        assert await tx.banks.by_name("nobody") is None
+            await tx.banks.bump_generation(BANK.id)
+    async with banks.begin_single_read() as tx:
+        assert await tx.banks.get_by_name("nobody") is None
 
 
 async def new_rows(tx: Tx) -> object:
-    return await tx.banks.news(BANK.id, after=dict.fromkeys(Layer, 0), waiting=NOTHING_WAITS, limit=10)
+    return await tx.banks.fetch_index_delta(BANK.id, after=dict.fromkeys(Layer, 0), waiting=NOTHING_WAITS, limit=10)
 
 
 async def episodes(tx: Tx) -> object:
-    return await tx.episodes.every(BANK.id)
+    return await tx.episodes.find_all(BANK.id)
 
 
 async def bank_again(tx: Tx) -> object:
-    return await tx.banks.by_name("ann")
+    return await tx.banks.get_by_name("ann")
 
 
 @pytest.mark.parametrize("more", [new_rows, episodes, bank_again])
@@ -62,13 +62,13 @@ async def test_what_a_glance_does_not_show_begins_anew_and_the_next_is_as_good(
     banks: Store, more: Callable[[Tx], Awaitable[object]]
 ) -> None:
     for _ in range(6):  # more than there are connections that read
-        async with banks.glance() as tx:
-            assert await tx.banks.by_name("ann") == BANK
-            with pytest.raises(MoreThanAGlance):
+        async with banks.begin_single_read() as tx:
+            assert await tx.banks.get_by_name("ann") == BANK
+            with pytest.raises(NotASingleRead):
                 await more(tx)
-        async with banks.glance() as tx:
-            with pytest.raises(MoreThanAGlance):
+        async with banks.begin_single_read() as tx:
+            with pytest.raises(NotASingleRead):
                 await episodes(tx)
-    async with banks.read() as tx:
-        assert await tx.banks.by_name("ann") == BANK
+    async with banks.begin_read() as tx:
+        assert await tx.banks.get_by_name("ann") == BANK
         assert await more(tx)

@@ -7,9 +7,9 @@ import pytest
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.records.bank import Bank, BankPolicy, Capture, Trust, Tuned
-from circadia.records.block import Block, Span
-from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.bank import Bank, BankPolicy, Capture, ImportanceTuning, Trust
+from circadia.records.block import Block, BlockSpan
+from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
@@ -37,7 +37,7 @@ def block(version: int, value: str, **more: object) -> Block:
 
 @pytest.fixture
 async def banks(store: Store) -> Store:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.banks.add(BANK)
         await tx.banks.add(OTHER)
     return store
@@ -45,87 +45,97 @@ async def banks(store: Store) -> Store:
 
 @pytest.mark.spec("MEM-12", "MEM-18")
 async def test_a_bank_is_kept_as_it_was_given_and_counts_what_it_leaves_out(banks: Store) -> None:
-    async with banks.write() as tx:
-        await tx.banks.skip(BANK.id, "empty")
-        await tx.banks.skip(BANK.id, "empty")
-        await tx.banks.skip(BANK.id, "short")
-        await tx.banks.bump(BANK.id)
+    async with banks.begin_write() as tx:
+        await tx.banks.count_skipped_turn(BANK.id, "empty")
+        await tx.banks.count_skipped_turn(BANK.id, "empty")
+        await tx.banks.count_skipped_turn(BANK.id, "short")
+        await tx.banks.bump_generation(BANK.id)
         await tx.banks.touch(BANK.id, NOON)
         found = await tx.banks.get(BANK.id)
         assert found == replace(BANK, skipped={"empty": 2, "short": 1}, generation=1, written_at=NOON)
-        assert await tx.banks.by_name("bob") == OTHER
-        assert [each.name for each in await tx.banks.every()] == ["ann", "bob"]
-        assert [each.name for each in await tx.banks.every(template="support-{user}")] == ["bob"]
-        assert [each.name for each in await tx.banks.every(limit=1)] == ["ann"]
-        assert [each.name for each in await tx.banks.every(after="ann", limit=5)] == ["bob"]
-        assert [each.name for each in await tx.banks.every(named=["ann", "support-{user}"])] == ["ann", "bob"]
-        assert [each.name for each in await tx.banks.every(named=["support-{user}", "eve"], after="a")] == ["bob"]
-        assert not await tx.banks.every(named=[])
-        policy = BankPolicy(hot_edits=True, tuned=Tuned(importance=0.2, before=0.1, pass_id="pas_1"))
+        assert await tx.banks.get_by_name("bob") == OTHER
+        assert [each.name for each in await tx.banks.find_all()] == ["ann", "bob"]
+        assert [each.name for each in await tx.banks.find_all(template="support-{user}")] == ["bob"]
+        assert [each.name for each in await tx.banks.find_all(limit=1)] == ["ann"]
+        assert [each.name for each in await tx.banks.find_all(after="ann", limit=5)] == ["bob"]
+        assert [each.name for each in await tx.banks.find_all(named=["ann", "support-{user}"])] == ["ann", "bob"]
+        assert [each.name for each in await tx.banks.find_all(named=["support-{user}", "eve"], after="a")] == ["bob"]
+        assert not await tx.banks.find_all(named=[])
+        policy = BankPolicy(hot_edits=True, tuned=ImportanceTuning(importance=0.2, before=0.1, pass_id="pas_1"))
         await tx.banks.save(replace(BANK, name="anna", policy=policy))
         changed = await tx.banks.get(BANK.id)
         assert changed is not None
         assert (changed.name, changed.policy) == ("anna", policy)
     with pytest.raises(Conflict):
-        async with banks.write() as tx:
+        async with banks.begin_write() as tx:
             await tx.banks.add(replace(OTHER, id=BankId("b3")))
 
 
 @pytest.mark.spec("MEM-01", "MEM-03", "MEM-04")
 async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_was_said(banks: Store) -> None:
-    stale = (Stale(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
+    stale = (Demotion(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
     one = episode("e1", key="k", importance=0.5, metadata={"a": [1]}, kind=EpisodeKind.FACT, session="s", terms=b"\0\1")
-    async with banks.write() as tx:
+    async with banks.begin_write() as tx:
         await tx.episodes.add(one)
         await tx.episodes.add(episode("e2", bank=OTHER.id, key="k", digest="e1"))
-        number = (await tx.episodes.every(BANK.id))[0].number
+        number = (await tx.episodes.find_all(BANK.id))[0].number
         kept = replace(one, number=number)
         assert await tx.episodes.get(BANK.id, one.id) == kept
         assert await tx.episodes.get(OTHER.id, one.id) is None
-        assert await tx.episodes.by_key(BANK.id, "k") == kept
-        assert await tx.episodes.said_since(BANK.id, "e1", NOON) == kept
-        assert await tx.episodes.said_since(BANK.id, "e1", NOON + timedelta(microseconds=1)) is None
-        await tx.episodes.repeat(one.id)
+        assert await tx.episodes.get_by_key(BANK.id, "k") == kept
+        assert await tx.episodes.find_repeated(BANK.id, "e1", NOON) == kept
+        assert await tx.episodes.find_repeated(BANK.id, "e1", NOON + timedelta(microseconds=1)) is None
+        await tx.episodes.count_repetition(one.id)
         await tx.episodes.demote(one.id, stale)
         assert await tx.episodes.get(BANK.id, one.id) == replace(kept, repeats=1, stale=stale)
-        assert await tx.episodes.numbered(BANK.id, [number]) == {number: replace(kept, repeats=1, stale=stale)}
-        assert await tx.episodes.numbered(OTHER.id, [number]) == {}
+        assert await tx.episodes.get_by_numbers(BANK.id, [number]) == {number: replace(kept, repeats=1, stale=stale)}
+        assert await tx.episodes.get_by_numbers(OTHER.id, [number]) == {}
         many = [one.id, *(EpisodeId(f"e{at}") for at in range(2, 80)), EpisodeId("")]
-        assert await tx.episodes.identified(BANK.id, many) == {one.id: replace(kept, repeats=1, stale=stale)}
-        assert list(await tx.episodes.identified(OTHER.id, many)) == ["e2"]
-        assert await tx.episodes.identified(BANK.id, []) == {}
-        assert await tx.episodes.weights(BANK.id, after=0) == {number: 0.3}
-        assert await tx.episodes.demoted(BANK.id) == {one.id: stale}
-        assert await tx.episodes.demoted(OTHER.id) == {}
+        assert await tx.episodes.get_by_ids(BANK.id, many) == {one.id: replace(kept, repeats=1, stale=stale)}
+        assert list(await tx.episodes.get_by_ids(OTHER.id, many)) == ["e2"]
+        assert await tx.episodes.get_by_ids(BANK.id, []) == {}
+        assert await tx.episodes.find_changed_weights(BANK.id, after=0) == {number: 0.3}
+        assert await tx.episodes.find_demotions(BANK.id) == {one.id: stale}
+        assert await tx.episodes.find_demotions(OTHER.id) == {}
         await tx.episodes.demote(one.id, ())
-        assert await tx.episodes.demoted(BANK.id) == {}
-        assert await tx.episodes.weights(BANK.id, after=1) == {number: 1.0}
-        assert await tx.episodes.weights(BANK.id, after=2) == await tx.episodes.weights(OTHER.id, after=0) == {}
-        assert [each.demotions for each in await tx.banks.every()] == [2, 0]
+        assert await tx.episodes.find_demotions(BANK.id) == {}
+        assert await tx.episodes.find_changed_weights(BANK.id, after=1) == {number: 1.0}
+        assert (
+            await tx.episodes.find_changed_weights(BANK.id, after=2)
+            == await tx.episodes.find_changed_weights(OTHER.id, after=0)
+            == {}
+        )
+        assert [each.demotions for each in await tx.banks.find_all()] == [2, 0]
     with pytest.raises(Conflict):
-        async with banks.write() as tx:
+        async with banks.begin_write() as tx:
             await tx.episodes.add(episode("e3", key="k"))
 
 
 @pytest.mark.spec("MEM-03", "MEM-08")
 async def test_episodes_come_in_order_and_those_without_the_present_vector_are_found(banks: Store) -> None:
-    async with banks.write() as tx:
+    async with banks.begin_write() as tx:
         for n in range(5):
             await tx.episodes.add(episode(f"e{n}", session="s" if n % 2 else None))
         await tx.episodes.add(episode("x", bank=OTHER.id))
-        numbers = [each.number for each in await tx.episodes.every(BANK.id)]
-        every = await tx.episodes.every(BANK.id, after=numbers[1], limit=2)
+        numbers = [each.number for each in await tx.episodes.find_all(BANK.id)]
+        every = await tx.episodes.find_all(BANK.id, after=numbers[1], limit=2)
         assert [each.number for each in every] == numbers[2:4]
-        newest = await tx.episodes.every(BANK.id, newest_first=True, limit=2)
+        newest = await tx.episodes.find_all(BANK.id, newest_first=True, limit=2)
         assert [each.number for each in newest] == numbers[:2:-1]
-        assert [each.id for each in await tx.episodes.every(BANK.id, session="s")] == ["e1", "e3"]
+        assert [each.id for each in await tx.episodes.find_all(BANK.id, session="s")] == ["e1", "e3"]
         assert await tx.episodes.count(BANK.id) == 5
-        await tx.episodes.embed({numbers[0]: b"\1\2", numbers[1]: b"\3\4"}, "old")
-        await tx.episodes.embed({numbers[2]: b"\5\6"}, "new")
-        assert [each.id for each in await tx.episodes.strangers("new", limit=9)] == ["e0", "e1", "e3", "e4", "x"]
-        after = await tx.episodes.strangers("new", after=numbers[1], limit=2)
+        await tx.episodes.save_vectors({numbers[0]: b"\1\2", numbers[1]: b"\3\4"}, "old")
+        await tx.episodes.save_vectors({numbers[2]: b"\5\6"}, "new")
+        assert [each.id for each in await tx.episodes.find_lacking_vector("new", limit=9)] == [
+            "e0",
+            "e1",
+            "e3",
+            "e4",
+            "x",
+        ]
+        after = await tx.episodes.find_lacking_vector("new", after=numbers[1], limit=2)
         assert [each.id for each in after] == ["e3", "e4"]
-        bare = await tx.episodes.strangers(None, after=numbers[3], limit=9)
+        bare = await tx.episodes.find_lacking_vector(None, after=numbers[3], limit=9)
         assert [each.id for each in bare] == ["e4", "x"]
         embedded = await tx.episodes.get(BANK.id, EpisodeId("e2"))
         assert embedded is not None
@@ -138,54 +148,54 @@ async def test_a_note_names_what_it_rests_on_and_goes_with_it(banks: Store) -> N
         id=NoteId("n1"), bank_id=BANK.id, number=0, at=NOON, text="both", trust=Trust.TOOL, kind=NoteKind.BELIEF,
         evidence=(EpisodeId("e1"), EpisodeId("e2")), created_at=NOON,
     )  # fmt: skip
-    async with banks.write() as tx:
+    async with banks.begin_write() as tx:
         for name in ("e1", "e2", "e3"):
             await tx.episodes.add(episode(name))
         number = await tx.notes.add(note)
         assert await tx.notes.get(BANK.id, note.id) == replace(note, number=number)
-        assert await tx.notes.numbered(BANK.id, [number]) == {number: replace(note, number=number)}
-        assert await tx.notes.resting_on([EpisodeId("e2")]) == [note.id]
-        assert await tx.notes.resting_on([EpisodeId("e3")]) == []
-        assert [each.id for each in await tx.notes.strangers("new", limit=9)] == [note.id]
-        assert [each.id for each in await tx.notes.strangers(None, limit=9)] == [note.id]
+        assert await tx.notes.get_by_numbers(BANK.id, [number]) == {number: replace(note, number=number)}
+        assert await tx.notes.find_citing([EpisodeId("e2")]) == [note.id]
+        assert await tx.notes.find_citing([EpisodeId("e3")]) == []
+        assert [each.id for each in await tx.notes.find_lacking_vector("new", limit=9)] == [note.id]
+        assert [each.id for each in await tx.notes.find_lacking_vector(None, limit=9)] == [note.id]
         await tx.notes.retire(note.id, NOON)
-        assert await tx.notes.every(BANK.id) == []
+        assert await tx.notes.find_all(BANK.id) == []
         await tx.notes.retire(note.id, None)
-        assert [each.id for each in await tx.notes.every(BANK.id)] == [note.id]
-        await tx.notes.add_every([replace(note, id=NoteId(name)) for name in ("n2", "n3", "n4")])
-        await tx.notes.add_every([])
+        assert [each.id for each in await tx.notes.find_all(BANK.id)] == [note.id]
+        await tx.notes.add_all([replace(note, id=NoteId(name)) for name in ("n2", "n3", "n4")])
+        await tx.notes.add_all([])
         await tx.notes.retire(NoteId("n4"), NOON)
-        newest = await tx.notes.newest(BANK.id, 2)
+        newest = await tx.notes.find_newest(BANK.id, 2)
         assert newest == [replace(note, id=NoteId(f"n{at}"), number=each.number) for at, each in enumerate(newest, 2)]
         await tx.notes.remove(list(map(NoteId, ("n2", "n3", "n4"))))
         await tx.notes.remove([note.id])
         await tx.episodes.remove([EpisodeId("e2")])
         assert await tx.notes.get(BANK.id, note.id) is None
-        assert [each.id for each in await tx.episodes.every(BANK.id)] == ["e1", "e3"]
+        assert [each.id for each in await tx.episodes.find_all(BANK.id)] == ["e1", "e3"]
 
 
 @pytest.mark.spec("MEM-09", "MEM-11")
 async def test_each_write_of_a_block_is_a_version_and_two_writers_cannot_make_the_same(banks: Store) -> None:
-    spans = (Span(start=0, end=3, episodes=(EpisodeId("e1"),)),)
-    async with banks.write() as tx:
+    spans = (BlockSpan(start=0, end=3, episodes=(EpisodeId("e1"),)),)
+    async with banks.begin_write() as tx:
         assert await tx.blocks.add(block(1, "one", spans=spans, pinned=False, why="first"))
         assert not await tx.blocks.add(block(1, "another"))
         assert await tx.blocks.add(block(2, "two"))
-        assert await tx.blocks.latest(BANK.id, "human") == block(2, "two")
-        assert await tx.blocks.latest(BANK.id, "other") is None
+        assert await tx.blocks.get_latest(BANK.id, "human") == block(2, "two")
+        assert await tx.blocks.get_latest(BANK.id, "other") is None
         assert [each.value for each in await tx.blocks.history(BANK.id, "human")] == ["one", "two"]
-        assert await tx.blocks.every(BANK.id) == [block(2, "two")]
+        assert await tx.blocks.find_all(BANK.id) == [block(2, "two")]
         assert [each.version for each in await tx.blocks.versions(BANK.id)] == [1]
-        await tx.blocks.cut(replace(block(1, ""), spans=()))
+        await tx.blocks.rewrite_version(replace(block(1, ""), spans=()))
         assert await tx.blocks.versions(BANK.id) == []
         assert await tx.blocks.add(block(3, "", deleted=True))
-        assert await tx.blocks.every(BANK.id) == []
+        assert await tx.blocks.find_all(BANK.id) == []
         assert await tx.blocks.labels(BANK.id) == ["human"]
 
 
 @pytest.mark.spec("MEM-12")
 async def test_a_bank_goes_with_all_that_it_holds_and_leaves_the_others(banks: Store) -> None:
-    async with banks.write() as tx:
+    async with banks.begin_write() as tx:
         for bank in (BANK, OTHER):
             first = EpisodeId(f"e-{bank.name}")
             await tx.episodes.add(episode(first, bank=bank.id))
@@ -206,52 +216,54 @@ async def test_a_bank_goes_with_all_that_it_holds_and_leaves_the_others(banks: S
         await tx.banks.remove(BANK.id)
         assert await tx.banks.get(BANK.id) is None
         assert await tx.episodes.count(BANK.id) == 0
-        assert (await tx.episodes.count(OTHER.id), len(await tx.notes.every(OTHER.id))) == (1, 1)
-        assert len(await tx.blocks.every(OTHER.id)) == 1
+        assert (await tx.episodes.count(OTHER.id), len(await tx.notes.find_all(OTHER.id))) == (1, 1)
+        assert len(await tx.blocks.find_all(OTHER.id)) == 1
 
 
 @pytest.mark.spec("MEM-02")
 async def test_what_an_index_lacks_is_told_with_how_many_vectors_there_ever_were(banks: Store) -> None:
-    async with banks.write() as tx:
+    async with banks.begin_write() as tx:
         for at in range(3):
             await tx.episodes.add(episode(f"e{at}"))
         await tx.blocks.add(block(1, "Ann"))
-    async with banks.read() as tx:
-        numbers = [each.number for each in await tx.episodes.every(BANK.id)]
+    async with banks.begin_read() as tx:
+        numbers = [each.number for each in await tx.episodes.find_all(BANK.id)]
     waits = {Layer.EPISODES: numbers}
     for read_before in (False, True):  # what the bank's row tells is not asked again
-        async with banks.read() as tx:
+        async with banks.begin_read() as tx:
             if read_before:
-                assert await tx.banks.by_name("ann") is not None
-            first = await tx.banks.news(BANK.id, after={Layer.EPISODES: 0, Layer.NOTES: 0}, waiting={}, limit=2)
-            rest = await tx.banks.news(
+                assert await tx.banks.get_by_name("ann") is not None
+            first = await tx.banks.fetch_index_delta(
+                BANK.id, after={Layer.EPISODES: 0, Layer.NOTES: 0}, waiting={}, limit=2
+            )
+            rest = await tx.banks.fetch_index_delta(
                 BANK.id, after={Layer.EPISODES: numbers[1], Layer.NOTES: 0}, waiting=waits, limit=2, seen=0
             )  # fmt: skip
-            other = await tx.banks.news(OTHER.id, after={Layer.EPISODES: 0}, waiting={}, limit=2)
+            other = await tx.banks.fetch_index_delta(OTHER.id, after={Layer.EPISODES: 0}, waiting={}, limit=2)
         assert [each.number for each in first.entries[Layer.EPISODES]] == numbers[:2]
         assert [each.number for each in rest.entries[Layer.EPISODES]] == numbers[2:]
         assert (first.writes, first.embedded, other.writes, other.embedded) == (1, 0, 0, 0)
         assert not any(other.entries.values())
-    async with banks.write() as tx:
-        await tx.episodes.embed({numbers[1]: b"12"}, "fake")
+    async with banks.begin_write() as tx:
+        await tx.episodes.save_vectors({numbers[1]: b"12"}, "fake")
     for read_before in (False, True):
-        async with banks.read() as tx:
+        async with banks.begin_read() as tx:
             if read_before:
                 assert await tx.banks.get(BANK.id) is not None
             late = {Layer.EPISODES: numbers[2]}
-            found = await tx.banks.news(BANK.id, after=late, waiting=waits, limit=2, seen=0)
-            again = await tx.banks.news(BANK.id, after=late, waiting=waits, limit=2, seen=found.embedded)
+            found = await tx.banks.fetch_index_delta(BANK.id, after=late, waiting=waits, limit=2, seen=0)
+            again = await tx.banks.fetch_index_delta(BANK.id, after=late, waiting=waits, limit=2, seen=found.embedded)
         assert found.vectors[Layer.EPISODES] == {numbers[1]: (b"12", "fake")}
         assert found.embedded == again.embedded == 1
         assert not any(again.vectors.values()), "nothing was written since"
-    async with banks.read() as tx:
-        nowhere = await tx.banks.news(BankId("b3"), after={Layer.EPISODES: 0}, waiting=waits, limit=2)
+    async with banks.begin_read() as tx:
+        nowhere = await tx.banks.fetch_index_delta(BankId("b3"), after={Layer.EPISODES: 0}, waiting=waits, limit=2)
     assert not any(nowhere.entries.values())
 
 
 @pytest.mark.spec("MEM-13")
 async def test_so_much_of_a_text_is_read_as_is_asked_for_in_whole_characters(banks: Store) -> None:
-    async with banks.write() as tx:
+    async with banks.begin_write() as tx:
         for at in range(40):
             await tx.episodes.add(episode(f"e{at}", text="🐝" * 50 + str(at)))
         note = Note(
@@ -259,8 +271,8 @@ async def test_so_much_of_a_text_is_read_as_is_asked_for_in_whole_characters(ban
             evidence=(EpisodeId("e0"),), created_at=NOON,
         )  # fmt: skip
         number = await tx.notes.add(note)
-    async with banks.read() as tx:
-        numbers = [each.number for each in await tx.episodes.every(BANK.id)]
+    async with banks.begin_read() as tx:
+        numbers = [each.number for each in await tx.episodes.find_all(BANK.id)]
         whole = await tx.episodes.excerpts(BANK.id, numbers)
         some = await tx.episodes.excerpts(BANK.id, numbers, characters=3)
         (cut,) = (await tx.notes.excerpts(BANK.id, [number], characters=4)).values()

@@ -12,9 +12,9 @@ from circadia.ids import BankId, CallId, EpisodeId, PassId
 from circadia.records.bank import Trust
 from circadia.records.call import CallStatus
 from circadia.records.change import ChangeKind, ChangeState
-from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.open_turn import OpenTurn
-from circadia.records.sleep_call import SleepLine, SleepSpent
+from circadia.records.sleep_call import OperationModelCost, SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.base import Store
@@ -24,7 +24,7 @@ from tests.contract.sleep_rows import asked, banks_of, change, sleep_pass
 
 
 async def kept(store: Store, *passes: Pass) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for each in passes:
             await tx.passes.add(each)
 
@@ -38,9 +38,9 @@ async def said(
         id=EpisodeId(key), number=0, bank_id=bank, at=at(seconds), stored_at=at(seconds), text=key, trust=trust,
         kind=kind, importance=importance, incomplete=incomplete, speaker="ann", digest=key, session=session,
     )  # fmt: skip
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.episodes.add(episode)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         found = await tx.episodes.get(bank, episode.id)
     assert found is not None
     return found.number
@@ -56,12 +56,12 @@ async def test_a_pass_is_kept_as_it_was_given(store: Store) -> None:
         generation_after=4, counts={"add_note": 2}, detail="d",
     )  # fmt: skip
     await kept(store, full)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.passes.get(full.id) == full
-        assert await tx.passes.open_of(bank) == full
-        assert await tx.passes.taken() == [full]
+        assert await tx.passes.get_open(bank) == full
+        assert await tx.passes.find_claimed() == [full]
         assert await tx.passes.get(PassId("none")) is None
-        assert (await tx.passes.counts())[PassStatus.RUNNING] == 1
+        assert (await tx.passes.count_by_status())[PassStatus.RUNNING] == 1
 
 
 @pytest.mark.spec("SLEEP-10")
@@ -77,8 +77,8 @@ async def test_a_bank_has_one_open_pass_whoever_asks(open_store: Opener) -> None
         return True
 
     assert (await asyncio.gather(*(ask(n) for n in range(10)))).count(True) == 1
-    async with stores[0].write() as tx:
-        found = await tx.passes.open_of(bank)
+    async with stores[0].begin_write() as tx:
+        found = await tx.passes.get_open(bank)
         assert found is not None
         assert await tx.passes.save(replace(found, status=PassStatus.SKIPPED, ended_at=at(1)), origin=found)
     assert await ask(11)
@@ -90,13 +90,13 @@ async def test_a_pass_is_moved_only_from_where_it_was_seen_to_stand(store: Store
     first = sleep_pass("p1", bank)
     await kept(store, first)
     taken = replace(first, status=PassStatus.RUNNING, epoch=1, owner="exe", lease_until=at(9), attempt=1)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.passes.save(taken, origin=first)
         assert not await tx.passes.save(replace(taken, owner="other"), origin=first)
         assert not await tx.passes.save(replace(taken, epoch=2), origin=replace(taken, epoch=0))
-        await tx.passes.beat("other", at(90))
+        await tx.passes.renew_leases("other", at(90))
         assert await tx.passes.get(first.id) == taken
-        await tx.passes.beat("exe", at(99))
+        await tx.passes.renew_leases("exe", at(99))
         assert await tx.passes.get(first.id) == replace(taken, lease_until=at(99))
 
 
@@ -113,16 +113,16 @@ async def test_the_bank_that_was_served_longest_ago_comes_first(store: Store) ->
         sleep_pass("p5", new, seconds=12),
         sleep_pass("p6", later, seconds=9, not_before=at(100)),
     )
-    async with store.read() as tx:
-        assert [each.id for each in await tx.passes.startable(at(99), limit=9)] == ["p5", "p4", "p3"]
-        assert [each.id for each in await tx.passes.startable(at(100), limit=2)] == ["p6", "p5"]
-        assert [each.id for each in await tx.passes.every(limit=2)] == ["p6", "p5"]
-        assert [each.id for each in await tx.passes.every(bank_id=old, before=PassId("p4"))] == ["p1"]
-        assert [each.id for each in await tx.passes.every(status=PassStatus.SUCCEEDED)] == ["p2", "p1"]
-        assert await tx.passes.begun_since(None, at(1), at(9)) == 2
-        assert await tx.passes.begun_since(fresh, at(1), at(9)) == 1
-        assert await tx.passes.begun_since(None, at(6), at(9)) == 0
-        assert await tx.passes.begun_since(None, at(1), at(5)) == 1
+    async with store.begin_read() as tx:
+        assert [each.id for each in await tx.passes.find_startable(at(99), limit=9)] == ["p5", "p4", "p3"]
+        assert [each.id for each in await tx.passes.find_startable(at(100), limit=2)] == ["p6", "p5"]
+        assert [each.id for each in await tx.passes.find_all(limit=2)] == ["p6", "p5"]
+        assert [each.id for each in await tx.passes.find_all(bank_id=old, before=PassId("p4"))] == ["p1"]
+        assert [each.id for each in await tx.passes.find_all(status=PassStatus.SUCCEEDED)] == ["p2", "p1"]
+        assert await tx.passes.count_started(None, at(1), at(9)) == 2
+        assert await tx.passes.count_started(fresh, at(1), at(9)) == 1
+        assert await tx.passes.count_started(None, at(6), at(9)) == 0
+        assert await tx.passes.count_started(None, at(1), at(5)) == 1
 
 
 @pytest.mark.spec("SLEEP-32", "SLEEP-60")
@@ -133,20 +133,20 @@ async def test_changes_are_kept_in_order_and_move_by_their_number(store: Store) 
         "p1", 1, kind=ChangeKind.WRITE_BLOCK, target="human", before={"version": 3, "value": "a"},
         after={"value": "b", "spans": [[0, 1]]}, why="because",
     )  # fmt: skip
-    async with store.write() as tx:
-        await tx.passes.put_changes([change("p1", 2), full])
-        await tx.passes.put_changes([change("p2", 1, target="human")])
-        await tx.passes.put_changes([])
+    async with store.begin_write() as tx:
+        await tx.passes.save_changes([change("p1", 2), full])
+        await tx.passes.save_changes([change("p2", 1, target="human")])
+        await tx.passes.save_changes([])
     published = replace(full, state=ChangeState.PUBLISHED, at=at(50))
-    async with store.write() as tx:
-        await tx.passes.put_changes([published])
-    async with store.read() as tx:
-        assert await tx.passes.changes(PassId("p1")) == [published, change("p1", 2)]
-        assert await tx.passes.changes(PassId("p1"), state=ChangeState.STAGED) == [change("p1", 2)]
-        assert await tx.passes.changes(PassId("p1"), kind=ChangeKind.FLAG) == []
-        assert await tx.passes.changes(PassId("p1"), kind=change("p1", 2).kind, state=ChangeState.STAGED)
-        assert [await tx.passes.last_change(PassId(each)) for each in ("p1", "p9")] == [2, 0]
-        assert await tx.passes.changes_of(team, "human") == [published]
+    async with store.begin_write() as tx:
+        await tx.passes.save_changes([published])
+    async with store.begin_read() as tx:
+        assert await tx.passes.find_changes(PassId("p1")) == [published, change("p1", 2)]
+        assert await tx.passes.find_changes(PassId("p1"), state=ChangeState.STAGED) == [change("p1", 2)]
+        assert await tx.passes.find_changes(PassId("p1"), kind=ChangeKind.FLAG) == []
+        assert await tx.passes.find_changes(PassId("p1"), kind=change("p1", 2).kind, state=ChangeState.STAGED)
+        assert [await tx.passes.last_change_number(PassId(each)) for each in ("p1", "p9")] == [2, 0]
+        assert await tx.passes.find_changes_of(team, "human") == [published]
 
 
 @pytest.mark.spec("SLEEP-60")
@@ -155,16 +155,16 @@ async def test_passes_that_ended_long_ago_are_deleted_with_their_changes(store: 
     old = sleep_pass("p1", team, status=PassStatus.SUCCEEDED, ended_at=at(10))
     new = sleep_pass("p2", team, status=PassStatus.SUCCEEDED, ended_at=at(20))
     waits = sleep_pass("p3", quiet)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for each in (old, new, waits):
             await tx.passes.add(each)
-        await tx.passes.put_changes([change("p1", 1), change("p2", 1)])
-    async with store.write() as tx:
+        await tx.passes.save_changes([change("p1", 1), change("p2", 1)])
+    async with store.begin_write() as tx:
         assert await tx.passes.purge(at(20)) == 1
-    async with store.read() as tx:
-        assert [each.id for each in await tx.passes.every()] == ["p3", "p2"]
-        assert await tx.passes.changes(PassId("p1")) == []
-        assert len(await tx.passes.changes(PassId("p2"))) == 1
+    async with store.begin_read() as tx:
+        assert [each.id for each in await tx.passes.find_all()] == ["p3", "p2"]
+        assert await tx.passes.find_changes(PassId("p1")) == []
+        assert len(await tx.passes.find_changes(PassId("p2"))) == 1
 
 
 @pytest.mark.spec("SLEEP-11")
@@ -180,18 +180,18 @@ async def test_what_waits_is_counted_from_the_episodes_behind_the_cursor(store: 
         bank_id=quiet, cursor=done, leftovers=(Leftover(first=1, last=2, failures=1, cause="429"),), failures=3,
         not_before=at(7), paused_by="ann", succeeded_at=at(8),
     )  # fmt: skip
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.sleep_states.get(team) == SleepState(bank_id=team)
-        assert await tx.sleep_states.backlog(team, first) == Backlog(
+        assert await tx.sleep_states.fetch_backlog(team, first) == Backlog(
             episodes=4, turns=1, importance=0.75, conversations=2, oldest_at=at(2), newest_at=at(5), last=last
         )
-        assert await tx.sleep_states.backlog(team, last) == Backlog()
-        assert await tx.sleep_states.waiting() == [quiet, team]
+        assert await tx.sleep_states.fetch_backlog(team, last) == Backlog()
+        assert await tx.sleep_states.find_banks_with_backlog() == [quiet, team]
         await tx.sleep_states.put(replace(full, leftovers=()))
-        assert await tx.sleep_states.waiting() == [team]
+        assert await tx.sleep_states.find_banks_with_backlog() == [team]
         await tx.sleep_states.put(full)
         assert await tx.sleep_states.get(quiet) == full
-        assert sorted(await tx.sleep_states.waiting()) == sorted([team, quiet])
+        assert sorted(await tx.sleep_states.find_banks_with_backlog()) == sorted([team, quiet])
         assert await tx.sleep_states.get(empty) == SleepState(bank_id=empty)
 
 
@@ -199,7 +199,7 @@ async def test_what_waits_is_counted_from_the_episodes_behind_the_cursor(store: 
 async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserved(store: Store) -> None:
     team, other = await banks_of(store, "team", "other")
     by = agent("tier")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.calls.add([
             replace(call("c1", by=by), input_tokens=5, output_tokens=2, cost_nanousd=70, total_seconds=1.5),
             replace(call("c2", by=by, status=CallStatus.RESERVED), reserved_tokens=100, reserved_nanousd=900),
@@ -208,53 +208,53 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         await tx.sleep_calls.add(asked("c1", team, at=at(1)))
         await tx.sleep_calls.add(asked("c2", team, at=at(2), pass_id=PassId("p2"), operation="reflect"))
         await tx.sleep_calls.add(asked("c3", other, at=at(3), answer="{}"))
-        assert await tx.sleep_calls.answered(team, "k") is None
+        assert await tx.sleep_calls.get_answered(team, "k") is None
         answered = asked("c1", team, at=at(1), answer='{"a": 1}')
-        await tx.sleep_calls.settle(answered)
-        assert await tx.sleep_calls.answered(team, "k") == answered
-        assert await tx.sleep_calls.answered(team, "l") is None
-        assert [len(await tx.sleep_calls.unanswered(bank, "k")) for bank in (team, other)] == [1, 0]
-        assert [each.id for each in await tx.sleep_calls.of_pass(PassId("p1"))] == ["c1", "c3"]
-        assert await tx.sleep_calls.spent(bank_id=team) == SleepSpent(calls=2, tokens=107, nanousd=970, seconds=1.5)
-        assert (await tx.sleep_calls.spent(since=at(2))).calls == 2
-        assert (await tx.sleep_calls.spent(pass_id=PassId("p2"))).tokens == 100
-        assert (await tx.sleep_calls.spent(operation="reflect")).nanousd == 900
-        assert (await tx.sleep_calls.spent(operation="none")) == SleepSpent(calls=0, tokens=0, nanousd=0, seconds=0.0)
-        line = (await tx.sleep_calls.ledger(PassId("p2")))[0]
-        cost = SleepSpent(calls=1, tokens=100, nanousd=900, seconds=0.0)
-        assert line == SleepLine(operation="reflect", model=call("c2", by=by).model, failed=0, spent=cost)
-        assert [each.spent.calls for each in await tx.sleep_calls.ledger(PassId("p1"))] == [2]
-        assert await tx.sleep_calls.forget(at(3)) == 2
-        assert await tx.sleep_calls.forget(at(3)) == 0
-        assert await tx.sleep_calls.unanswered(team, "k") == []
-        assert await tx.sleep_calls.answered(team, "k") is None
-        assert await tx.sleep_calls.answered(other, "k") is not None
+        await tx.sleep_calls.save_outcome(answered)
+        assert await tx.sleep_calls.get_answered(team, "k") == answered
+        assert await tx.sleep_calls.get_answered(team, "l") is None
+        assert [len(await tx.sleep_calls.find_unanswered(bank, "k")) for bank in (team, other)] == [1, 0]
+        assert [each.id for each in await tx.sleep_calls.find_by_pass(PassId("p1"))] == ["c1", "c3"]
+        assert await tx.sleep_calls.sum_cost(bank_id=team) == SleepCost(calls=2, tokens=107, nanousd=970, seconds=1.5)
+        assert (await tx.sleep_calls.sum_cost(since=at(2))).calls == 2
+        assert (await tx.sleep_calls.sum_cost(pass_id=PassId("p2"))).tokens == 100
+        assert (await tx.sleep_calls.sum_cost(operation="reflect")).nanousd == 900
+        assert (await tx.sleep_calls.sum_cost(operation="none")) == SleepCost(calls=0, tokens=0, nanousd=0, seconds=0.0)
+        line = (await tx.sleep_calls.sum_cost_by_model(PassId("p2")))[0]
+        cost = SleepCost(calls=1, tokens=100, nanousd=900, seconds=0.0)
+        assert line == OperationModelCost(operation="reflect", model=call("c2", by=by).model, failed=0, spent=cost)
+        assert [each.spent.calls for each in await tx.sleep_calls.sum_cost_by_model(PassId("p1"))] == [2]
+        assert await tx.sleep_calls.forget_answers(at(3)) == 2
+        assert await tx.sleep_calls.forget_answers(at(3)) == 0
+        assert await tx.sleep_calls.find_unanswered(team, "k") == []
+        assert await tx.sleep_calls.get_answered(team, "k") is None
+        assert await tx.sleep_calls.get_answered(other, "k") is not None
 
 
 @pytest.mark.spec("MEM-03")
 async def test_an_answer_that_comes_after_its_bank_was_forgotten_or_deleted_is_dropped(store: Store) -> None:
     team, other, third = await banks_of(store, "team", "other", "third")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for number, bank in enumerate((team, other, third)):
             await tx.sleep_calls.add(asked(f"c{number}", bank))
-        assert await tx.sleep_calls.forget(bank_id=team) == 1
+        assert await tx.sleep_calls.forget_answers(bank_id=team) == 1
         await tx.banks.remove(other)
         for number, bank in enumerate((team, other, third)):
-            await tx.sleep_calls.settle(asked(f"c{number}", bank, answer="{}"))
-        found = [await tx.sleep_calls.answered(bank, "k") for bank in (team, other, third)]
+            await tx.sleep_calls.save_outcome(asked(f"c{number}", bank, answer="{}"))
+        found = [await tx.sleep_calls.get_answered(bank, "k") for bank in (team, other, third)]
         assert [each is not None for each in found] == [False, False, True]
 
 
 async def test_a_bank_goes_with_its_passes(store: Store) -> None:
     (bank,) = await banks_of(store, "team")
     await kept(store, sleep_pass("p1", bank))
-    async with store.write() as tx:
-        await tx.passes.put_changes([change("p1", 1)])
+    async with store.begin_write() as tx:
+        await tx.passes.save_changes([change("p1", 1)])
         await tx.sleep_states.put(SleepState(bank_id=bank))
         await tx.sleep_calls.add(asked("c1", bank))
         await tx.banks.remove(bank)
-        assert await tx.passes.every() == []
-        assert await tx.sleep_calls.of_pass(PassId("p1")) == []
+        assert await tx.passes.find_all() == []
+        assert await tx.sleep_calls.find_by_pass(PassId("p1")) == []
         assert await tx.banks.get(bank) is None
 
 
@@ -263,26 +263,26 @@ async def test_banks_in_which_others_have_changed_something_are_found_with_how_m
     team, quiet, empty = await banks_of(store, "team", "quiet", "empty")
     for key in ("e1", "e2", "e3"):
         await said(store, team, key, seconds=1)
-    async with store.read() as tx:
-        assert await tx.sleep_states.moved() == []
-        rows = await tx.episodes.every(team)
-    why = Stale(by="ann", reason="over", evidence="letter", at=at(5), weight=0.3)
-    async with store.write() as tx:
+    async with store.begin_read() as tx:
+        assert await tx.sleep_states.find_banks_with_changes() == []
+        rows = await tx.episodes.find_all(team)
+    why = Demotion(by="ann", reason="over", evidence="letter", at=at(5), weight=0.3)
+    async with store.begin_write() as tx:
         for row, stale in ((rows[0], (why,)), (rows[1], (why,)), (rows[1], ())):
             await tx.episodes.demote(row.id, stale)
-        await tx.banks.edit(quiet, at(7))
-    async with store.write() as tx:
-        assert sorted(await tx.sleep_states.moved()) == sorted([team, quiet])
-        assert await tx.sleep_states.gone_stale(team, 0) == 1, "what was taken back is not stale"
-        assert dict(await tx.sleep_states.stale(team, 0)) == {rows[0].id: (why,)}
-        assert await tx.sleep_states.gone_stale(team, 1) == 0
-        assert [await tx.sleep_states.items(team, most) for most in (1, 2, 3, 9)] == [1, 2, 3, 3]
-        assert await tx.sleep_states.items(empty, 9) == 0
+        await tx.banks.mark_edited(quiet, at(7))
+    async with store.begin_write() as tx:
+        assert sorted(await tx.sleep_states.find_banks_with_changes()) == sorted([team, quiet])
+        assert await tx.sleep_states.count_stale(team, 0) == 1, "what was taken back is not stale"
+        assert dict(await tx.sleep_states.find_stale(team, 0)) == {rows[0].id: (why,)}
+        assert await tx.sleep_states.count_stale(team, 1) == 0
+        assert [await tx.sleep_states.count_items(team, most) for most in (1, 2, 3, 9)] == [1, 2, 3, 3]
+        assert await tx.sleep_states.count_items(empty, 9) == 0
         await tx.sleep_states.put(SleepState(bank_id=team, demotions=3))
         await tx.sleep_states.put(SleepState(bank_id=quiet, edited_at=at(7)))
-        assert await tx.sleep_states.moved() == []
-        await tx.banks.edit(quiet, at(6))  # a clock that was set back hides no edit
-        assert await tx.sleep_states.moved() == [quiet]
+        assert await tx.sleep_states.find_banks_with_changes() == []
+        await tx.banks.mark_edited(quiet, at(6))  # a clock that was set back hides no edit
+        assert await tx.sleep_states.find_banks_with_changes() == [quiet]
 
 
 @pytest.mark.spec("SLEEP-04", "SLEEP-10")
@@ -290,7 +290,7 @@ async def test_turns_of_other_processes_are_found_by_bank_until_they_end_or_thei
     def turn(owner: str, number: int, *, bank: str = "team", user: str = "", seconds: float = 0) -> OpenTurn:
         return OpenTurn(owner=owner, id=number, bank=bank, end_user=user, at=at(seconds), lease_until=at(15))
 
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.open_turns.add([
             turn("a", 1, seconds=1), turn("a", 2, seconds=2), turn("b", 2, seconds=3),
             turn("a", 3, bank="t-{user}", user="x"),
@@ -298,31 +298,31 @@ async def test_turns_of_other_processes_are_found_by_bank_until_they_end_or_thei
         await tx.open_turns.add([turn("a", 1, seconds=4)])
 
     async def newest(besides: str, *, bank: str = "team", user: str = "", now: float = 10) -> datetime | None:
-        async with store.read() as tx:
-            return await tx.open_turns.newest(bank, user, besides=besides, now=at(now))
+        async with store.begin_read() as tx:
+            return await tx.open_turns.find_newest_start(bank, user, besides=besides, now=at(now))
 
     assert (await newest("b"), await newest("a"), await newest("c")) == (at(4), at(3), at(4))
     assert (await newest("b", bank="t-{user}", user="x"), await newest("b", bank="t-{user}")) == (at(0), None)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.open_turns.remove("a", [1])
         await tx.open_turns.remove("a", [])
-        await tx.open_turns.beat("b", at(30))
+        await tx.open_turns.renew_leases("b", at(30))
     assert (await newest("b"), await newest("b", now=15), await newest("c", now=29)) == (at(2), None, at(3))
-    async with store.write() as tx:
-        await tx.open_turns.forget(at(16))
-        await tx.open_turns.beat("a", at(99))
+    async with store.begin_write() as tx:
+        await tx.open_turns.delete_expired(at(16))
+        await tx.open_turns.renew_leases("a", at(99))
     assert (await newest("b", now=20), await newest("a", now=20)) == (None, at(3))
 
 
 @pytest.mark.spec("SLEEP-10")
 async def test_what_is_still_asked_has_a_lease_that_can_be_renewed(store: Store) -> None:
     (team,) = await banks_of(store, "team")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.sleep_calls.add(asked("c1", team, at=at(1), lease_until=at(15)))
         await tx.sleep_calls.add(asked("c2", team, at=at(1), error="429"))
         await tx.sleep_calls.add(asked("c3", team, at=at(1), answer="{}"))
-        await tx.sleep_calls.beat(CallId("c1"), at(20))
-        assert await tx.sleep_calls.unanswered(team, "k") == [asked("c1", team, at=at(1), lease_until=at(20))]
-        assert await tx.sleep_calls.unanswered(team, "l") == []
-        await tx.sleep_calls.settle(asked("c1", team, at=at(1), error="dropped"))
-        assert await tx.sleep_calls.unanswered(team, "k") == []
+        await tx.sleep_calls.renew_lease(CallId("c1"), at(20))
+        assert await tx.sleep_calls.find_unanswered(team, "k") == [asked("c1", team, at=at(1), lease_until=at(20))]
+        assert await tx.sleep_calls.find_unanswered(team, "l") == []
+        await tx.sleep_calls.save_outcome(asked("c1", team, at=at(1), error="dropped"))
+        assert await tx.sleep_calls.find_unanswered(team, "k") == []

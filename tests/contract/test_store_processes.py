@@ -38,7 +38,7 @@ async def killed(process: asyncio.subprocess.Process) -> list[int]:
 
 async def check(store: Store, told: list[int]) -> None:
     """Check that all that was told is stored, and each change of state with its event."""
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         found = await tx.agents.get(agent().id)
     assert found is not None
     assert found.generation >= max(told)

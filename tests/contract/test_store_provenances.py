@@ -20,20 +20,20 @@ PROMPT = replace(ROW, scope="two", trust=None, bank=None, messages=[MessageId("m
 @pytest.mark.spec("MEM-14", "SLEEP-63")
 async def test_rows_of_a_scope_are_found_in_order_until_they_expire(store: Store) -> None:
     longer = replace(ROW, speaker="bob", expires_at=at(20))
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.provenances.add([ROW, PROMPT], at(1))
         await tx.provenances.add([longer], at(1))
-    async with store.read() as tx:
-        found = await tx.provenances.recent("one", after=0, now=at(1), limit=10)
+    async with store.begin_read() as tx:
+        found = await tx.provenances.find_recent("one", after=0, now=at(1), limit=10)
         assert [replace(each, number=0) for each in found] == [ROW, longer]
         assert 0 < found[0].number < found[1].number
-        (prompt,) = await tx.provenances.recent("two", after=0, now=at(1), limit=10)
+        (prompt,) = await tx.provenances.find_recent("two", after=0, now=at(1), limit=10)
         assert replace(prompt, number=0) == PROMPT
-        assert await tx.provenances.recent("one", after=found[0].number, now=at(1), limit=10) == [found[1]]
-        assert await tx.provenances.recent("one", after=0, now=at(1), limit=1) == [found[1]], "the newest"
-        assert await tx.provenances.recent("one", after=0, now=at(10), limit=10) == [found[1]]
-        assert await tx.provenances.recent("three", after=0, now=at(1), limit=10) == []
-    async with store.write() as tx:
+        assert await tx.provenances.find_recent("one", after=found[0].number, now=at(1), limit=10) == [found[1]]
+        assert await tx.provenances.find_recent("one", after=0, now=at(1), limit=1) == [found[1]], "the newest"
+        assert await tx.provenances.find_recent("one", after=0, now=at(10), limit=10) == [found[1]]
+        assert await tx.provenances.find_recent("three", after=0, now=at(1), limit=10) == []
+    async with store.begin_write() as tx:
         await tx.provenances.add([], at(10))
-    async with store.read() as tx:
-        assert await tx.provenances.recent("one", after=0, now=at(1), limit=10) == [found[1]], "it is deleted"
+    async with store.begin_read() as tx:
+        assert await tx.provenances.find_recent("one", after=0, now=at(1), limit=10) == [found[1]], "it is deleted"

@@ -25,13 +25,13 @@ async def test_a_pulse_is_kept_as_it_was_given(store: Store) -> None:
         token_hash="hash", root_id="root", depth=4,
     )  # fmt: skip
     await kept(store, full)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.pulses.get(full.id) == full
-        assert await tx.pulses.by_token("hash") == full
-        assert await tx.pulses.of_root("root") == [full]
-        assert await tx.pulses.open_of(BOB.id) == [full]
+        assert await tx.pulses.get_by_token("hash") == full
+        assert await tx.pulses.find_by_root("root") == [full]
+        assert await tx.pulses.find_open(BOB.id) == [full]
         assert await tx.pulses.get(PulseId("none")) is None
-        assert await tx.pulses.by_token("none") is None
+        assert await tx.pulses.get_by_token("none") is None
 
 
 @pytest.mark.spec("WAKE-50")
@@ -39,7 +39,7 @@ async def test_a_pulse_is_moved_only_from_where_it_was_seen_to_stand(store: Stor
     first = pulse("p1", BOB)
     await kept(store, first)
     taken = replace(first, status=PulseStatus.STARTING, epoch=1, owner="exe", lease_until=at(9), attempt=1)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.pulses.save(taken, origin=first)
         assert not await tx.pulses.save(replace(taken, owner="other"), origin=first)
         assert not await tx.pulses.save(replace(taken, epoch=2), origin=replace(taken, epoch=0))
@@ -49,8 +49,8 @@ async def test_a_pulse_is_moved_only_from_where_it_was_seen_to_stand(store: Stor
 @pytest.mark.spec("WAKE-52")
 async def test_a_token_opens_nothing_once_its_pulse_has_ended(store: Store) -> None:
     await kept(store, pulse("p1", BOB, status=PulseStatus.FAILED, token_hash="hash", ended_at=at(1)))
-    async with store.read() as tx:
-        assert await tx.pulses.by_token("hash") is None
+    async with store.begin_read() as tx:
+        assert await tx.pulses.get_by_token("hash") is None
 
 
 @pytest.mark.spec("WAKE-50")
@@ -62,10 +62,10 @@ async def test_what_can_be_started_comes_oldest_first_once_its_time_has_come(sto
         pulse("p2", BOB, seconds=2),
         pulse("p4", BOB, seconds=0, status=PulseStatus.RUNNING),
     )
-    async with store.read() as tx:
-        assert [each.id for each in await tx.pulses.startable(at(9), limit=9)] == ["p2", "p3"]
-        assert [each.id for each in await tx.pulses.startable(at(10), limit=2)] == ["p1", "p2"]
-        assert [each.id for each in await tx.pulses.open_of(BOB.id)] == ["p4", "p1", "p2", "p3"]
+    async with store.begin_read() as tx:
+        assert [each.id for each in await tx.pulses.find_startable(at(9), limit=9)] == ["p2", "p3"]
+        assert [each.id for each in await tx.pulses.find_startable(at(10), limit=2)] == ["p1", "p2"]
+        assert [each.id for each in await tx.pulses.find_open(BOB.id)] == ["p4", "p1", "p2", "p3"]
 
 
 @pytest.mark.spec("WAKE-53", "WAKE-56")
@@ -77,9 +77,9 @@ async def test_times_awake_whose_time_is_up_are_found_to_the_microsecond(store: 
         pulse("p3", BOB, status=PulseStatus.RUNNING, started_at=at(0), timeout_seconds=1.0, owner="exe"),
         pulse("p4", BOB, timeout_seconds=1.0),
     )
-    async with store.read() as tx:
-        assert [each.id for each in await tx.pulses.overdue(at(1.499999))] == []
-        assert [each.id for each in await tx.pulses.overdue(at(1.5))] == ["p1"]
+    async with store.begin_read() as tx:
+        assert [each.id for each in await tx.pulses.find_overdue(at(1.499999))] == []
+        assert [each.id for each in await tx.pulses.find_overdue(at(1.5))] == ["p1"]
 
 
 @pytest.mark.spec("WAKE-53")
@@ -97,10 +97,10 @@ async def test_open_pulses_are_moved_with_a_clock_that_was_set_but_for_those_tha
         pulse("p5", BOB),
     ]
     await kept(store, *rows)
-    async with store.write() as tx:
-        await tx.pulses.shift(seconds, of=some, but_from=at(99), but_to=at(101))
-    async with store.read() as tx:
-        found = {each.id: each.started_at for each in await tx.pulses.every()}
+    async with store.begin_write() as tx:
+        await tx.pulses.shift_starts(seconds, of=some, but_from=at(99), but_to=at(101))
+    async with store.begin_read() as tx:
+        found = {each.id: each.started_at for each in await tx.pulses.find_all()}
     moved = 0.0 if some else seconds
     assert found == {"p1": at(10 + seconds), "p2": at(5000 + moved), "p3": at(100), "p4": at(10), "p5": None}
 
@@ -110,10 +110,10 @@ async def test_a_process_renews_its_own_leases(store: Store) -> None:
     mine = pulse("p1", BOB, status=PulseStatus.STARTING, owner="exe", lease_until=at(5))
     theirs = replace(mine, id=PulseId("p2"), owner="other")
     await kept(store, mine, theirs, pulse("p3", BOB))
-    async with store.write() as tx:
-        await tx.pulses.beat("exe", at(20))
-    async with store.read() as tx:
-        assert {each.id: each.lease_until for each in await tx.pulses.taken()} == {"p1": at(20), "p2": at(5)}
+    async with store.begin_write() as tx:
+        await tx.pulses.renew_leases("exe", at(20))
+    async with store.begin_read() as tx:
+        assert {each.id: each.lease_until for each in await tx.pulses.find_claimed()} == {"p1": at(20), "p2": at(5)}
 
 
 @pytest.mark.spec("WAKE-54")
@@ -127,9 +127,9 @@ async def test_failures_in_a_row_are_counted_back_from_the_newest(store: Store) 
         "wake_id": WakeId("new"), "sender_id": None, "sender_pulse": None, "asked_since": at(0), "root_id": "root",
         "day": at(0), "utc_day": at(0), "now": at(100),
     }  # fmt: skip
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         for agent_id, limit, count, last in ((BOB.id, 10, 3, at(4)), (BOB.id, 2, 2, at(4)), (ANN.id, 10, 0, None)):
-            assert await tx.pulses.failures(agent_id, limit=limit) == (count, last)
+            assert await tx.pulses.count_failures(agent_id, limit=limit) == (count, last)
             tally = await tx.wakes.tally(agent_id, failures_most=limit, **of)
             assert (tally.failures, tally.failed_at) == (count, last)
         assert (await tx.wakes.tally(BOB.id, **of)).failures == 0, "nobody asked"
@@ -139,9 +139,9 @@ async def test_failures_in_a_row_are_counted_back_from_the_newest(store: Store) 
 async def test_pulses_are_listed_newest_first_in_pages(store: Store) -> None:
     rows = [pulse(f"p{number}", BOB if number else ANN, seconds=number) for number in range(5)]
     await kept(store, *rows)
-    async with store.read() as tx:
-        assert await tx.pulses.every(limit=2) == [rows[4], rows[3]]
-        assert await tx.pulses.every(limit=2, before=PulseId("p3")) == [rows[2], rows[1]]
-        assert await tx.pulses.every(agent_id=ANN.id) == [rows[0]]
-        assert await tx.pulses.every(since=at(3)) == [rows[4], rows[3]]
-        assert await tx.pulses.every(status=PulseStatus.RUNNING) == []
+    async with store.begin_read() as tx:
+        assert await tx.pulses.find_all(limit=2) == [rows[4], rows[3]]
+        assert await tx.pulses.find_all(limit=2, before=PulseId("p3")) == [rows[2], rows[1]]
+        assert await tx.pulses.find_all(agent_id=ANN.id) == [rows[0]]
+        assert await tx.pulses.find_all(since=at(3)) == [rows[4], rows[3]]
+        assert await tx.pulses.find_all(status=PulseStatus.RUNNING) == []

@@ -65,7 +65,7 @@ async def inbox(store: Store) -> Store:
     """Many messages to bob in all states and priorities, and as many of the same words to cid."""
     draw = random.Random(1)
     await stored(store, session(), ANN, BOB, CID, TALK)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for number in range(MESSAGES):
             rare = draw.choice(RARE) if draw.random() < 0.2 else ""
             text = f"Often, {rare} {'rarely' if number % 97 == 96 else 'seldom'}"
@@ -73,7 +73,7 @@ async def inbox(store: Store) -> Store:
                 row = message(f"{who.name}{number}", to=TALK, sender=ANN, content=text)
                 await tx.messages.add(replace(row, priority=draw.choice(list(Priority))), [(who.id, False)])
         names = [MessageId(f"bob{number}") for number in range(MESSAGES)]
-        await tx.deliveries.handle(BOB.id, draw.sample(names, 100), at(1))
+        await tx.deliveries.mark_handled(BOB.id, draw.sample(names, 100), at(1))
         await tx.deliveries.lease(BOB.id, draw.sample(names, 50), at(9), now=at(1))
     return store
 
@@ -82,9 +82,9 @@ async def pages(store: Store, words: str | None, *, urgent: bool, states: Sequen
     """Return all that is found, page by page."""
     found: list[Delivery] = []
     while True:
-        async with store.read() as tx:
+        async with store.begin_read() as tx:
             after = found[-1].message.id if found else None
-            page = await tx.deliveries.inbox(
+            page = await tx.deliveries.fetch_inbox(
                 BOB.id, states=states, words=words, urgent_first=urgent, after=after, limit=23
             )
         found += page
@@ -100,8 +100,8 @@ async def test_a_search_finds_what_the_text_has_and_nothing_else_whether_or_not_
 ) -> None:
     done = 0
     while done < indexed:
-        async with inbox.write() as tx:
-            done += await tx.messages.index(limit=min(300, indexed - done))
+        async with inbox.begin_write() as tx:
+            done += await tx.messages.index_next(limit=min(300, indexed - done))
     for states in ([DeliveryState.UNREAD], list(DeliveryState)):
         everything = await pages(inbox, None, urgent=urgent, states=states)
         assert len({each.message.id for each in everything}) == len(everything)
@@ -113,14 +113,14 @@ async def test_a_search_finds_what_the_text_has_and_nothing_else_whether_or_not_
 
 @pytest.mark.spec("WAKE-33")
 async def test_the_index_takes_each_message_once_and_forgets_what_is_retired(inbox: Store) -> None:
-    async with inbox.write() as tx:
-        assert await tx.messages.index(limit=2 * MESSAGES + 1) == 2 * MESSAGES
-        assert await tx.messages.index(limit=10) == 0
+    async with inbox.begin_write() as tx:
+        assert await tx.messages.index_next(limit=2 * MESSAGES + 1) == 2 * MESSAGES
+        assert await tx.messages.index_next(limit=10) == 0
         await tx.messages.add(message("last", to=TALK, sender=ANN, content="novel"), [(BOB.id, False)])
-        assert await tx.messages.index(limit=10) == 1
-        assert [each.message.id for each in await tx.deliveries.inbox(BOB.id, words="novel")] == ["last"]
-        await tx.deliveries.handle(BOB.id, [MessageId("last")], at(2))
-        assert await tx.deliveries.retire(at(3), limit=2 * MESSAGES) == 101
-        every = await tx.deliveries.inbox(BOB.id, states=list(DeliveryState), words="often", limit=MESSAGES)
+        assert await tx.messages.index_next(limit=10) == 1
+        assert [each.message.id for each in await tx.deliveries.fetch_inbox(BOB.id, words="novel")] == ["last"]
+        await tx.deliveries.mark_handled(BOB.id, [MessageId("last")], at(2))
+        assert await tx.deliveries.delete_handled(at(3), limit=2 * MESSAGES) == 101
+        every = await tx.deliveries.fetch_inbox(BOB.id, states=list(DeliveryState), words="often", limit=MESSAGES)
         assert len(every) == MESSAGES - 100
-        assert await tx.messages.index(limit=10) == 0
+        assert await tx.messages.index_next(limit=10) == 0

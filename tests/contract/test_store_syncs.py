@@ -69,7 +69,7 @@ async def test_a_block_that_the_disk_may_not_have_fails_and_its_acts_do_not_run(
     told: list[str] = []
 
     async def block() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 1)
             tx.after_commit(lambda: told.append("act"))
 
@@ -87,7 +87,7 @@ async def test_acts_run_in_the_order_of_commits_once_the_disk_has_them(store: St
     told: list[tuple[object, ...]] = []
 
     async def block(n: int, *, fails: bool = False) -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             tx.after_commit(lambda: told.append(("act", n, "a")))
             await sent(tx, n)
             tx.after_commit(lambda: told.append(("act", n, "b")))
@@ -116,7 +116,7 @@ async def test_a_block_cancelled_while_it_waits_for_the_disk_is_stored_and_its_a
     told: list[str] = []
 
     async def block() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 1)
             tx.after_commit(lambda: told.append("act"))
 

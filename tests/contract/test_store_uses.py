@@ -19,12 +19,12 @@ MANY = 70
 
 @pytest.fixture
 async def banks(store: Store) -> Store:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for bank in (ANN, BOB):
             await tx.banks.add(Bank(id=bank, name=bank, created_at=NOON))
             for at in range(MANY):
                 await said(tx, bank, f"{bank}-e{at}", importance=at / 100)
-            await tx.notes.add_every([note(bank, at) for at in range(MANY)])
+            await tx.notes.add_all([note(bank, at) for at in range(MANY)])
     return store
 
 
@@ -44,37 +44,37 @@ def note(bank: BankId, at: int) -> Note:
 
 
 async def uses(store: Store, bank: BankId) -> list[datetime | None]:
-    async with store.read() as tx:
-        return [each.used_at for each in await tx.notes.every(bank)]
+    async with store.begin_read() as tx:
+        return [each.used_at for each in await tx.notes.find_all(bank)]
 
 
 @pytest.mark.spec("SLEEP-20")
 async def test_a_note_tells_when_it_was_last_handed_out_and_is_written_no_oftener_than_asked(banks: Store) -> None:
     assert await uses(banks, ANN) == [None] * MANY
-    async with banks.write() as tx:
-        numbers = [each.number for each in await tx.notes.every(ANN)]
-        await tx.notes.use(ANN, numbers[1:], NOON, before=NOON - DAY)
-        await tx.notes.use(ANN, numbers[:2], NOON + DAY, before=NOON)
-        await tx.notes.use(BOB, numbers, NOON, before=NOON)
-        await tx.notes.use(ANN, [], NOON, before=NOON)
+    async with banks.begin_write() as tx:
+        numbers = [each.number for each in await tx.notes.find_all(ANN)]
+        await tx.notes.mark_used(ANN, numbers[1:], NOON, before=NOON - DAY)
+        await tx.notes.mark_used(ANN, numbers[:2], NOON + DAY, before=NOON)
+        await tx.notes.mark_used(BOB, numbers, NOON, before=NOON)
+        await tx.notes.mark_used(ANN, [], NOON, before=NOON)
     assert await uses(banks, ANN) == [NOON + DAY, *[NOON] * (MANY - 1)]
     assert await uses(banks, BOB) == [None] * MANY
-    async with banks.write() as tx:
-        await tx.notes.use(ANN, numbers[:2], NOON + 2 * DAY, before=NOON + DAY)
-        assert [(await tx.notes.newest(ANN, MANY))[at].used_at for at in (0, 1)] == [NOON + DAY, NOON + 2 * DAY]
+    async with banks.begin_write() as tx:
+        await tx.notes.mark_used(ANN, numbers[:2], NOON + 2 * DAY, before=NOON + DAY)
+        assert [(await tx.notes.find_newest(ANN, MANY))[at].used_at for at in (0, 1)] == [NOON + DAY, NOON + 2 * DAY]
         await tx.notes.retire(NoteId("b1-n1"), NOON)
-    async with banks.read() as tx:
+    async with banks.begin_read() as tx:
         last = dict.fromkeys(numbers[2:], NOON)
-        assert await tx.notes.used(ANN, first=0) == {numbers[0]: NOON + DAY, **last}
-        assert await tx.notes.used(ANN, first=numbers[3]) == dict.fromkeys(numbers[3:], NOON)
-        assert await tx.notes.used(BOB, first=0) == {}
+        assert await tx.notes.find_use_times(ANN, first=0) == {numbers[0]: NOON + DAY, **last}
+        assert await tx.notes.find_use_times(ANN, first=numbers[3]) == dict.fromkeys(numbers[3:], NOON)
+        assert await tx.notes.find_use_times(BOB, first=0) == {}
 
 
 @pytest.mark.spec("SLEEP-20")
 async def test_a_note_tells_whether_it_was_put_back(banks: Store) -> None:
     told: list[bool] = []
     for retired in (None, NOON, None):
-        async with banks.write() as tx:
+        async with banks.begin_write() as tx:
             if told:
                 await tx.notes.retire(NoteId("b1-n0"), retired)
             found = await tx.notes.get(ANN, NoteId("b1-n0"))
@@ -85,15 +85,15 @@ async def test_a_note_tells_whether_it_was_put_back(banks: Store) -> None:
 
 @pytest.mark.spec("MEM-18")
 async def test_turns_that_were_found_are_counted_by_importance(banks: Store) -> None:
-    async with banks.write() as tx:
+    async with banks.begin_write() as tx:
         await said(tx, ANN, "unjudged", importance=None)
         await said(tx, ANN, "told", importance=0.1, kind=EpisodeKind.FACT)
         await said(tx, ANN, "late", importance=0.1, stored_at=NOON + DAY)
         await said(tx, ANN, "tool", importance=0.1, kind=EpisodeKind.TOOL)
-        every = {each.id: each.number for each in await tx.episodes.every(ANN, limit=100)}
+        every = {each.id: each.number for each in await tx.episodes.find_all(ANN, limit=100)}
         used = [every[EpisodeId(each)] for each in ("b1-e4", "b1-e5", "b1-e20", "unjudged", "told", "late", "tool")]
-        await tx.episodes.use(ANN, used, NOON, before=NOON)
-    async with banks.read() as tx:
-        assert await tx.episodes.found_below(ANN, (0.05, 0.1, 0.3), before=NOON + DAY) == (MANY + 1, 4, 1, 2, 4)
-        assert await tx.episodes.found_below(ANN, (0.05,), before=NOON) == (0, 0, 0)
-        assert await tx.episodes.found_below(BOB, (0.05,), before=NOON + DAY) == (MANY, 0, 0)
+        await tx.episodes.mark_used(ANN, used, NOON, before=NOON)
+    async with banks.begin_read() as tx:
+        assert await tx.episodes.count_by_importance(ANN, (0.05, 0.1, 0.3), before=NOON + DAY) == (MANY + 1, 4, 1, 2, 4)
+        assert await tx.episodes.count_by_importance(ANN, (0.05,), before=NOON) == (0, 0, 0)
+        assert await tx.episodes.count_by_importance(BOB, (0.05,), before=NOON + DAY) == (MANY, 0, 0)

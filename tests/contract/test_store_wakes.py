@@ -10,7 +10,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.pulse import PulseKind, PulseStatus
-from circadia.records.wake import Charge, Checked, Decision, Tally, WakeSource
+from circadia.records.wake import Charge, Decision, GuardrailCheck, GuardrailCounts, WakeSource
 from circadia.stores.base import Store, Tx
 from tests.contract.rows import agent, at
 from tests.contract.wake_rows import pulse, wake
@@ -19,38 +19,59 @@ ANN, BOB = agent("ann"), agent("bob")
 
 
 async def kept(store: Store, *rows: Any) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for row in rows:
             await (tx.pulses.add(row) if hasattr(row, "epoch") else tx.wakes.add(row))
 
 
-async def tally(store: Store, to: AgentId = BOB.id, *, now: datetime | None = None, **more: Any) -> Tally:
+async def tally(store: Store, to: AgentId = BOB.id, *, now: datetime | None = None, **more: Any) -> GuardrailCounts:
     given: dict[str, Any] = {
         "wake_id": WakeId("new"), "sender_id": ANN.id, "sender_pulse": None, "asked_since": at(0), "root_id": "root",
         "day": at(0), "utc_day": at(0), "now": now or at(100), **more,
     }  # fmt: skip
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         return await tx.wakes.tally(to, **given)
 
 
 @pytest.mark.spec("WAKE-71", "WAKE-13")
 async def test_a_request_is_kept_as_it_was_given(store: Store) -> None:
     full = wake(
-        "w1", BOB, by=ANN, seconds=1, source=WakeSource.THREAD, sender_pulse=PulseId("p0"), priority=Priority.HIGH,
-        message_id=MessageId("m1"), routine="r", decision=Decision.DEFERRED, rule="busy", detail="wait – ünïcode",
-        not_before=at(5), expires_at=at(9), charge=Charge.NONE, pulse_id=PulseId("p1"), root_id="root",
-        parent_id="w0", depth=3, key="k", overridden_by="operator: why", timeout_seconds=90.5,
-        trace=(Checked(rule="busy", passed=False, limit=1.5, value=2, detail="x"), Checked(rule="money", passed=True)),
-    )  # fmt: skip
+        "w1",
+        BOB,
+        by=ANN,
+        seconds=1,
+        source=WakeSource.THREAD,
+        sender_pulse=PulseId("p0"),
+        priority=Priority.HIGH,
+        message_id=MessageId("m1"),
+        routine="r",
+        decision=Decision.DEFERRED,
+        rule="busy",
+        detail="wait – ünïcode",
+        not_before=at(5),
+        expires_at=at(9),
+        charge=Charge.NONE,
+        pulse_id=PulseId("p1"),
+        root_id="root",
+        parent_id="w0",
+        depth=3,
+        key="k",
+        overridden_by="operator: why",
+        timeout_seconds=90.5,
+        trace=(
+            GuardrailCheck(rule="busy", passed=False, limit=1.5, value=2, detail="x"),
+            GuardrailCheck(rule="money", passed=True),
+        ),
+    )
     await kept(store, full)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await tx.wakes.get(full.id) == full
-        assert await tx.wakes.by_key("k") == full
-        assert await tx.wakes.of_pulse(PulseId("p1")) == [full]
-        assert await tx.wakes.of_root("root") == [full]
-        assert await tx.wakes.deferred(BOB.id) == [full]
+        assert await tx.wakes.get_by_key("k") == full
+        assert await tx.wakes.find_by_pulse(PulseId("p1")) == [full]
+        assert await tx.wakes.find_by_root("root") == [full]
+        assert await tx.wakes.find_deferred(BOB.id) == [full]
         assert await tx.wakes.get(WakeId("none")) is None
-        assert await tx.wakes.by_key("none") is None
+        assert await tx.wakes.get_by_key("none") is None
 
 
 @pytest.mark.spec("WAKE-03")
@@ -67,9 +88,9 @@ async def test_only_a_deferred_request_is_decided_again(store: Store) -> None:
     await kept(store, first)
     admitted = replace(
         first, decision=Decision.ADMITTED, charge=Charge.RESERVED, not_before=None, decided_at=at(6),
-        pulse_id=PulseId("p"), overridden_by="operator: now", trace=(Checked(rule="busy", passed=True),),
+        pulse_id=PulseId("p"), overridden_by="operator: now", trace=(GuardrailCheck(rule="busy", passed=True),),
     )  # fmt: skip
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         assert await tx.wakes.save(admitted)
         assert not await tx.wakes.save(replace(admitted, decision=Decision.EXPIRED))
         assert await tx.wakes.get(first.id) == admitted
@@ -85,7 +106,7 @@ async def test_agents_whose_requests_are_to_be_looked_at_are_found(store: Store)
         wake("w3", BOB, not_before=at(60), rule="busy", **waits),
         wake("w4", agent("cid"), not_before=at(1)),
     )
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await found(tx, at(4.9)) == []
         assert await found(tx, at(5)) == [ANN.id]
         assert await found(tx, at(7)) == [BOB.id, ANN.id]
@@ -95,11 +116,11 @@ async def test_agents_whose_requests_are_to_be_looked_at_are_found(store: Store)
         assert await found(tx, at(0), rule="fleet") == [BOB.id, ANN.id]
         assert await found(tx, at(0), rule="fleet", limit=1) == [BOB.id]
         assert await found(tx, at(0), rule="money") == []
-        assert [await tx.wakes.waits(rule) for rule in ("fleet", "busy", "money")] == [True, True, False]
+        assert [await tx.wakes.has_deferred_by(rule) for rule in ("fleet", "busy", "money")] == [True, True, False]
 
 
 async def found(tx: Tx, now: datetime, **more: Any) -> list[AgentId]:
-    return [each.agent_id for each in await tx.wakes.due(now, ageing_seconds=10, **more)]
+    return [each.agent_id for each in await tx.wakes.find_due_agents(now, ageing_seconds=10, **more)]
 
 
 @pytest.mark.spec("WAKE-25")
@@ -115,10 +136,10 @@ async def test_the_most_pressing_agents_come_first_and_waiting_makes_each_more_p
     )
     ranks = {each: each.rank for each in Priority}
     assert ranks[Priority.URGENT] - ranks[Priority.NORMAL] == 2, "the numbers below rest on it"
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         assert await found(tx, at(12), of=None) == [agent("cid").id, agent("dan").id, ANN.id, BOB.id]
         assert await found(tx, at(29), of=None) == [ANN.id, BOB.id, agent("cid").id, agent("dan").id]
-        (first, *_) = await tx.wakes.due(at(29), ageing_seconds=10, of=None, limit=1)
+        (first, *_) = await tx.wakes.find_due_agents(at(29), ageing_seconds=10, of=None, limit=1)
         assert (first.pressing, first.since) == (ranks[Priority.NORMAL] + 2, at(0))
 
 
@@ -137,12 +158,12 @@ async def test_what_is_reserved_or_charged_counts_from_the_start_of_the_day_to_i
     assert (counts.wakes_today, counts.by_sender_today, counts.of_sender_today) == (2, 1, 1)
     assert (counts.last_wake_at, counts.visits, counts.fleet_wakes_today) == (at(1), 1, 3)
     assert [(await tally(store, fleet_wakes_most=most)).fleet_wakes_today for most in (0, 2, 9)] == [0, 2, 3]
-    async with store.write() as tx:
-        assert await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED) == 1
-        assert await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED) == 0
+    async with store.begin_write() as tx:
+        assert await tx.wakes.move_charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED) == 1
+        assert await tx.wakes.move_charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED) == 0
     assert (await tally(store)).wakes_today == 2
-    async with store.write() as tx:
-        await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.CHARGED)
+    async with store.begin_write() as tx:
+        await tx.wakes.move_charge(PulseId("p2"), Charge.RELEASED, origin=Charge.CHARGED)
     assert (await tally(store)).wakes_today == 1
     assert (await tally(store, sender_id=None)).by_sender_today == 0
 
@@ -199,17 +220,17 @@ async def test_requests_are_listed_newest_first_in_pages_and_refusals_by_rule(st
     rows += [wake(f"x{n}", BOB, seconds=10 + n, rule=rule, **refused) for n, rule in enumerate(["a", "a", "b"])]
     await kept(store, *rows)
     newest = rows[::-1]
-    async with store.read() as tx:
-        assert await tx.wakes.every(limit=4) == newest[:4]
-        assert await tx.wakes.every(limit=4, before=newest[3].id) == newest[4:8]
-        assert await tx.wakes.every(agent_id=ANN.id) == [each for each in newest if each.agent_id == ANN.id]
-        assert await tx.wakes.every(sender_id=ANN.id) == newest[3:]
-        assert await tx.wakes.every(decision=Decision.REFUSED) == newest[:3]
-        assert await tx.wakes.every(since=at(2), until=at(4)) == [rows[3], rows[2]]
-        assert await tx.wakes.refused(BOB.id, at(0)) == {"a": 2, "b": 1}
-        assert await tx.wakes.refused(BOB.id, at(11)) == {"a": 1, "b": 1}
-        assert await tx.wakes.by_sender(BOB.id, at(0)) == {"ann": 3}
-        counted = {(each.sender, each.agent, each.decision): each.count for each in await tx.wakes.matrix()}
+    async with store.begin_read() as tx:
+        assert await tx.wakes.find_all(limit=4) == newest[:4]
+        assert await tx.wakes.find_all(limit=4, before=newest[3].id) == newest[4:8]
+        assert await tx.wakes.find_all(agent_id=ANN.id) == [each for each in newest if each.agent_id == ANN.id]
+        assert await tx.wakes.find_all(sender_id=ANN.id) == newest[3:]
+        assert await tx.wakes.find_all(decision=Decision.REFUSED) == newest[:3]
+        assert await tx.wakes.find_all(since=at(2), until=at(4)) == [rows[3], rows[2]]
+        assert await tx.wakes.count_refused_by_rule(BOB.id, at(0)) == {"a": 2, "b": 1}
+        assert await tx.wakes.count_refused_by_rule(BOB.id, at(11)) == {"a": 1, "b": 1}
+        assert await tx.wakes.count_by_sender(BOB.id, at(0)) == {"ann": 3}
+        counted = {(each.sender, each.agent, each.decision): each.count for each in await tx.wakes.count_by_pair()}
     assert counted == {
         ("ann", "ann", Decision.ADMITTED): 3, ("ann", "bob", Decision.ADMITTED): 3,
         ("operator", "bob", Decision.REFUSED): 3,

@@ -20,7 +20,7 @@ class Undone(Exception):
 
 async def put_and_undo(store: Store, tag: object) -> None:
     """Store an event in a block that fails."""
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await sent(tx, tag)
         raise Undone
 
@@ -31,7 +31,7 @@ async def taken_turn(store: Store) -> AsyncGenerator[asyncio.Task[None]]:
     held, go_on = asyncio.Event(), asyncio.Event()
 
     async def first() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, "first")
             held.set()
             await go_on.wait()
@@ -44,18 +44,18 @@ async def taken_turn(store: Store) -> AsyncGenerator[asyncio.Task[None]]:
 
 
 async def test_a_block_sees_its_own_writes_and_others_see_them_after_it(store: Store) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.sessions.add(session())
         assert await tx.sessions.get(session().id) == session()
-        async with store.read() as reader:
+        async with store.begin_read() as reader:
             assert await reader.sessions.get(session().id) is None
-    async with store.read() as reader:
+    async with store.begin_read() as reader:
         assert await reader.sessions.get(session().id) == session()
 
 
 async def test_a_read_block_sees_one_state_to_its_end(store: Store) -> None:
     await put(store, 1)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         before = await tx.events.last_number()
         await put(store, 2)
         assert await tx.events.last_number() == before
@@ -83,7 +83,7 @@ async def test_a_first_block_that_raises_does_not_touch_those_that_wait(store: S
     held, go_on = asyncio.Event(), asyncio.Event()
 
     async def fail() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 1)
             held.set()
             await go_on.wait()
@@ -109,7 +109,7 @@ async def test_blocks_run_first_come_first_served(store: Store) -> None:
 
 async def test_acts_of_a_block_that_wrote_nothing_run(store: Store) -> None:
     told: list[int] = []
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         tx.after_commit(lambda: told.append(1))
     assert told == [1]
 
@@ -122,7 +122,7 @@ async def test_an_act_that_raises_is_logged_and_hinders_no_other(
     def fail() -> None:
         raise ValueError("an act's own mistake")
 
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await sent(tx, 1)
         tx.after_commit(fail)
         tx.after_commit(lambda: told.append(1))
@@ -137,12 +137,12 @@ async def test_acts_of_a_failure_run_once_where_a_block_fails_and_never_where_it
 ) -> None:
     told: list[str] = []
     await stored(store, session())
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.wakes.add(wake("same", agent()))
         tx.after_rollback(lambda: told.append("durable"))
 
     async def fails() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             tx.after_commit(lambda: told.append("durable"))
             tx.after_rollback(lambda: told.append("failed"))
             if flaw != "sent nothing":
@@ -161,7 +161,7 @@ async def test_a_block_cancelled_inside_is_undone_alone(store: Store) -> None:
     inside = asyncio.Event()
 
     async def cancelled() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 2)
             inside.set()
             await asyncio.Event().wait()
@@ -203,7 +203,7 @@ async def test_whatever_fails_or_is_cancelled_just_what_was_acknowledged_is_stor
     acts: list[int] = []
 
     async def block(n: int, *, fails: bool, rows: int) -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             tx.after_commit(lambda: acts.append(n))
             for _ in range(rows):
                 await (sent(tx, n) if n % 2 else tx.events.add([event(n)]))
@@ -228,7 +228,7 @@ async def test_whatever_fails_or_is_cancelled_just_what_was_acknowledged_is_stor
 
 
 async def test_a_block_in_a_block_of_the_same_task_is_refused_and_does_not_hang(store: Store) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         with pytest.raises(RuntimeError):
             await put(store, "inner")
         await sent(tx, "outer")
@@ -237,9 +237,9 @@ async def test_a_block_in_a_block_of_the_same_task_is_refused_and_does_not_hang(
 
 async def test_a_transaction_ends_with_its_block(store: Store) -> None:
     kept: list[Tx] = []
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         kept.append(tx)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         kept.append(tx)
     for old in kept:
         with pytest.raises(RuntimeError):
@@ -247,7 +247,7 @@ async def test_a_transaction_ends_with_its_block(store: Store) -> None:
 
 
 async def test_a_read_block_writes_nothing(store: Store) -> None:
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         with pytest.raises(RuntimeError):
             tx.after_commit(lambda: None)
         with pytest.raises(RuntimeError):
@@ -258,7 +258,7 @@ async def test_a_read_block_writes_nothing(store: Store) -> None:
 
 
 async def test_what_a_block_keeps_for_its_end_is_there_when_the_block_reads_it(store: Store) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.sessions.add(session())
         await tx.sessions.touch(session().id, at(0))
         await tx.sessions.touch(session().id, at(1))
@@ -268,8 +268,8 @@ async def test_what_a_block_keeps_for_its_end_is_there_when_the_block_reads_it(s
         await tx.events.add([event(1)])
         await tx.sessions.touch(session().id, at(2))
         await tx.events.add([event(2), event(3)])
-        assert [row.data["tag"] for row in await tx.events.after(0)] == [1, 2, 3]
-    async with store.read() as tx:
+        assert [row.data["tag"] for row in await tx.events.find_after(0)] == [1, 2, 3]
+    async with store.begin_read() as tx:
         found = await tx.sessions.get(session().id)
     assert found is not None
     assert found.touched_at == at(2)
@@ -279,7 +279,7 @@ async def test_what_a_block_keeps_for_its_end_is_there_when_the_block_reads_it(s
 async def test_what_a_block_keeps_is_stored_in_order_however_much_it_is(store: Store, count: int) -> None:
     await stored(store, session())
     for begin in (0, count):
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             for n in range(count):
                 await tx.events.add([event(begin + n)])
                 await tx.sessions.touch(session().id, at(0))
@@ -290,13 +290,13 @@ async def test_what_a_block_kept_and_cannot_store_undoes_it_alone(store: Store) 
     told: list[str] = []
 
     async def unfit() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             tx.after_commit(lambda: told.append("unfit"))
             await sent(tx, 2)
             await tx.wakes.add(wake("same", agent()))
             await tx.events.add([event(3)])
 
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.wakes.add(wake("same", agent()))
     async with taken_turn(store) as first:
         others = [asyncio.create_task(unfit()), asyncio.create_task(put(store, 4))]

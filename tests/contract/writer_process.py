@@ -24,11 +24,11 @@ async def main(dialect: str, place: str) -> None:
 
 async def _write(store: Store) -> None:
     while True:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             found = await tx.agents.lock(agent().id)
             assert found is not None
             generation = found.generation + 1
-            await tx.agents.move(
+            await tx.agents.save_sleep_state(
                 replace(found, generation=generation, asleep=not found.asleep), from_generation=found.generation
             )
             await tx.events.add([event(generation)])

@@ -13,31 +13,31 @@ from pydantic import BaseModel
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
 from circadia.llm.mind import Prompt
-from circadia.server.remembering import memory_tier
+from circadia.server.remembering import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime import passes
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.publish import Publisher
-from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.rows import PassLifecycle
 from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.testing.mind import ScriptedMind
-from tests.sleeptime.tier_stand import Pairs, Read
+from circadia.testing.mind import ScriptedChatModel
+from tests.sleeptime.tier_stand import PairOutput, Pairs
 
 PAGE = 6
 """Episodes that are published together: small, so that kills fall between publications."""
 
 
-def reading(prompt: Prompt, _: type[BaseModel]) -> Read:
+def reading(prompt: Prompt, _: type[BaseModel]) -> PairOutput:
     """Read, and tell of it."""
     print(f"asked {prompt.data}", flush=True)
-    return Read(text=prompt.data)
+    return PairOutput(text=prompt.data)
 
 
 def does(_: SleepPolicySettings, __: bool, ___: Sequence[str]) -> Sequence[Operation]:
@@ -50,20 +50,22 @@ async def main(place: str) -> None:
     passes.PAGE = PAGE
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
-    memory = memory_tier(Settings.model_validate({}), clock, ids, signals, None)
+    memory = build_memory_services(Settings.model_validate({}), clock, ids, signals, None)
     settings = SleeptimeSettings.model_validate({"idle_seconds": 0, "passes_per_hour": 1000})
-    tier = Sleeptime(clock, settings, PassRows(clock, ids, signals), Publisher(clock, Effects(clock, memory)))
+    tier = SleeptimeService(
+        clock, settings, PassLifecycle(clock, ids, signals), Publisher(clock, Effects(clock, memory))
+    )
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
-        mind=ScriptedMind(reading),
+        mind=ScriptedChatModel(reading),
     )  # fmt: skip
     # What a killed process had taken is taken over at once, instead of after its lease: it is alone.
     worker = SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)
     working = asyncio.create_task(worker.run())
     while True:
-        async with store.read() as tx:
-            found = await tx.passes.every()
-        if found and not any(run.open for run in found) and found[0].upto == found[0].after:
+        async with store.begin_read() as tx:
+            found = await tx.passes.find_all()
+        if found and not any(run.is_open for run in found) and found[0].upto == found[0].after:
             print(f"ended {found[0].status.value}", flush=True)
             break
         await asyncio.sleep(0.05)

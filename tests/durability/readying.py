@@ -14,35 +14,35 @@ from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.gateway.ahead import AheadOfCalls
+from circadia.gateway.ahead import GatewayAnswerDrafter
 from circadia.gateway.model_call import Provider
 from circadia.ids import RandomIds
 from circadia.llm.mind import Prompt
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.server.remembering import memory_tier
+from circadia.server.remembering import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime import rows
-from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.ahead import AnswerServices
 from circadia.sleeptime.answers.phrasing import Predictions
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.publish import Publisher
-from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.rows import PassLifecycle
 from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.testing.dreamer import question_verdicts
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.dreamer import build_question_verdicts
+from circadia.testing.mind import ScriptedChatModel
 from circadia.testing.upstream import MockUpstream
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, expecting, provided
-from tests.watched_store import Watched
+from tests.watched_store import HookedStore
 
 EXPECTED: Final[Mapping[str, Predictions]] = {
     "guide": expecting(
@@ -57,7 +57,7 @@ ATTEMPTS: Final = 10_000
 """Deaths after which a pass is given up: none of those here, each of which comes at another point of its work."""
 
 
-class Telling(Watched):
+class PrintingStore(HookedStore):
     """A store that tells of each transaction that it has written."""
 
     def after_commit(self) -> None:
@@ -68,7 +68,7 @@ class Telling(Watched):
 def foreseen(prompt: Prompt, output: type[BaseModel]) -> Predictions | QuestionVerdicts:
     """Expect questions, or judge them, and tell of it."""
     if output is QuestionVerdicts:
-        verdicts = question_verdicts(prompt.data)
+        verdicts = build_question_verdicts(prompt.data)
         print(f"asked verdicts on {len(verdicts.questions)}", flush=True)
         return verdicts
     name = next(each for each in EXPECTED if f"is called {each}." in prompt.data)
@@ -94,17 +94,22 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
     """Return what works passes through."""
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
     given = Settings.model_validate({})
-    memory = memory_tier(given, clock, ids, signals, None)
+    memory = build_memory_services(given, clock, ids, signals, None)
     settings = SleeptimeSettings.model_validate({"idle_seconds": 0, "passes_per_hour": 1000})
-    tier = Sleeptime(clock, settings, PassRows(clock, ids, signals), Publisher(clock, Effects(clock, memory)))
+    tier = SleeptimeService(
+        clock, settings, PassLifecycle(clock, ids, signals), Publisher(clock, Effects(clock, memory))
+    )
     lookup = AnswerLookup(clock, memory.retrieval, BundledEmbedder(), given.answers)
-    readying = Readying(
-        ahead=AheadOfCalls(clock, store, memory, lookup, {"mock": provider}), settings=given.answers, clock=clock,
-        ids=ids, lookup=lookup,
-    )  # fmt: skip
+    readying = AnswerServices(
+        ahead=GatewayAnswerDrafter(clock, store, memory, lookup, {"mock": provider}),
+        settings=given.answers,
+        clock=clock,
+        ids=ids,
+        lookup=lookup,
+    )
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
-        mind=ScriptedMind(foreseen), readying=readying,
+        mind=ScriptedChatModel(foreseen), readying=readying,
     )  # fmt: skip
     # What a killed process had taken is taken over at once, instead of after its lease: it is alone.
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)
@@ -113,14 +118,14 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
 async def main(place: str) -> None:
     """Work until a pass has ended, or for ever."""
     rows.ATTEMPTS = ATTEMPTS
-    store = Telling(await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place))))
+    store = PrintingStore(await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place))))
     async with MockUpstream(key="sk-mock", reply=answered) as up, provided(up, SystemClock()) as provider:
         working_on = worker(store, provider)
         working = asyncio.create_task(working_on.run())
         while True:
-            async with store.read() as tx:
-                found = await tx.passes.every()
-            if found and not any(run.open for run in found):
+            async with store.begin_read() as tx:
+                found = await tx.passes.find_all()
+            if found and not any(run.is_open for run in found):
                 print(f"ended {found[0].status.value}", flush=True)
                 break
             await asyncio.sleep(0.05)

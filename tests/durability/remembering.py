@@ -10,8 +10,8 @@ from pathlib import Path
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import Conflict
 from circadia.ids import RandomIds
-from circadia.memory.banks import Banks, NewBank
-from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -30,25 +30,25 @@ async def main(place: str, life: str) -> None:
     """Write for ever."""
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
     ids = RandomIds(system_milliseconds)
-    episodes = Episodes(SystemClock(), ids, LocalSignals())
-    async with store.write() as tx:
-        bank = await tx.banks.by_name(BANK)
+    episodes = EpisodeService(SystemClock(), ids, LocalSignals())
+    async with store.begin_write() as tx:
+        bank = await tx.banks.get_by_name(BANK)
         if bank is None:
-            bank = await Banks(SystemClock(), ids, {}).create(tx, NewBank(name=BANK), by="test")
+            bank = await BankService(SystemClock(), ids, {}).create(tx, NewBank(name=BANK), by="test")
     await asyncio.gather(*(_write(store, episodes, bank, f"k{life}x{writer}") for writer in range(WRITERS)))
 
 
-async def _write(store: Store, episodes: Episodes, bank: Bank, name: str) -> None:
+async def _write(store: Store, episodes: EpisodeService, bank: Bank, name: str) -> None:
     at = 0
     while True:
         key = f"{name}x{at}"
         new = NewEpisode(text=text_of(key), speaker="Ann", trust=Trust.PERSON, session=name, key=key)
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await episodes.remember(tx, bank, new)
         print(key, flush=True)
         if at % 3 == 0:  # a retry of what was acknowledged stores nothing; a key in use is refused
             try:
-                async with store.write() as tx:
+                async with store.begin_write() as tx:
                     again = await episodes.remember(tx, bank, new)
                     assert not again.new
                     await episodes.remember(tx, bank, NewEpisode(text="x", speaker="x", trust=Trust.TOOL, key=key))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from circadia.cli.app import main
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.pulses import Pulses
+from circadia.wake.pulses import PulseService
 
 STEPS = {
-    "before the lease": (Pulses, "take"),
+    "before the lease": (PulseService, "take"),
     "between lease and launch": (SubprocessLauncher, "run"),
-    "before the end is recorded": (Pulses, "end"),
+    "before the end is recorded": (PulseService, "end"),
 }
 """What is never done, because the process stands there."""
 

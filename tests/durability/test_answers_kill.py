@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from circadia.answers.index import MatchKind
-from circadia.answers.lookup import AnswerLookup, Outcome
+from circadia.answers.lookup import AnswerLookup, LookupOutcome
 from circadia.clock import SystemClock
 from circadia.ids import AgentId
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -18,7 +18,7 @@ from circadia.records.answer import Answer, AnswerScope
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.sleeptime.ahead import AnsweredAhead
+from circadia.sleeptime.ahead import AnticipatedAnswer
 from circadia.sleeptime.answers.phrasing import Predictions
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.stores.base import Store
@@ -55,9 +55,9 @@ async def life(place: str, questions: int, writes: int) -> tuple[list[str], bool
 
 async def journal(store: Store) -> tuple[Sequence[Pass], Sequence[SleepCall]]:
     """Return the passes, and all that they asked."""
-    async with store.read() as tx:
-        runs = await tx.passes.every()
-        return runs, [call for run in runs for call in await tx.sleep_calls.of_pass(run.id)]
+    async with store.begin_read() as tx:
+        runs = await tx.passes.find_all()
+        return runs, [call for run in runs for call in await tx.sleep_calls.find_by_pass(run.id)]
 
 
 def recorded(calls: Sequence[SleepCall]) -> list[str]:
@@ -70,7 +70,7 @@ def recorded(calls: Sequence[SleepCall]) -> list[str]:
             foreseen = Predictions.model_validate_json(answer)
             found.append(next(name for name, each in EXPECTED.items() if each == foreseen))
         else:
-            found.append(AnsweredAhead.model_validate_json(answer).text.rpartition(" ")[0])
+            found.append(AnticipatedAnswer.model_validate_json(answer).text.rpartition(" ")[0])
     return found
 
 
@@ -115,7 +115,7 @@ async def show_what_is_ready(made: Hall, scopes: dict[str, AnswerScope]) -> None
     assert (set(found), len(await made.ready())) == (expected, len(expected))
     lookup = AnswerLookup(SystemClock(), made.memory.retrieval, made.words, made.settings)
     names = {scope: name for name, scope in scopes.items()}
-    async with made.store.read() as tx:
+    async with made.store.begin_read() as tx:
         bank = await tx.banks.get(made.bank.id)
         assert bank is not None
         for (scope, phrasings), answer in found.items():
@@ -124,7 +124,7 @@ async def show_what_is_ready(made: Hall, scopes: dict[str, AnswerScope]) -> None
             assert not (await lookup.validity(tx, bank, answer)).why_not
             for each in phrasings:
                 ready = await lookup.find(tx, bank, scope, each)
-                assert (ready.outcome, ready.answer) == (Outcome.HIT, answer)
+                assert (ready.outcome, ready.answer) == (LookupOutcome.HIT, answer)
                 assert ready.match is not None
                 assert ready.match.kind is MatchKind.EXACT
 
@@ -142,9 +142,9 @@ async def show_what_was_paid(made: Hall, asked: Sequence[str], lives: int) -> No
     lost = [each for each in calls if each.answer is None]
     assert len(asked) <= len(calls), "no question without a line"
     assert len(lost) < lives, "a life that is killed loses one question at most"
-    async with made.store.read() as tx:
-        ledger = {each.id: each for each in await tx.calls.latest(AgentId(""), 1000)}
-        spent = await tx.sleep_calls.spent()
+    async with made.store.begin_read() as tx:
+        ledger = {each.id: each for each in await tx.calls.find_latest(AgentId(""), 1000)}
+        spent = await tx.sleep_calls.sum_cost()
     assert {each.id for each in calls} == set(ledger)
     assert spent.calls == len(calls)
     tokens = 0
@@ -154,7 +154,7 @@ async def show_what_was_paid(made: Hall, asked: Sequence[str], lives: int) -> No
         used = line.reserved_tokens if call.answer is None else (line.input_tokens or 0) + (line.output_tokens or 0)
         tokens += used
         if call.answer is not None and "questions" not in call.answer:
-            paid = AnsweredAhead.model_validate_json(call.answer)
+            paid = AnticipatedAnswer.model_validate_json(call.answer)
             answer: Answer = ready.pop(paid.text)
             assert (answer.tokens, answer.made_at, answer.pass_id) == (used, paid.at, call.pass_id)
     assert (not ready, spent.tokens) == (True, tokens)

@@ -11,7 +11,7 @@ from circadia.clock import SystemClock
 from circadia.ids import BankId
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import asked_terms
+from circadia.memory.terms import question_terms
 from circadia.records.bank import Bank
 from circadia.records.episode import Episode
 from circadia.stores.base import Store
@@ -39,16 +39,16 @@ async def killed_life(place: str, life: str, acknowledged: int) -> set[str]:
 async def kept(store: Store, bank: BankId) -> list[Episode]:
     """Return all episodes of the bank."""
     found: list[Episode] = []
-    async with store.read() as tx:
-        while page := await tx.episodes.every(bank, after=found[-1].number if found else 0, limit=PAGE):
+    async with store.begin_read() as tx:
+        while page := await tx.episodes.find_all(bank, after=found[-1].number if found else 0, limit=PAGE):
             found += page
     return found
 
 
 async def found_by(store: Store, retrieval: Retrieval, bank: Bank, key: str) -> set[str | None]:
     """Return the keys of what a search for an episode finds."""
-    async with store.read() as tx:
-        hits = await retrieval.find(tx, bank, Question(terms=asked_terms(text_of(key))))
+    async with store.begin_read() as tx:
+        hits = await retrieval.find(tx, bank, Question(terms=question_terms(text_of(key))))
     return {hit.item.key for hit in hits if isinstance(hit.item, Episode)}
 
 
@@ -61,8 +61,8 @@ async def show_that_nothing_is_lost(place: str, kills: int) -> None:
         for life in range(kills):
             fresh = await killed_life(place, str(life), draw.randint(1, 8 * WRITERS))
             acknowledged |= fresh
-            async with store.read() as tx:
-                bank = await tx.banks.by_name(BANK)
+            async with store.begin_read() as tx:
+                bank = await tx.banks.get_by_name(BANK)
             assert bank is not None
             episodes = await kept(store, bank.id)
             keys = [each.key for each in episodes]

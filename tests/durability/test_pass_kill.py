@@ -10,15 +10,15 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.ids import BankId, RandomIds
-from circadia.memory.banks import Banks, NewBank
-from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.program import Program
-from tests.sleeptime.tier_stand import Read
+from tests.sleeptime.tier_stand import PairOutput
 
 PROGRAM = "tests.durability.dreaming"
 
@@ -42,19 +42,19 @@ async def life(place: str, questions: int) -> tuple[list[str], bool]:
 async def recorded(store: Store, bank: BankId) -> set[str]:
     """Return the answers that are on record."""
     found: set[str] = set()
-    async with store.read() as tx:
-        for run in await tx.passes.every(bank_id=bank):
-            calls = await tx.sleep_calls.of_pass(run.id)
-            found |= {Read.model_validate_json(each.answer).text for each in calls if each.answer is not None}
+    async with store.begin_read() as tx:
+        for run in await tx.passes.find_all(bank_id=bank):
+            calls = await tx.sleep_calls.find_by_pass(run.id)
+            found |= {PairOutput.model_validate_json(each.answer).text for each in calls if each.answer is not None}
     return found
 
 
 async def filled(store: Store, episodes_in_all: int) -> Bank:
     """Return a bank with so many episodes."""
     clock, ids = SystemClock(), RandomIds(lambda: 0)
-    episodes = Episodes(clock, ids, LocalSignals())
-    async with store.write() as tx:
-        bank = await Banks(clock, ids, {}).create(tx, NewBank(name="ann"), by="test")
+    episodes = EpisodeService(clock, ids, LocalSignals())
+    async with store.begin_write() as tx:
+        bank = await BankService(clock, ids, {}).create(tx, NewBank(name="ann"), by="test")
         for at in range(episodes_in_all):
             await episodes.remember(tx, bank, NewEpisode(text=f"t{at}", speaker="ann", trust=Trust.PERSON))
     return bank
@@ -73,8 +73,8 @@ async def show_that_nothing_is_lost(place: str, seed: int, episodes: int = 21) -
             assert not known & set(asked), f"seed {seed}: paid for twice in life {lives}"
             known = await recorded(store, bank.id)
             lives += 1
-        async with store.read() as tx:
-            notes = await tx.notes.every(bank.id, limit=1000)
+        async with store.begin_read() as tx:
+            notes = await tx.notes.find_all(bank.id, limit=1000)
         read = Counter(word for note in notes for word in note.text.split())
         assert read == Counter(f"t{at}" for at in range(episodes)), f"seed {seed}"
         return lives

@@ -180,7 +180,7 @@ async def test_a_kill_between_question_and_answer_gives_no_budget_back(tmp_path:
         tokens = await server.create_session("team", agents)
         upstream.gate.clear()
         lost = [asyncio.create_task(call(http, server.url, token)) for token in tokens.values()]
-        await upstream.arrived(3)
+        await upstream.wait_for_requests(3)
         await server.restart(kill=True)
         upstream.gate.set()
         for result in await asyncio.gather(*lost, return_exceptions=True):

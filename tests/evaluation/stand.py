@@ -10,13 +10,13 @@ import numpy as np
 from pydantic import BaseModel
 
 from circadia.answers.index import TextVectors
-from circadia.evaluation.arms import Arm, Preparing
+from circadia.evaluation.arms import Arm, CasePreparer
 from circadia.evaluation.asker import Asker
-from circadia.evaluation.contexts import contexts
+from circadia.evaluation.contexts import generate_cases
 from circadia.evaluation.dataset import Case
-from circadia.evaluation.measure import Measuring
-from circadia.evaluation.scripted import ScriptedModel
-from circadia.llm.mind import Mind, Prompt
+from circadia.evaluation.measure import ArmComparison
+from circadia.evaluation.scripted import ScriptedEvalModel
+from circadia.llm.mind import ChatModel, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.columns import Array
 from circadia.testing.clock import ManualClock
@@ -31,7 +31,7 @@ THINGS = ("kite", "canoe", "violin", "tent", "oven", "ladder")
 class Stand:
     """A run that has not begun."""
 
-    measuring: Measuring
+    measuring: ArmComparison
     asker: Asker
     cases: Sequence[Case]
 
@@ -42,14 +42,14 @@ def same_vector(_: str) -> tuple[Array, float]:
 
 
 def stand(
-    words: TextVectors, *, mind: Mind | None = None, cases: Sequence[Case] | None = None, seed: int = 5,
+    words: TextVectors, *, mind: ChatModel | None = None, cases: Sequence[Case] | None = None, seed: int = 5,
     arms: Sequence[Arm] = ARMS, expected: int = 6, at_once: int = 2,
 ) -> Stand:  # fmt: skip
     """Return a run over one context of each world, with five questions each."""
-    asked = contexts(seed, 4, 5) if cases is None else cases
-    asker = Asker(mind or ScriptedModel(), ManualClock())
-    preparing = Preparing(asker, arms, expected, words)
-    measuring = Measuring(asker, preparing, asked, arms, seed=seed, at_once=at_once)
+    asked = generate_cases(seed, 4, 5) if cases is None else cases
+    asker = Asker(mind or ScriptedEvalModel(), ManualClock())
+    preparing = CasePreparer(asker, arms, expected, words)
+    measuring = ArmComparison(asker, preparing, asked, arms, seed=seed, at_once=at_once)
     return Stand(measuring=measuring, asker=asker, cases=asked)
 
 
@@ -61,7 +61,7 @@ class Recording:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Prompt, str]] = []
-        self._mind = ScriptedModel()
+        self._mind = ScriptedEvalModel()
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         self.asked.append((prompt, output.__name__))

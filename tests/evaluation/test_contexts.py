@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from circadia.evaluation.asking import Reply, answering
-from circadia.evaluation.contexts import contexts
-from circadia.evaluation.scripted import ScriptedModel, reading
-from circadia.evaluation.world import Unknown, Work, World, possible
+from circadia.evaluation.asking import ReasonedAnswer, build_answer_prompt
+from circadia.evaluation.contexts import generate_cases
+from circadia.evaluation.scripted import ScriptedEvalModel, parse_context
+from circadia.evaluation.world import Derivation, FactNotStated, World, list_possible_questions
 from circadia.evaluation.worlds import FAMILY, PROJECT, SHOP, TIMETABLE, WORLDS
 
 SURE = 0.4
@@ -18,32 +18,32 @@ SEEDS = (1, 2, 77)
 
 
 def test_a_seed_makes_the_same_contexts_and_another_seed_others() -> None:
-    assert contexts(3, 5) == contexts(3, 5)
-    assert contexts(3, 2) == contexts(3, 5)[:2], "the first ones do not depend on how many there are"
-    texts = {case.context for seed in SEEDS for case in contexts(seed, 8)}
+    assert generate_cases(3, 5) == generate_cases(3, 5)
+    assert generate_cases(3, 2) == generate_cases(3, 5)[:2], "the first ones do not depend on how many there are"
+    texts = {case.context for seed in SEEDS for case in generate_cases(seed, 8)}
     assert len(texts) == 8 * len(SEEDS)
 
 
 def test_each_context_has_as_many_different_questions_as_wanted() -> None:
-    for case in contexts(4, 8, 20):
+    for case in generate_cases(4, 8, 20):
         assert len({asked.text for asked in case.questions}) == 20
         assert all(asked.likely is not None and 0 < asked.likely < 1 for asked in case.questions)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_each_key_follows_from_the_text_alone(seed: int) -> None:
-    model = ScriptedModel()
-    for case in contexts(seed, 8, 20):
+    model = ScriptedEvalModel()
+    for case in generate_cases(seed, 8, 20):
         for asked in case.questions:
-            reply, _ = await model.ask(answering(case.context, asked.text), Reply, most_tokens=600)
+            reply, _ = await model.ask(build_answer_prompt(case.context, asked.text), ReasonedAnswer, most_tokens=600)
             assert reply.answer == asked.key, (case.context, asked.text, reply.reasoning)
 
 
 def test_the_odds_of_all_questions_of_a_context_add_up_to_one_and_prefer_what_people_ask_for() -> None:
-    for case in contexts(6, 4):
-        read = reading(case.context)
+    for case in generate_cases(6, 4):
+        read = parse_context(case.context)
         assert read is not None
-        every = possible(read.world, read.facts, read.focus)
+        every = list_possible_questions(read.world, read.facts, read.focus)
         assert sum(each.likely for each in every) == pytest.approx(1)
         told = {round(asked.likely or 0, 9) for asked in case.questions}
         assert told <= {round(each.likely, 9) for each in every}, "the odds are those of the text"
@@ -78,10 +78,10 @@ def test_the_odds_of_all_questions_of_a_context_add_up_to_one_and_prefer_what_pe
     ],
 )
 def test_an_answer_is_what_a_person_works_out(world: World, kind: str, values: dict[str, str], answer: str) -> None:
-    read = reading(_TEXTS[world.name])
+    read = parse_context(_TEXTS[world.name])
     assert read is not None
     program = next(each.program for each in read.world.kinds if each.name == kind)
-    assert program(Work(facts=read.facts), values) == answer
+    assert program(Derivation(facts=read.facts), values) == answer
 
 
 _TEXTS = {
@@ -98,11 +98,11 @@ _TEXTS = {
 
 
 def test_a_fact_that_is_not_told_is_not_made_up() -> None:
-    read = reading(_TEXTS["family"])
+    read = parse_context(_TEXTS["family"])
     assert read is not None
     program = next(each.program for each in FAMILY.kinds if each.name == "grandmother")
-    with pytest.raises(Unknown):
-        program(Work(facts=read.facts), {"child": "Mona"})
+    with pytest.raises(FactNotStated):
+        program(Derivation(facts=read.facts), {"child": "Mona"})
 
 
 def test_no_wording_asks_for_two_things_and_each_is_read_as_what_it_was_made_for() -> None:
@@ -111,16 +111,16 @@ def test_no_wording_asks_for_two_things_and_each_is_read_as_what_it_was_made_for
         for kind in world.kinds:
             values = {gap: filling.get(gap, "one" if gap == "other" else "two") for gap in kind.gaps}
             for form in kind.wordings:
-                said = form.say(values)
+                said = form.fill_gaps(values)
                 kinds = [
                     (other.name, read)
                     for other in world.kinds
                     for each in other.wordings
-                    if (read := each.read(said)) is not None
+                    if (read := each.parse_sentence(said)) is not None
                 ]
                 assert kinds == [(kind.name, values)], said
 
 
 def test_the_text_holds_no_key_but_what_it_tells() -> None:
-    for case in contexts(9, 4):
+    for case in generate_cases(9, 4):
         assert not re.search(r"answer|key", case.context, re.I)

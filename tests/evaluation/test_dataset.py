@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import InvalidRequest, NotFound
-from circadia.evaluation.contexts import contexts
-from circadia.evaluation.dataset import Asked, likeliness, load, saved
-from circadia.evaluation.grade import right
+from circadia.evaluation.contexts import generate_cases
+from circadia.evaluation.dataset import KeyedQuestion, dump_cases, estimate_predictability, load_cases
+from circadia.evaluation.grade import matches_key
 
 pytestmark = pytest.mark.spec("ANS-10")
 
@@ -30,7 +30,7 @@ def written(folder: Path, *lines: object) -> Path:
 def test_the_papers_lines_are_read_and_those_of_one_context_are_put_together(tmp_path: Path) -> None:
     other = GSM | {"stateful_gsm_symbolic_question": "How many did she buy?", "answer": "#### 4"}
     aime = {"stateful_aime_context": "Let x = 5.", "stateful_aime_question": "What is 2x?", "answer": 10}
-    first, second = load(written(tmp_path, GSM, "", aime, other))
+    first, second = load_cases(written(tmp_path, GSM, "", aime, other))
     assert first.context == "Ann has 3 pears. She buys 4."
     assert [(each.text, each.key) for each in first.questions] == [
         ("How many has she?", "7"),
@@ -48,7 +48,7 @@ def test_several_questions_may_stand_in_one_line_and_a_whole_problem_is_divided_
     }
     beside = {"context": "D.", "questions": ["A?", "B?"], "answers": ["x", "y"]}
     whole = {"question": "Ann has 3 pears. She buys 4. How many has she?", "answer": "#### 7"}
-    found = load(written(tmp_path, several, beside, whole))
+    found = load_cases(written(tmp_path, several, beside, whole))
     assert [[(each.text, each.key, each.likely) for each in case.questions] for case in found] == [
         [("A?", "1", 0.4), ("B?", "2", None)],
         [("A?", "x", None), ("B?", "y", None)],
@@ -58,10 +58,10 @@ def test_several_questions_may_stand_in_one_line_and_a_whole_problem_is_divided_
 
 
 def test_what_is_written_is_read_again_as_it_was(tmp_path: Path) -> None:
-    cases = contexts(8, 4, 5)
+    cases = generate_cases(8, 4, 5)
     path = tmp_path / "made.jsonl"
-    path.write_text(saved(cases), "utf-8")
-    found = load(path)
+    path.write_text(dump_cases(cases), "utf-8")
+    found = load_cases(path)
     assert [(each.context, each.questions) for each in found] == [(each.context, each.questions) for each in cases]
 
 
@@ -84,30 +84,33 @@ def test_what_is_written_is_read_again_as_it_was(tmp_path: Path) -> None:
 )
 def test_a_bad_line_is_told_with_its_number(tmp_path: Path, line: object, told: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
-        load(written(tmp_path, GSM, "", line))
+        load_cases(written(tmp_path, GSM, "", line))
     assert "line 3" in raised.value.message
     assert told in raised.value.message
 
 
 def test_a_file_that_is_missing_empty_or_no_text_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no file"):
-        load(tmp_path / "nothing.jsonl")
+        load_cases(tmp_path / "nothing.jsonl")
     with pytest.raises(InvalidRequest, match="empty"):
-        load(written(tmp_path, "", " "))
+        load_cases(written(tmp_path, "", " "))
     (tmp_path / "bytes").write_bytes(b"\xff\xfe{")
     with pytest.raises(InvalidRequest, match="UTF-8"):
-        load(tmp_path / "bytes")
+        load_cases(tmp_path / "bytes")
     with pytest.raises(InvalidRequest, match="cannot be read"):
-        load(tmp_path)
+        load_cases(tmp_path)
 
 
 def test_how_likely_a_question_is_comes_from_the_data_or_from_its_words() -> None:
     context = "Ann keeps three rabbits behind the barn."
-    assert likeliness(Asked(text="Whatever?", key="1", likely=0.25), context) == 0.25
-    near, far = Asked(text="Who keeps rabbits?", key="Ann"), Asked(text="Which bridge is longest?", key="none")
-    assert likeliness(near, context) == 1
-    assert likeliness(far, context) == 0
-    assert likeliness(Asked(text="?", key="1"), context) == 0
+    assert estimate_predictability(KeyedQuestion(text="Whatever?", key="1", likely=0.25), context) == 0.25
+    near, far = (
+        KeyedQuestion(text="Who keeps rabbits?", key="Ann"),
+        KeyedQuestion(text="Which bridge is longest?", key="none"),
+    )
+    assert estimate_predictability(near, context) == 1
+    assert estimate_predictability(far, context) == 0
+    assert estimate_predictability(KeyedQuestion(text="?", key="1"), context) == 0
 
 
 @pytest.mark.parametrize(
@@ -130,4 +133,4 @@ def test_how_likely_a_question_is_comes_from_the_data_or_from_its_words() -> Non
     ],
 )
 def test_an_answer_is_the_key_or_is_not(answer: str, key: str, is_right: bool) -> None:
-    assert right(answer, key) is is_right
+    assert matches_key(answer, key) is is_right

@@ -9,9 +9,9 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest, NotFound
-from circadia.evaluation.conversations import load
-from circadia.evaluation.locomo import Measured, findings, measure, steps
-from circadia.testing.dreamer import Dreamer
+from circadia.evaluation.conversations import load_conversations
+from circadia.evaluation.locomo import LocomoResults, build_locomo_findings, count_steps, measure_recall
+from circadia.testing.dreamer import RuleBasedModel
 from tests.evaluation.stand import talk, written
 
 pytestmark = pytest.mark.spec("ANS-10")
@@ -20,12 +20,12 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def test_evidence_tokens_and_calls_are_counted_without_a_model_and_with_one(tmp_path: Path) -> None:
-    (one,) = load(written(tmp_path, [talk()]))
+    (one,) = load_conversations(written(tmp_path, [talk()]))
     assert len(one.asked) == 2, "questions without evidence are left out"
-    bare, done = Measured(), list[None]()
-    await measure([one], None, SystemClock(), bare, lambda: done.append(None))
-    assert len(done) == steps([one]) == 3 + 2
-    found = findings(bare, None, "circadia eval locomo talks.json", AT)
+    bare, done = LocomoResults(), list[None]()
+    await measure_recall([one], None, SystemClock(), bare, lambda: done.append(None))
+    assert len(done) == count_steps([one]) == 3 + 2
+    found = build_locomo_findings(bare, None, "circadia eval locomo talks.json", AT)
     assert found.complete
     by_group = {row["of"]: row for row in found.figures["recall"]}
     assert set(by_group) == {"talk t1", "several turns", "one turn", "all"}
@@ -34,10 +34,10 @@ async def test_evidence_tokens_and_calls_are_counted_without_a_model_and_with_on
     sleep = found.figures["sleep"]
     assert (sleep["passes"], sleep["calls"], sleep["tokens_a_turn"], sleep["turns"]) == (3, 0, 0, 36)
     assert any("no token was spent" in note for note in found.notes)
-    asking = Measured()
-    mind = Dreamer()
-    await measure([one], mind, SystemClock(), asking, lambda: None)
-    told = findings(asking, mind, "", AT).figures["sleep"]
+    asking = LocomoResults()
+    mind = RuleBasedModel()
+    await measure_recall([one], mind, SystemClock(), asking, lambda: None)
+    told = build_locomo_findings(asking, mind, "", AT).figures["sleep"]
     assert told["calls"] == len(mind.asked) > 0
     assert told["prompt_tokens"] == sum(used.input_tokens or 0 for _, used in mind.asked)
     assert told["calls_a_turn"] == pytest.approx(told["calls"] / 36)
@@ -59,9 +59,9 @@ BAD: Sequence[tuple[Any, str]] = [
 @pytest.mark.parametrize(("document", "told"), BAD)
 def test_a_file_of_another_format_is_told(tmp_path: Path, document: object, told: str) -> None:
     with pytest.raises(InvalidRequest, match=told):
-        load(written(tmp_path, document))
+        load_conversations(written(tmp_path, document))
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no file"):
-        load(tmp_path / "nothing.json")
+        load_conversations(tmp_path / "nothing.json")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from circadia.evaluation.plot import Chart, bars, drawn
+from circadia.evaluation.plot import Chart, render_bars, save_picture
 from circadia.evaluation.report import Findings, Grid, save, show
 
 WIDTH = 44
@@ -32,12 +32,12 @@ FOUND = Findings(
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:
-    told = bars(LINES).plain.splitlines()
+    told = render_bars(LINES).plain.splitlines()
     assert told[0] == "Cost"
     assert told[1] == "questions: 1"
     lengths = [line.count("█") for line in told if "█" in line]
     assert lengths == [WIDTH // 4, WIDTH, WIDTH // 2, WIDTH // 8]
-    alone = bars(BARS).plain.splitlines()
+    alone = render_bars(BARS).plain.splitlines()
     assert alone[1].startswith("  a ")
     assert "█" not in alone[2]
 
@@ -61,7 +61,7 @@ def test_a_page_shows_the_pictures_and_the_json_has_the_numbers(tmp_path: Path) 
 
 def test_without_matplotlib_the_page_has_the_bars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert drawn(LINES, tmp_path) is None
+    assert save_picture(LINES, tmp_path) is None
     _, page = save(FOUND, tmp_path)
     assert "█" in page.read_text("utf-8")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from circadia.clock import SystemClock
 from circadia.ids import RandomIds
-from circadia.memory.banks import Banks
-from circadia.memory.blocks import Blocks, Edit, Writer
+from circadia.memory.banks import BankService
+from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.episode import Episode
@@ -22,7 +22,7 @@ CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messag
 
 
 @dataclass
-class Bound:
+class BoundAgentServer:
     """A server with an agent that is bound to a bank, and its database."""
 
     at: Live
@@ -44,29 +44,29 @@ class Bound:
         """Return what the bank holds; nothing if there is none."""
         await self.at.server.exchanges.flush()
         found = await self.bank(bank)
-        async with self.store.read() as tx:
-            return [] if found is None else await tx.episodes.every(found.id)
+        async with self.store.begin_read() as tx:
+            return [] if found is None else await tx.episodes.find_all(found.id)
 
     async def texts(self, bank: str = "memory") -> list[tuple[str, str]]:
         """Return speaker and text of each episode, in order."""
         return [(each.speaker, each.text) for each in await self.episodes(bank)]
 
     async def bank(self, name: str = "memory") -> Bank | None:
-        async with self.store.read() as tx:
-            return await tx.banks.by_name(name)
+        async with self.store.begin_read() as tx:
+            return await tx.banks.get_by_name(name)
 
     async def make(self, policy: BankPolicy | None = None, block: str = "") -> None:
         """Make the bank, with a pinned block that a person wrote."""
         clock = SystemClock()
-        async with self.store.write() as tx:
-            banks = Banks(clock, RandomIds(lambda: 0), {})
-            bank = await banks.bound(tx, AgentPolicy(bank="memory"), None, make=True)
+        async with self.store.begin_write() as tx:
+            banks = BankService(clock, RandomIds(lambda: 0), {})
+            bank = await banks.resolve_bound_bank(tx, AgentPolicy(bank="memory"), None, make=True)
             assert bank is not None
             if policy is not None:
                 await banks.change(tx, bank, by="operator", policy=policy)
             if block:
-                edit = Edit(value=block, pinned=True)
-                await Blocks(clock).write(tx, bank, "likes", edit, writer=Writer.PERSON, by="operator")
+                edit = BlockUpdate(value=block, pinned=True)
+                await BlockService(clock).write(tx, bank, "likes", edit, writer=BlockAuthor.PERSON, by="operator")
 
     @property
     def sent(self) -> Any:
@@ -81,7 +81,7 @@ async def bound(
     others: Mapping[str, Mapping[str, object]] | None = None,
     sections: Mapping[str, Any] | None = None,
     **policy: object,
-) -> AsyncGenerator[Bound]:
+) -> AsyncGenerator[BoundAgentServer]:
     """Run a server with an agent `ann`, bound to the bank `memory` unless the policy says otherwise, and others."""
     policies = {"ann": {"bank": "memory", **policy}, **(others or {})}
     agents = {name: {**each, "token_env": name.upper()} for name, each in policies.items()}
@@ -89,7 +89,7 @@ async def bound(
     async with live(folder, agents=agents, environment=environment, **(sections or {})) as at:
         store = await open_sqlite(folder / "circadia.db")
         try:
-            yield Bound(at, token_of("ann"), store)
+            yield BoundAgentServer(at, token_of("ann"), store)
         finally:
             await store.close()
 

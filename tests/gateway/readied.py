@@ -9,10 +9,10 @@ from typing import Any
 
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AnswerId, RandomIds
-from circadia.records.answer import Answer, AnswerFrame, AnswerUse, Rests
+from circadia.records.answer import Answer, AnswerBasis, AnswerFrame, AnswerUse
 from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
-from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, Bound, asking, bound
+from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, BoundAgentServer, asking, bound
 
 ASKED = "What does Ann like to drink in the morning?"
 SAID = "Green tea, and never with milk."
@@ -22,7 +22,7 @@ _TIER = {"sleeptime": {"enabled": False, "model": {"upstream": "openai", "name":
 
 
 @dataclass(frozen=True, kw_only=True)
-class Got:
+class CallResult:
     """What a caller got."""
 
     status: int
@@ -33,18 +33,18 @@ class Got:
 
 
 @dataclass
-class Readied(Bound):
+class ReadyAnswerServer(BoundAgentServer):
     """A server with an agent that may have ready answers."""
 
     async def ask(
         self, body: object, *, path: str = CHAT, headers: Mapping[str, str] | None = None, token: str | None = None,
         waits: bool = True,
-    ) -> Got:  # fmt: skip
+    ) -> CallResult:  # fmt: skip
         """Make a call, and let all be written that is written behind it unless nobody `waits` for that."""
         upstream = "anthropic" if path == MESSAGES else "openai"
         async with self.at.call(token or self.token, path, body, upstream=upstream, headers=headers) as response:
             told = response.headers
-            got = Got(
+            got = CallResult(
                 status=response.status, outcome=told.get("x-circadia-answer"), kind=response.content_type,
                 answer_id=told.get("x-circadia-answer-id"), body=await response.read(),
             )  # fmt: skip
@@ -59,9 +59,9 @@ class Readied(Bound):
         """Ask it, so that its frame is seen; return that."""
         await self.ask(body, path=path, headers=headers, token=token)
         await self.at.server.answers.flush()
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             bank = await self.held()
-            found = await tx.answers.frame(bank.id, (await tx.answers.seen(bank.id))[0].scope)
+            found = await tx.answers.get_frame(bank.id, (await tx.answers.find_recent_scopes(bank.id))[0].scope)
             assert found is not None
             return found
 
@@ -76,15 +76,15 @@ class Readied(Bound):
     ) -> Answer:  # fmt: skip
         """Make an answer ready that rests on the bank as it is now, and on weights of what was `shown`, by layer."""
         now = SystemClock().now()
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             bank = await tx.banks.get(frame.bank_id)
             assert bank is not None
-            blocks = {each.label: each.version for each in await tx.blocks.every(bank.id)}
-            heads = await tx.views.heads(bank.id)
+            blocks = {each.label: each.version for each in await tx.blocks.find_all(bank.id)}
+            heads = await tx.views.fetch_heads(bank.id)
             new = Answer(
                 id=AnswerId(RandomIds(system_milliseconds).new("ans")), bank_id=bank.id, scope=frame.scope,
                 phrasings=[question, *more], confidence=confidence, text=text, reasoning=reasoning, made_at=now,
-                rests=Rests(
+                rests=AnswerBasis(
                     blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation, **(shown or {})
                 ),
                 expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
@@ -98,15 +98,15 @@ class Readied(Bound):
 
     async def uses(self) -> Sequence[AnswerUse]:
         await self.at.server.answers.flush()
-        async with self.store.read() as tx:
-            return (await tx.answers.uses((await self.held()).id))[::-1]
+        async with self.store.begin_read() as tx:
+            return (await tx.answers.find_uses((await self.held()).id))[::-1]
 
     async def counts(self) -> tuple[int, int, int, int]:
         """Return how many were served, hinted, missed and used for the first time."""
         await self.at.server.answers.flush()
         bank = await self.held()
-        async with self.store.read() as tx:
-            days = await tx.answers.days(bank.id, since=bank.created_at.date())
+        async with self.store.begin_read() as tx:
+            days = await tx.answers.find_days(bank.id, since=bank.created_at.date())
         return tuple(  # pyright: ignore[reportReturnType]
             sum(getattr(day, name) for day in days) for name in ("served", "hints", "misses", "used")
         )
@@ -114,8 +114,8 @@ class Readied(Bound):
     async def saved(self) -> Sequence[Benefit]:
         await self.at.server.answers.flush()
         bank = await self.held()
-        async with self.store.read() as tx:
-            return await tx.benefits.every(bank.id, since=bank.created_at.date())
+        async with self.store.begin_read() as tx:
+            return await tx.benefits.find_all(bank.id, since=bank.created_at.date())
 
     @property
     def sends(self) -> int:
@@ -127,13 +127,13 @@ class Readied(Bound):
 async def readied(
     folder: Path, *, block: str = "Ann likes tea.", answers: str = "serve", sections: Mapping[str, Any] | None = None,
     **more: Any,
-) -> AsyncGenerator[Readied]:  # fmt: skip
+) -> AsyncGenerator[ReadyAnswerServer]:  # fmt: skip
     """Run a server with an agent `ann` that serves, unless the policy says otherwise, and a bank with a block.
 
     There is a model for passes, and there are no passes.
     """
     async with bound(folder, answers=answers, sections={**_TIER, **(sections or {})}, **more) as ann:
-        at = Readied(ann.at, ann.token, ann.store)
+        at = ReadyAnswerServer(ann.at, ann.token, ann.store)
         await at.make(block=block)
         yield at
 

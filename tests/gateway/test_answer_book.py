@@ -12,17 +12,17 @@ from circadia.ids import NoteId
 from circadia.records.bank import Capture, Trust
 from circadia.records.note import Note, NoteKind
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat
-from tests.gateway.readied import ASKED, OTHER, Readied, question, readied
+from tests.gateway.readied import ASKED, OTHER, ReadyAnswerServer, question, readied
 
 pytestmark = pytest.mark.usefixtures("unhurried")
 
 
-async def frames(ann: Readied) -> int:
+async def frames(ann: ReadyAnswerServer) -> int:
     """Return of how many scopes there are frames."""
     await ann.at.server.answers.flush()
     bank = await ann.held()
-    async with ann.store.read() as tx:
-        return len(await tx.answers.seen(bank.id))
+    async with ann.store.begin_read() as tx:
+        return len(await tx.answers.find_recent_scopes(bank.id))
 
 
 @pytest.mark.spec("ANS-07")
@@ -70,14 +70,14 @@ async def test_what_an_answer_rests_on_counts_as_given_to_the_agent_with_it(tmp_
             assert (await ann.at.rest("POST", "/banks/memory/episodes", {"text": text, "importance": 0.5}))[0] == 201
         episodes = (await ann.episodes())[-2:]
         at = SystemClock().now()
-        async with ann.store.write() as tx:
+        async with ann.store.begin_write() as tx:
             for each in episodes:
                 note = Note(
                     id=NoteId(f"not_{each.number}"), number=0, bank_id=each.bank_id, kind=NoteKind.CONSOLIDATION,
                     text=each.text, evidence=(each.id,), trust=Trust.PERSON, at=at, created_at=at, terms=each.terms,
                 )  # fmt: skip
                 await tx.notes.add(note)
-            first, other = await tx.notes.every(frame.bank_id)
+            first, other = await tx.notes.find_all(frame.bank_id)
         await ann.put(frame, shown={"notes": {first.number: 1.0}, "episodes": {episodes[0].number: 1.0}})
         assert (await ann.ask(chat(OTHER))).outcome == "miss"
         await ann.at.server.answers.flush()
@@ -89,12 +89,12 @@ async def test_what_an_answer_rests_on_counts_as_given_to_the_agent_with_it(tmp_
         assert other.text == episodes[1].text
 
 
-async def given(ann: Readied) -> tuple[list[datetime | None], int]:
+async def given(ann: ReadyAnswerServer) -> tuple[list[datetime | None], int]:
     """Return when each note was given to an agent last, and how many episodes were."""
     bank = await ann.held()
-    async with ann.store.read() as tx:
-        _, found = await tx.episodes.found_below(bank.id, (), before=SystemClock().now() + timedelta(seconds=1))
-        return [each.used_at for each in await tx.notes.every(bank.id)], found
+    async with ann.store.begin_read() as tx:
+        _, found = await tx.episodes.count_by_importance(bank.id, (), before=SystemClock().now() + timedelta(seconds=1))
+        return [each.used_at for each in await tx.notes.find_all(bank.id)], found
 
 
 @pytest.mark.spec("ANS-07")
@@ -126,8 +126,8 @@ async def test_a_streamed_ready_answer_takes_no_tokens_from_a_budget(tmp_path: P
             assert (await ann.ask(question(path=path, stream=True), path=path)).outcome == "hit"
         await ann.at.server.journal.flush()
         agent = (await ann.uses())[0].scope.agent_id
-        async with ann.store.read() as tx:
-            spent = await tx.calls.spent(agent, datetime(2026, 1, 1, tzinfo=UTC))
+        async with ann.store.begin_read() as tx:
+            spent = await tx.calls.sum_usage(agent, datetime(2026, 1, 1, tzinfo=UTC))
         ready = next(each for each in await ann.at.usage("tier") if each["key"] == "ready")
         assert (ready["calls"], ready["input_tokens"], ready["output_tokens"], ready["unpriced"]) == (4, 0, 0, 0)
         hot = next(each for each in await ann.at.usage("tier") if each["key"] == "hot")

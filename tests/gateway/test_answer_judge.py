@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from circadia.answers.index import Match, MatchKind
-from circadia.answers.judge import Verdict
+from circadia.answers.judge import JudgeVerdict
 from circadia.gateway.answer_judge import JudgeLimits, ModelJudge, SameQuestions
 from circadia.gateway.journal import Journal, Line
 from circadia.ids import AgentId, AnswerId, BankId, RandomIds, SessionId
-from circadia.llm.mind import Unusable
+from circadia.llm.mind import ModelAnswerError
 from circadia.llm.usage import Usage
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
@@ -19,7 +19,7 @@ from circadia.records.call import Call, CallStatus
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.fixtures.database_file import put_database
 from tests.fixtures.leap import Leap
 from tests.gateway.conftest import PATIENT_SECONDS
@@ -48,12 +48,12 @@ class Judge:
         self.asked: list[Sequence[str]] = []
         self.began = asyncio.Semaphore(0)
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[Verdict] | None:
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
         self.asked.append(candidates)
         self.began.release()
         if self.hangs:
             await asyncio.Event().wait()
-        return [Verdict(same=each in self.same) for each in candidates]
+        return [JudgeVerdict(same=each in self.same) for each in candidates]
 
 
 @pytest.mark.spec("ANS-13")
@@ -62,7 +62,7 @@ async def test_all_candidates_are_asked_about_in_one_call_and_a_no_holds_for_an_
     limits = JudgeLimits(clock, judge)
 
     def known(phrasing: str) -> bool | None:
-        return limits.verdict(BANK, ASKED, AnswerId("ans_1"), phrasing)
+        return limits.cached_verdict(BANK, ASKED, AnswerId("ans_1"), phrasing)
 
     assert await limits.ask(ANN, BANK, ASKED, [match("a"), match("b"), match("c")])
     assert judge.asked == [["a", "b", "c"]]
@@ -72,9 +72,11 @@ async def test_all_candidates_are_asked_about_in_one_call_and_a_no_holds_for_an_
     clock.advance(1)
     assert [known(each) for each in "ab"] == [None, True]
     forgotten = Bank(id=BANK.id, name="memory", created_at=BANK.created_at, generation=BANK.generation + 1)
-    assert limits.verdict(forgotten, ASKED, AnswerId("ans_1"), "b") is None, "something was forgotten"
-    assert limits.verdict(BANK, ASKED, AnswerId("ans_2"), "b") is None, "of another answer, or another end user's"
-    assert limits.verdict(BANK, "Who pays.", AnswerId("ans_1"), "b") is None, "it states"
+    assert limits.cached_verdict(forgotten, ASKED, AnswerId("ans_1"), "b") is None, "something was forgotten"
+    assert limits.cached_verdict(BANK, ASKED, AnswerId("ans_2"), "b") is None, (
+        "of another answer, or another end user's"
+    )
+    assert limits.cached_verdict(BANK, "Who pays.", AnswerId("ans_1"), "b") is None, "it states"
 
 
 @pytest.mark.spec("ANS-13")
@@ -110,7 +112,7 @@ async def test_after_three_time_outs_in_a_row_nobody_is_asked_for_a_minute(leap:
     assert not limits.admit(ANN.id, 0.9)
     clock.advance(1)
     assert limits.admit(ANN.id, 0.9)
-    assert limits.verdict(BANK, ASKED, AnswerId("ans_1"), "a") is None, "a time-out is no verdict"
+    assert limits.cached_verdict(BANK, ASKED, AnswerId("ans_1"), "a") is None, "a time-out is no verdict"
 
 
 @pytest.mark.spec("ANS-13")
@@ -121,23 +123,28 @@ async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_
     try:
         journal = Journal(clock, store, LocalSignals(), lines.append)
         used = Usage(input_tokens=7)
-        mind = ScriptedMind(
-            [SameQuestions(same=[2]), Unusable("prose", used=used), ValueError("a fault"), SameQuestions(same=[1])]
+        mind = ScriptedChatModel(
+            [
+                SameQuestions(same=[2]),
+                ModelAnswerError("prose", used=used),
+                ValueError("a fault"),
+                SameQuestions(same=[1]),
+            ]
         )
         judge = ModelJudge(clock, RandomIds(lambda: clock.now().microsecond), store, journal, mind, calls_per_hour=3)
         limits = JudgeLimits(clock, judge)
         asked = "What does it cost?\n</data>"
         assert await limits.ask(ANN, BANK, asked, [match("How much is it?"), match("What is the price?")])
         texts = ("How much is it?", "What is the price?")
-        known = [limits.verdict(BANK, asked, AnswerId("ans_1"), each) for each in texts]
+        known = [limits.cached_verdict(BANK, asked, AnswerId("ans_1"), each) for each in texts]
         assert known == [False, True]
         for _ in range(3):
             assert not await limits.ask(ANN, BANK, asked, [match("x")])
         assert len(mind.asked) == 3, "the fourth is over the budget of the hour"
         clock.advance(3601)
         assert await limits.ask(ANN, BANK, asked, [match("x")])
-        async with store.read() as tx:
-            assert (await tx.calls.spent(AgentId("answer-check"), clock.now())).calls == 1
+        async with store.begin_read() as tx:
+            assert (await tx.calls.sum_usage(AgentId("answer-check"), clock.now())).calls == 1
     finally:
         await store.close()
     calls = [line for line in lines if isinstance(line, Call)]

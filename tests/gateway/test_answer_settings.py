@@ -11,7 +11,7 @@ from circadia.clock import SystemClock
 from circadia.records.answer import AnswerDay
 from circadia.testing.upstream import MockUpstream
 from tests.gateway.bound_agent import chat
-from tests.gateway.readied import ASKED, OTHER, Readied, readied
+from tests.gateway.readied import ASKED, OTHER, ReadyAnswerServer, readied
 from tests.interaction.live import KEY
 
 pytestmark = pytest.mark.usefixtures("unhurried")
@@ -34,14 +34,14 @@ def model(request: dict[str, Any]) -> str:
     return '{"same": true}' if '"same"' in schema else "It is green."
 
 
-async def passed(ann: Readied) -> Any:
+async def passed(ann: ReadyAnswerServer) -> Any:
     asked = {"operations": ["precompute"], "full": True, "wait_seconds": 60}
     run = (await ann.at.rest("POST", "/banks/memory/passes", asked))[1]
     assert run["ended_at"] is not None
     return run
 
 
-async def listed(ann: Readied) -> Any:
+async def listed(ann: ReadyAnswerServer) -> Any:
     return (await ann.at.rest("GET", "/banks/memory/answers"))[1]["answers"]
 
 
@@ -57,9 +57,9 @@ async def test_so_many_questions_are_answered_ahead_for_so_long(
         sections = {"provider": provider, "sleeptime": QUIET, "answers": answers}
         async with readied(tmp_path, sections=sections) as ann:
             await ann.frame(chat(OTHER))
-            async with ann.store.write() as tx:
+            async with ann.store.begin_write() as tx:
                 day = AnswerDay(bank_id=(await ann.held()).id, day=SystemClock().now().date(), wasted=wasted)
-                await tx.answers.count([day])
+                await tx.answers.add_counts([day])
             await passed(ann)
             found = await listed(ann)
     assert len(found) == made

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.dreamt import Dreamt
+from circadia.gateway.dreamt import ChangeNotice
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.rows import TOPIC
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.stores.signals.base import Signals
 from circadia.stores.sqlite import open_sqlite
-from tests.gateway.bound_agent import CHAT, Bound, bound, chat, fenced
+from tests.gateway.bound_agent import CHAT, BoundAgentServer, bound, chat, fenced
 from tests.gateway.readied import ASKED, OTHER, readied
 
 pytestmark = pytest.mark.usefixtures("unhurried")
@@ -32,12 +32,12 @@ SAID = (
 )
 
 
-class Overheard(Dreamt):
+class SignalRecorder(ChangeNotice):
     """Shows by what passes tell of themselves."""
 
     signals: list[Signals]
 
-    def __init__(self, given: Signals, tier: Sleeptime) -> None:
+    def __init__(self, given: Signals, tier: SleeptimeService) -> None:
         super().__init__(given, tier)
         self.signals.append(given)
 
@@ -45,12 +45,12 @@ class Overheard(Dreamt):
 @pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[Signals]:
     """Return a list that the servers of the test put their signals into."""
-    monkeypatch.setattr(Overheard, "signals", [], raising=False)
-    monkeypatch.setattr("circadia.server.remembering.Dreamt", Overheard)
-    return Overheard.signals
+    monkeypatch.setattr(SignalRecorder, "signals", [], raising=False)
+    monkeypatch.setattr("circadia.server.remembering.ChangeNotice", SignalRecorder)
+    return SignalRecorder.signals
 
 
-async def worked_over(ann: Bound, signals: Signals) -> None:
+async def worked_over(ann: BoundAgentServer, signals: Signals) -> None:
     """Let nobody speak until a pass has begun by itself; return once its end is known to the agent's gateway."""
     over: asyncio.Queue[Mapping[str, object]] = asyncio.Queue()
     deaf = signals.listen(TOPIC, lambda _, told: over.put_nowait(told) if told["ended"] else None)
@@ -130,8 +130,8 @@ async def test_a_call_that_overflows_its_context_begins_a_pass_at_once(
         assert bank is not None
         async with asyncio.timeout(60):
             while True:
-                async with ann.store.read() as tx:
-                    found = await tx.passes.every(bank_id=bank.id)
+                async with ann.store.begin_read() as tx:
+                    found = await tx.passes.find_all(bank_id=bank.id)
                 if found:
                     break
                 await asyncio.sleep(0.05)  # it begins in the server, which tells nobody here
@@ -163,8 +163,8 @@ async def test_what_passes_made_is_credited_once_for_each_call_that_was_answered
         bank = await ann.bank()
         assert bank is not None
     store = await open_sqlite(tmp_path / "circadia.db")  # what waited was counted when the server stopped
-    async with store.read() as tx:
-        (found,) = await tx.benefits.every(bank.id, since=date(2026, 1, 1))
+    async with store.begin_read() as tx:
+        (found,) = await tx.benefits.find_all(bank.id, since=date(2026, 1, 1))
     await store.close()
     assert (found.operation, found.uses) == ("extract", 3)
     assert found.saved_tokens > 0, "a search that hands out the note alone stands for all that it rests on"

@@ -25,10 +25,10 @@ async def test_the_first_call_of_an_end_user_is_looked_up_and_leaves_its_frame(t
         assert (got.status, got.outcome) == (200, "miss")
         await ann.at.server.answers.flush()
         bank = await ann.held("support-eve")
-        async with ann.store.read() as tx:
-            (seen,) = await tx.answers.seen(bank.id)
+        async with ann.store.begin_read() as tx:
+            (seen,) = await tx.answers.find_recent_scopes(bank.id)
             assert seen.scope.end_user == "eve"
-            (day,) = await tx.answers.days(bank.id, since=bank.created_at.date())
+            (day,) = await tx.answers.find_days(bank.id, since=bank.created_at.date())
             assert day.misses == 1
 
 
@@ -42,8 +42,8 @@ async def test_no_bank_is_made_for_a_call_that_is_not_kept_or_whose_end_user_nob
         for token, headers in ((None, {}), ("token-of-agent-bob-in-the-tests-0123456789", {"x-circadia-user": "eve"})):
             got = await ann.ask(chat(OTHER), headers=headers, token=token)
             assert (got.status, got.outcome) == (200, None)
-        async with ann.store.read() as tx:
-            assert [bank.name for bank in await tx.banks.every()] == ["memory"]
+        async with ann.store.begin_read() as tx:
+            assert [bank.name for bank in await tx.banks.find_all()] == ["memory"]
 
 
 @pytest.mark.spec("ANS-03")

@@ -13,11 +13,11 @@ from starlette.types import Message
 
 from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.errors import CircadiaError, Ended, LimitReached, StillAsleep, StorageUnavailable
-from circadia.gateway.bodies import Parcel, Parking
-from circadia.gateway.gate import AsleepAgain, Gate, GateCall, Passage
+from circadia.errors import CircadiaError, LimitReached, StillAsleep, StorageUnavailable, TargetGone
+from circadia.gateway.bodies import BodyRef, BodySpool
+from circadia.gateway.gate import Admission, AsleepAgain, Gate, GateCall
 from circadia.gateway.journal import Journal
-from circadia.gateway.mcp_voice import McpVoice
+from circadia.gateway.mcp_voice import McpReplyFormat
 from circadia.gateway.reply import Reply
 from circadia.gateway.ticker import Ticker
 from circadia.ids import AgentId, RandomIds, SessionId
@@ -44,7 +44,7 @@ class Bench:
 
     gate: Gate
     presence: Presence
-    parking: Parking
+    parking: BodySpool
     signals: LocalSignals
     ticker: Ticker
     lines: list[object]
@@ -54,8 +54,8 @@ class Bench:
 
     async def know(self, agent: Agent) -> None:
         """Have a cell for the agent without a row for it."""
-        with pytest.raises(Ended):
-            await self.presence.cell(agent.id)
+        with pytest.raises(TargetGone):
+            await self.presence.fetch_cell(agent.id)
 
     def set(self, agent: Agent, asleep: bool) -> None:
         if self.asleep.get(agent.id, False) == asleep:
@@ -67,10 +67,10 @@ class Bench:
 
     async def hold(
         self, agent: Agent, body: bytes = b"x", most: tuple[float, CircadiaError] | None = None
-    ) -> tuple[bytes, Passage]:
-        reply = Reply(_swallow, McpVoice(), 15.0)
+    ) -> tuple[bytes, Admission]:
+        reply = Reply(_swallow, McpReplyFormat(), 15.0)
         with GateCall(
-            self.gate, agent, reply, Parcel(body), door="mcp", what="tools/call t", grace_seconds=2.0, most=most
+            self.gate, agent, reply, BodyRef(body), door="mcp", what="tools/call t", grace_seconds=2.0, most=most
         ) as call:
             while True:
                 body, passage = await call.admit()
@@ -91,13 +91,13 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     settings = LimitsSettings.model_validate(limits)
     lines: list[object] = []
     presence = Presence(store, signals)
-    parking = Parking(folder / "held", settings)
+    parking = BodySpool(folder / "held", settings)
     ticker = Ticker(CLOCK)
     journal = Journal(CLOCK, store, signals, lines.append)
     gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, settings)
     made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:
-        cell = presence.make_cell(agent.id)
+        cell = presence.ensure_cell(agent.id)
         cell.generation = 0
     ticking = asyncio.create_task(ticker.run())
     try:
@@ -128,7 +128,7 @@ class Run:
     async def call(self, agent: Agent, number: int) -> None:
         try:
             await self.bench.hold(agent)
-        except Ended:
+        except TargetGone:
             assert agent.id in self.ended, "a call ended although its agent is there"
             return
         assert not self.bench.asleep.get(agent.id, False), "admitted while asleep"
@@ -178,8 +178,8 @@ async def test_in_a_thousand_interleavings_calls_pass_once_and_only_while_their_
             async with asyncio.timeout(60):
                 await run.to_the_end()
             assert len(run.admitted) == len(set(run.admitted))
-            assert made.gate.held_in_all == 0
-            assert all(made.gate.held(agent.id) == 0 for agent in agents)
+            assert made.gate.total_held == 0
+            assert all(made.gate.count_held(agent.id) == 0 for agent in agents)
             assert made.parking.in_memory == made.parking.on_disk == 0
             counts = {
                 kind: sum(isinstance(line, Event) and line.type is kind for line in made.lines)
@@ -228,7 +228,7 @@ async def test_over_the_limit_of_an_agent_a_call_is_refused_and_the_others_stay_
         await settled()
         with pytest.raises(LimitReached, match="3 calls are held"):
             await made.hold(other)
-        assert made.gate.held_in_all == 3
+        assert made.gate.total_held == 3
         for each in (agent, other):
             made.set(each, False)
         await asyncio.gather(*tasks)
@@ -258,7 +258,7 @@ async def test_a_large_held_body_waits_on_the_disk_and_comes_back_whole(tmp_path
 async def spilled(made: Bench, size: int) -> None:
     """Return once so many bytes are on the disk and their calls are held."""
     async with asyncio.timeout(60):
-        while made.parking.on_disk < size or made.gate.held_in_all < 2:
+        while made.parking.on_disk < size or made.gate.total_held < 2:
             await asyncio.sleep(0)
 
 
@@ -272,7 +272,7 @@ async def test_a_disk_that_takes_no_body_refuses_the_call_with_a_clear_error(
         made.set(agent, True)
         with pytest.raises(StorageUnavailable, match="cannot keep the body on disk"):
             await made.hold(agent, b"x" * 100)
-        assert made.gate.held_in_all == 0
+        assert made.gate.total_held == 0
         assert made.parking.on_disk == 0
 
 
@@ -285,7 +285,7 @@ async def test_a_hold_ends_at_its_longest_time_with_the_error_that_was_given(
         made.set(agent, True)
         with pytest.raises(StillAsleep, match="too long"):
             await made.hold(agent, most=(0.05, StillAsleep("too long")))
-        assert made.gate.held_in_all == 0
+        assert made.gate.total_held == 0
 
 
 @pytest.mark.spec("GATE-49")
@@ -297,8 +297,8 @@ async def test_a_stopping_server_ends_held_calls_and_those_that_come(tmp_path: P
         await settled()
         made.presence.stop("the server is stopping")
         for result in await asyncio.gather(*tasks, return_exceptions=True):
-            assert isinstance(result, Ended)
-        with pytest.raises(Ended, match="stopping"):
+            assert isinstance(result, TargetGone)
+        with pytest.raises(TargetGone, match="stopping"):
             await made.hold(agent)
 
 
@@ -313,10 +313,10 @@ async def test_a_sleep_that_fails_to_be_stored_lets_calls_pass_again_and_loses_n
         await settled()
         made.set(ann, False)
         await first
-        held: list[asyncio.Task[tuple[bytes, Passage]]] = []
+        held: list[asyncio.Task[tuple[bytes, Admission]]] = []
 
         async def fall_asleep() -> None:
-            async with sqlite_store.write() as tx:
+            async with sqlite_store.begin_write() as tx:
                 await made.gate.shut(tx, replace(ann, asleep=True, generation=9))
                 held.append(asyncio.create_task(made.hold(ann)))
                 await settled()
@@ -327,6 +327,6 @@ async def test_a_sleep_that_fails_to_be_stored_lets_calls_pass_again_and_loses_n
             await fall_asleep()
         await asyncio.wait_for(held[0], 60)
         await made.journal.flush()
-    async with sqlite_store.read() as tx:
-        kinds = [event.type for event in await tx.events.after(0)]
+    async with sqlite_store.begin_read() as tx:
+        kinds = [event.type for event in await tx.events.find_after(0)]
     assert kinds == [EventType.HELD, EventType.ADMITTED, EventType.HELD, EventType.ADMITTED]

@@ -49,7 +49,7 @@ def principal(name: str) -> Principal:
 
 
 @dataclass
-class At:
+class StdioServerPort:
     """A stdio server on a port, behind a stand-in door that takes the token for the agent's name."""
 
     url: str
@@ -77,7 +77,7 @@ class At:
 @asynccontextmanager
 async def at(
     *flags: str, environment: Mapping[str, str] = ENVIRONMENT, clock: Clock | None = None, **settings: Any
-) -> AsyncGenerator[At]:
+) -> AsyncGenerator[StdioServerPort]:
     given = McpServerSettings.model_validate({"command": [*SERVER, *flags], **settings})
     servers = StdioServers({"small": given}, environment, clock or SystemClock())
     app = servers.server("small")
@@ -94,7 +94,7 @@ async def at(
             calls.discard(task)
 
     async with servers.run(), listening(door) as url:
-        yield At(f"{url}/mcp/small", calls)
+        yield StdioServerPort(f"{url}/mcp/small", calls)
 
 
 def text(result: CallToolResult) -> str:

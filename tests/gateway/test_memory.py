@@ -12,7 +12,7 @@ import pytest
 from circadia.errors import StorageUnavailable
 from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.records.bank import BankPolicy, Capture, Trust
-from circadia.testing.upstream_script import event
+from circadia.testing.upstream_script import encode_event
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, rename, token_of
 from tests.interaction.live import live
 
@@ -122,7 +122,7 @@ def refusal(path: str, stream: bool) -> bytes:
         output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}]
         whole = {"id": "resp_9", "object": "response", "status": "completed", "model": "m", "output": output}
         done = {"type": "response.completed", "sequence_number": 0, "response": whole}
-        return event(done, "response.completed") if stream else json.dumps(whole).encode()
+        return encode_event(done, "response.completed") if stream else json.dumps(whole).encode()
     head = {"id": "c", "model": "m", "created": 1}
     if not stream:
         said = {"role": "assistant", "content": None, "refusal": "I cannot say."}
@@ -130,7 +130,7 @@ def refusal(path: str, stream: bool) -> bytes:
     deltas = [{"role": "assistant", "content": None, "refusal": ""}, {"refusal": "I cannot "}, {"refusal": "say."}]
     choices: list[dict[str, Any]] = [{"index": 0, "delta": each, "finish_reason": None} for each in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
-    return b"".join(event({**head, "choices": [each]}) for each in choices) + b"data: [DONE]\n\n"
+    return b"".join(encode_event({**head, "choices": [each]}) for each in choices) + b"data: [DONE]\n\n"
 
 
 @pytest.mark.spec("MEM-14")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from circadia.records.bank import Trust
-from tests.fixtures.ahead import Ahead
+from tests.fixtures.ahead import OffsetClock
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, bound, chat
-from tests.gateway.readied import ASKED, OTHER, Readied, question, readied
+from tests.gateway.readied import ASKED, OTHER, ReadyAnswerServer, question, readied
 
 pytestmark = pytest.mark.usefixtures("unhurried")
 DRAFT = "Aunt Hedwig turns eighty on Friday, and all of Lund sings."
@@ -28,7 +28,7 @@ PASSES = {
 @pytest.mark.spec("MEM-14")
 @pytest.mark.parametrize(("minutes", "kept"), [(59, 1), (61, 2)])
 async def test_what_begins_a_conversation_in_the_same_words_is_a_retry_for_an_hour(
-    tmp_path: Path, ahead: type[Ahead], minutes: int, kept: int
+    tmp_path: Path, ahead: type[OffsetClock], minutes: int, kept: int
 ) -> None:
     async with bound(tmp_path, inject=False) as ann:
         await ann.say(chat("What is the plan?"))
@@ -41,7 +41,7 @@ async def test_what_begins_a_conversation_in_the_same_words_is_a_retry_for_an_ho
 @pytest.mark.spec("MEM-14")
 @pytest.mark.parametrize(("minutes", "trust"), [(59, Trust.AGENT), (61, Trust.PERSON)])
 async def test_what_a_model_has_said_is_not_a_persons_word_for_an_hour(
-    tmp_path: Path, ahead: type[Ahead], minutes: int, trust: Trust
+    tmp_path: Path, ahead: type[OffsetClock], minutes: int, trust: Trust
 ) -> None:
     async with bound(tmp_path, inject=False) as ann:
         ann.at.upstream.next(text=DRAFT)
@@ -104,7 +104,7 @@ async def test_a_served_answer_tells_its_caller_that_it_took_no_tokens(tmp_path:
 QUESTIONS = [f"What colour is the door of house number {at}?" for at in range(5)]
 
 
-async def left_after_a_pass(ann: Readied) -> list[str]:
+async def left_after_a_pass(ann: ReadyAnswerServer) -> list[str]:
     """Return the questions whose answers are ready after a pass."""
     status, run = await ann.at.rest(
         "POST", "/banks/memory/passes", {"operations": ["precompute"], "full": True, "wait_seconds": 60}

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.server import remembering
-from circadia.server.remembering import memory_tier
-from tests.gateway.bound_agent import MESSAGES, RESPONSES, Bound, bound, chat, token_of
+from circadia.server.remembering import build_memory_services
+from tests.gateway.bound_agent import MESSAGES, RESPONSES, BoundAgentServer, bound, chat, token_of
 
 COUNT = "/v1/messages/count_tokens"
 
 
-async def fetch(ann: Bound, answer: dict[str, Any], *, query: str = "", headers: dict[str, str] | None = None) -> bytes:
+async def fetch(
+    ann: BoundAgentServer, answer: dict[str, Any], *, query: str = "", headers: dict[str, str] | None = None
+) -> bytes:
     """Fetch a response that has come so far, and let memory be written."""
     path = f"{RESPONSES}/{answer['id']}"
     sse = f"event: response.completed\ndata: {json.dumps({'type': 'response.completed', 'response': answer})}\n\n"
@@ -27,7 +29,7 @@ async def fetch(ann: Bound, answer: dict[str, Any], *, query: str = "", headers:
         return await response.read()
 
 
-async def begun(ann: Bound, text: str, **more: Any) -> dict[str, Any]:
+async def begun(ann: BoundAgentServer, text: str, **more: Any) -> dict[str, Any]:
     """Begin a response in the background, and return what it will be."""
     raw = await ann.say({"model": "m", "input": text, "background": True}, path=RESPONSES, **more)
     message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"So: {text}"}]}
@@ -130,13 +132,13 @@ async def test_an_answer_from_the_background_is_kept_for_the_one_who_asked_whoev
 async def test_a_turn_is_one_asking_however_often_it_is_counted_or_sent_and_none_where_nothing_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Memory] = []
+    made: list[MemoryServices] = []
 
-    def kept(*given: Any, **more: Any) -> Memory:
-        made.append(memory_tier(*given, **more))
+    def kept(*given: Any, **more: Any) -> MemoryServices:
+        made.append(build_memory_services(*given, **more))
         return made[-1]
 
-    monkeypatch.setattr(remembering, "memory_tier", kept)
+    monkeypatch.setattr(remembering, "build_memory_services", kept)
     quiet = {"bob": {"bank": "memory", "capture": False}, "eve": {"bank": "memory", "read_banks": ["memory"]}}
     async with bound(tmp_path, others=quiet) as ann:
         await ann.make()
@@ -149,6 +151,6 @@ async def test_a_turn_is_one_asking_however_often_it_is_counted_or_sent_and_none
             async with ann.at.call(ann.token, COUNT, asked, upstream="anthropic", headers=named) as told:
                 assert told.status == 200
             await ann.say({**asked, "max_tokens": 9}, path=MESSAGES, headers=named)
-        assert not askings.pending()
+        assert not askings.pending_questions()
         await ann.say({**asked, "max_tokens": 9}, path=MESSAGES, headers={"x-circadia-conversation": "c2"})
-        assert [each.total for each in askings.pending()] == [2]
+        assert [each.total for each in askings.pending_questions()] == [2]

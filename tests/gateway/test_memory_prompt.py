@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.dialects.anthropic_messages import Messages
+from circadia.gateway.dialects.anthropic_messages import AnthropicMessages
 from circadia.gateway.dialects.openai_chat import ChatCompletions
 from circadia.gateway.dialects.openai_completions import Completions
 from circadia.gateway.dialects.openai_responses import Responses
-from circadia.gateway.dialects.prompt import Prompt
+from circadia.gateway.dialects.prompt import RequestPrompt
 
-CHAT, RESPONSES, MESSAGES = ChatCompletions(), Responses(), Messages()
+CHAT, RESPONSES, MESSAGES = ChatCompletions(), Responses(), AnthropicMessages()
 MARK = {"cache_control": {"type": "ephemeral"}}
 CALL: dict[str, Any] = {
     "role": "assistant",
@@ -26,13 +26,13 @@ def raw(**body: object) -> bytes:
     return text[:-1].encode() + b', "temperature": 1.0e-1, "seed": 12345678901234567890 , "\\u00fc": "\xc3\xbc"\n}\n'
 
 
-def prompt(dialect: ChatCompletions | Responses | Messages, body: bytes) -> Prompt:
+def prompt(dialect: ChatCompletions | Responses | AnthropicMessages, body: bytes) -> RequestPrompt:
     found = dialect.prompt(body)
     assert found is not None
     return found
 
 
-def added(dialect: ChatCompletions | Responses | Messages, body: bytes) -> dict[str, Any]:
+def added(dialect: ChatCompletions | Responses | AnthropicMessages, body: bytes) -> dict[str, Any]:
     """Return the body with `S` and `F` in it, once it is clear that nothing was lost or moved."""
     out = prompt(dialect, body).with_context("S“\n", "F")
     rest = iter(out)
@@ -181,7 +181,9 @@ def test_what_is_new_is_what_stands_behind_the_models_last_words() -> None:
 
 @pytest.mark.spec("MEM-14")
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
-def test_what_is_asked_is_new_also_where_the_answer_is_begun_for_the_model(dialect: ChatCompletions | Messages) -> None:
+def test_what_is_asked_is_new_also_where_the_answer_is_begun_for_the_model(
+    dialect: ChatCompletions | AnthropicMessages,
+) -> None:
     asked, begun = {"role": "user", "content": "name it"}, {"role": "assistant", "content": '{"name": "'}
     alone = prompt(dialect, raw(messages=[asked, begun]))
     assert ([(each.text, each.back) for each in alone.heard], alone.continues) == ([("name it", 2)], False)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.ready import Answering
-from circadia.gateway.remember import Exchanges
-from circadia.memory.capture import Capturing
+from circadia.gateway.ready import AnswerResolver
+from circadia.gateway.remember import ExchangeQueue
+from circadia.memory.capture import ExchangeRecorder
 from circadia.memory.retrieval import Retrieval
 from tests.fixtures.leap import Leap
 from tests.gateway.bound_agent import bound, chat
@@ -20,7 +20,7 @@ from tests.gateway.readied import ASKED, OTHER, readied
 pytestmark = pytest.mark.usefixtures("unhurried")
 
 
-class Stuck:
+class BlockedMethod:
     """Holds all who call a method, from now on, until it is free."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> None:
@@ -42,7 +42,7 @@ async def test_a_call_goes_without_a_context_that_takes_too_long_and_the_next_on
 ) -> None:
     async with bound(tmp_path) as ann:
         await ann.make(block="She likes green tea.")
-        stuck = Stuck(monkeypatch, Retrieval, "_keep_up")
+        stuck = BlockedMethod(monkeypatch, Retrieval, "_keep_up")
         call = asyncio.create_task(ann.say(chat("What do I like?")))
         await stuck.reached.wait()
         leap(PATIENT_SECONDS)
@@ -60,10 +60,10 @@ async def test_nothing_is_served_while_what_was_said_before_is_not_written(
     async with readied(tmp_path) as ann:
         frame = await ann.frame(chat(OTHER))
         await ann.put(frame)
-        writing = Stuck(monkeypatch, Capturing, "keep")
+        writing = BlockedMethod(monkeypatch, ExchangeRecorder, "keep")
         await ann.ask(chat("Where does the ladder hang?"), waits=False)
         await writing.reached.wait()
-        settling = Stuck(monkeypatch, Exchanges, "flush")
+        settling = BlockedMethod(monkeypatch, ExchangeQueue, "flush")
         sent = ann.sends
         call = asyncio.create_task(ann.ask(chat(ASKED), waits=False))
         await settling.reached.wait()
@@ -83,11 +83,11 @@ async def test_a_checked_answer_that_cannot_be_looked_at_again_in_time_is_not_se
 ) -> None:
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
-        checks = Stuck(monkeypatch, Answering, "says_same")
+        checks = BlockedMethod(monkeypatch, AnswerResolver, "says_same")
         ann.at.upstream.next(text='{"same": [1]}')
         call = asyncio.create_task(ann.ask(chat("What does Ann like drinking in the morning?")))
         await checks.reached.wait()
-        again = Stuck(monkeypatch, Answering, "found")
+        again = BlockedMethod(monkeypatch, AnswerResolver, "look_up")
         checks.free.set()
         await again.reached.wait()
         leap(PATIENT_SECONDS)
@@ -118,7 +118,7 @@ async def test_what_is_said_in_a_crowd_of_calls_is_written_within_a_few_turns_of
         another()
         await asyncio.gather(*(ann.at.called(ann.token, chat(f"Pier {each} has a blue boat.")) for each in range(100)))
         turns = 1
-        while exchanges.done < exchanges.taken:
+        while exchanges.finished_count < exchanges.taken:
             await asyncio.sleep(0)
         needed, turns = turns, -2
         assert needed < 300

@@ -10,7 +10,7 @@ import pytest
 
 from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.records.bank import Trust
-from circadia.records.end_user import bounded
+from circadia.records.end_user import shorten_name
 from tests.gateway.bound_agent import CHAT, MESSAGES, asking, bound, chat, fenced, token_of
 
 MAX_CHARACTERS = 100_000
@@ -46,8 +46,8 @@ async def test_of_two_end_users_neither_is_kept_or_injected_for_the_other_nor_fo
         after = {user: await ann.texts(f"support-{user}") for user in secrets}
         assert after["eve"] == before["eve"]
         assert len(after["bob"]) == len(before["bob"]) + 2
-        async with ann.store.read() as tx:
-            assert {bank.name for bank in await tx.banks.every()} == {"support-eve", "support-bob"}
+        async with ann.store.begin_read() as tx:
+            assert {bank.name for bank in await tx.banks.find_all()} == {"support-eve", "support-bob"}
 
 
 @pytest.mark.spec("MEM-12", "MEM-14", "MEM-15")
@@ -64,8 +64,8 @@ async def test_in_a_conversation_of_two_people_a_call_without_a_name_is_nobodys(
             assert ann.at.upstream.requests[-1].body == raw
             await ann.say(chat("What is the door code?"), headers={**room, "x-circadia-user": "eve"})
             assert "4711" in fenced(ann.sent)
-        async with ann.store.read() as tx:
-            assert {bank.name for bank in await tx.banks.every()} == {"support-eve", "support-bob"}
+        async with ann.store.begin_read() as tx:
+            assert {bank.name for bank in await tx.banks.find_all()} == {"support-eve", "support-bob"}
         assert "What is my door code?" not in json.dumps(
             [await ann.texts(f"support-{each}") for each in ("eve", "bob")]
         )
@@ -75,7 +75,7 @@ LONG = "u" * 200
 PEOPLE = (
     "eve", "Eve", "eve ", " eve", "EVE", "éve", "e\u0301ve", "\u0435ve", "eve\u200b", "a-b", "x-a-b", "../eve",
     "{user}", "*", "%", "eve'--", "eve\n", "eve\0", LONG, f"{LONG}a", f"{LONG}b", "~0123", "null", "0",
-    "eve@example.org", "\U0001f98a", "Müller", bounded(f"{LONG}a"), bounded(bounded(f"{LONG}a")),
+    "eve@example.org", "\U0001f98a", "Müller", shorten_name(f"{LONG}a"), shorten_name(shorten_name(f"{LONG}a")),
 )  # fmt: skip
 
 
@@ -198,10 +198,10 @@ async def test_text_that_poses_as_another_stays_fenced_data_with_its_label(tmp_p
         for line in lines:
             assert line.startswith(("    ", "- ")), line
             assert not line.startswith("- ") or "user (external): " in line or "ann (agent): " in line, line
-        async with ann.store.read() as tx:
+        async with ann.store.begin_read() as tx:
             bank = await ann.bank()
             assert bank is not None
-            assert [block.value for block in await tx.blocks.every(bank.id)] == ["Ann likes tea."]
+            assert [block.value for block in await tx.blocks.find_all(bank.id)] == ["Ann likes tea."]
 
 
 @pytest.mark.spec("MEM-14", "MEM-19")
@@ -248,8 +248,8 @@ async def test_a_key_that_a_program_sends_for_a_person_is_shown_by_a_short_name_
         for called in (first, speakers[0]):
             _, found = await ann.at.rest("GET", f"/banks/memory/search?q=boat&speaker={called}")
             assert sorted(each["text"][-1] for each in found["hits"]) == ["0", "1"]
-        async with ann.store.read() as tx:
-            people = {bank.end_user for bank in await tx.banks.every() if bank.end_user}
+        async with ann.store.begin_read() as tx:
+            people = {bank.end_user for bank in await tx.banks.find_all() if bank.end_user}
         assert people == {first, second}, "whose a bank is, the whole key tells"
         _, forgotten = await ann.at.rest("POST", "/banks/memory/forget", {"speaker": first})
         assert forgotten["episodes"] == 2

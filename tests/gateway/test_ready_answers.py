@@ -13,10 +13,10 @@ import pytest
 from circadia.clock import SystemClock
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
-from circadia.memory.blocks import Blocks, Edit, Writer
+from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
 from circadia.records.answer import AnswerUse
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, rename, token_of
-from tests.gateway.readied import ASKED, OTHER, SAID, Readied, question, readied
+from tests.gateway.readied import ASKED, OTHER, SAID, ReadyAnswerServer, question, readied
 from tests.interaction.live import ADMIN
 
 LAST = 50
@@ -179,7 +179,7 @@ async def test_what_no_ready_answer_can_know_of_is_not_served(tmp_path: Path) ->
 
 
 @asynccontextmanager
-async def _until_held(ann: Readied, pending: Any) -> AsyncGenerator[Any]:
+async def _until_held(ann: ReadyAnswerServer, pending: Any) -> AsyncGenerator[Any]:
     """Give the answer of a call that is held until its agent is woken."""
     task = asyncio.ensure_future(pending.__aenter__())
     await ann.at.held(1)
@@ -207,9 +207,11 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
         assert (await ann.ask(chat(*history))).outcome == "hint", "a model has spoken in it"
         kept = (await ann.episodes())[2:]
         usage = await ann.at.usage("conversation")
-        async with ann.store.write() as tx:  # as another process does
-            edit = Edit(value="Ann likes coffee now.", pinned=True)
-            await Blocks(SystemClock()).write(tx, await ann.held(), "likes", edit, writer=Writer.PERSON, by="operator")
+        async with ann.store.begin_write() as tx:  # as another process does
+            edit = BlockUpdate(value="Ann likes coffee now.", pinned=True)
+            await BlockService(SystemClock()).write(
+                tx, await ann.held(), "likes", edit, writer=BlockAuthor.PERSON, by="operator"
+            )
         assert (await ann.ask(chat(ASKED))).outcome == "miss", "a block has changed"
         assert "answer:" not in json.dumps(ann.sent)
     assert [each.text for each in kept] == [*history, "Still ninety."]
@@ -226,7 +228,7 @@ async def test_as_long_as_what_somebody_just_said_cannot_be_written_their_answer
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
         assert (await ann.ask(chat(ASKED), headers=named)).outcome == "hit"
-        async with ann.store.write() as tx:  # nobody else writes meanwhile
+        async with ann.store.begin_write() as tx:  # nobody else writes meanwhile
             await tx.agents.lock(AgentId("nobody"))
             for said, expected in (("From today on I drink coffee", "miss"), (ASKED, "hint")):
                 async with ann.at.call(ann.token, body=chat(said), headers=named) as response:
@@ -322,8 +324,8 @@ async def test_what_was_right_under_a_clock_that_was_set_back_since_hides_nothin
             )
             for at in range(LAST)
         ]  # fmt: skip
-        async with ann.store.write() as tx:
-            await tx.answers.used(before)
+        async with ann.store.begin_write() as tx:
+            await tx.answers.record_uses(before)
         for _ in range(2):
             assert (await ann.ask(chat(ASKED))).outcome == "hit"
         await _judge(ann, right=False)
@@ -331,12 +333,12 @@ async def test_what_was_right_under_a_clock_that_was_set_back_since_hides_nothin
         assert (await ann.ask(chat(ASKED))).outcome == "hint"
 
 
-async def _judge(ann: Readied, *, right: bool) -> None:
+async def _judge(ann: ReadyAnswerServer, *, right: bool) -> None:
     """Find each use that nobody has looked at right, or wrong."""
     for use in await ann.uses():
         if use.right is None:
-            async with ann.store.write() as tx:
-                await tx.answers.judge(use.bank_id, use.id, right=right, at=SystemClock().now())
+            async with ann.store.begin_write() as tx:
+                await tx.answers.save_judgment(use.bank_id, use.id, right=right, at=SystemClock().now())
 
 
 @pytest.mark.spec("ANS-03", "ANS-04")

@@ -48,7 +48,7 @@ def assert_only_inserted(before: str, after: str) -> None:
 def test_inserting_a_member_equals_the_edit_of_the_object(text: str, key: str, value: object) -> None:
     before = load(text)
     assert isinstance(before, dict)
-    after = splice.insert_member(text, splice.root(text), key, value)
+    after = splice.insert_member(text, splice.root_value(text), key, value)
     assert load(after) == {**before, key: value}
     assert_only_inserted(text, after)
 
@@ -57,14 +57,14 @@ def test_inserting_a_member_equals_the_edit_of_the_object(text: str, key: str, v
 def test_appending_an_element_equals_the_edit_of_the_array(text: str, value: object) -> None:
     before = load(text)
     assert isinstance(before, list)
-    after = splice.append_element(text, splice.root(text), value)
+    after = splice.append_element(text, splice.root_value(text), value)
     assert load(after) == [*before, value]
     assert_only_inserted(text, after)
 
 
 @given(text=written(st.text()), addition=st.text())
 def test_appending_to_a_string_equals_the_edit_of_the_string(text: str, addition: str) -> None:
-    after = splice.append_text(text, splice.root(text), addition)
+    after = splice.append_text(text, splice.root_value(text), addition)
     assert load(after) == f"{load(text)}{addition}"
     assert_only_inserted(text, after)
 
@@ -75,7 +75,7 @@ def test_replacing_a_value_leaves_all_around_it(text: str, value: object, data: 
     if not before:
         return
     key = data.draw(st.sampled_from(sorted(before)))
-    place = splice.member(text, splice.root(text).start, key)
+    place = splice.member(text, splice.root_value(text).start, key)
     assert place is not None
     after = splice.replace(text, place, value)
     assert load(after) == {**before, key: value}
@@ -86,14 +86,17 @@ def test_replacing_a_value_leaves_all_around_it(text: str, value: object, data: 
 @given(text=written(OBJECTS))
 def test_members_are_found_where_they_stand(text: str) -> None:
     found = {
-        key: json.loads(text[place.start : place.end]) for key, place in splice.members(text, splice.root(text).start)
+        key: json.loads(text[place.start : place.end])
+        for key, place in splice.members(text, splice.root_value(text).start)
     }
     assert found == load(text)
 
 
 @given(text=written(st.lists(VALUES, max_size=5)))
 def test_elements_are_found_where_they_stand(text: str) -> None:
-    found = [json.loads(text[place.start : place.end]) for place in splice.elements(text, splice.root(text).start)]
+    found = [
+        json.loads(text[place.start : place.end]) for place in splice.elements(text, splice.root_value(text).start)
+    ]
     assert found == load(text)
 
 
@@ -119,7 +122,7 @@ def test_a_number_of_any_length_is_passed_over() -> None:
 )
 def test_broken_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
-        list(splice.members(text, splice.root(text).start))
+        list(splice.members(text, splice.root_value(text).start))
 
 
 @pytest.mark.parametrize("text", ["[1 2]", "[1,]", "{}", "[1,2"])
@@ -130,4 +133,4 @@ def test_a_broken_array_is_a_value_error(text: str) -> None:
 
 def test_nesting_that_exhausts_the_stack_is_a_value_error() -> None:
     with pytest.raises(ValueError):
-        splice.root("[" * 100_000)
+        splice.root_value("[" * 100_000)

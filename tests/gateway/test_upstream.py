@@ -10,7 +10,7 @@ import pytest
 from circadia.clock import SystemClock
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.upstream import Upstream, provider_headers
-from circadia.server.wiring import wired
+from circadia.server.wiring import build_server
 from circadia.settings import UpstreamSettings, settings_from
 from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import OK, Caller, Peer, answering, peer, pool
@@ -18,7 +18,7 @@ from tests.gateway.wire.peer import OK, Caller, Peer, answering, peer, pool
 BUSY = b"HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy"
 
 
-class Hasty(SystemClock):
+class InstantClock(SystemClock):
     """A clock that notes how long it should sleep, and does not."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ async def upstream(at: Peer, clock: SystemClock | None = None, **settings: objec
     """Make a provider of the peer, with a key."""
     given = UpstreamSettings.model_validate({"base_url": f"http://127.0.0.1:{at.port}", **settings})
     async with pool(at, answer_timeout_seconds=given.answer_timeout_seconds) as wire:
-        yield Upstream("it", given, "sk-secret", wire, clock or Hasty(), max_answer_bytes=1000)
+        yield Upstream("it", given, "sk-secret", wire, clock or InstantClock(), max_answer_bytes=1000)
 
 
 def in_turn(*said: bytes) -> Callable[[Caller], "asyncio.Future[None]"]:
@@ -54,7 +54,7 @@ def in_turn(*said: bytes) -> Callable[[Caller], "asyncio.Future[None]"]:
 
 @pytest.mark.spec("GATE-63")
 async def test_a_break_before_the_answer_and_a_busy_provider_are_tried_again_with_growing_pauses() -> None:
-    clock = Hasty()
+    clock = InstantClock()
     async with peer(in_turn(b"", BUSY, OK)) as at, upstream(at, clock) as it:
         answer, whole = await it.send("POST", "/", [], b"x", again=True)
         assert (answer.status, whole) == (200, b"ok")
@@ -176,6 +176,6 @@ def test_a_key_that_no_header_can_hold_is_the_operators_error_and_is_not_repeate
 async def test_a_password_in_a_base_url_stops_the_start_and_is_not_repeated(tmp_path: Path) -> None:
     settings = settings_from({"upstreams": {"it": {"base_url": "https://user:secret@h"}}})
     with pytest.raises(ConfigError, match=r"upstreams\.it\.base_url") as caught:
-        async with wired(settings, tmp_path, {}, "token"):
+        async with build_server(settings, tmp_path, {}, "token"):
             pass
     assert "secret" not in str(caught.value)

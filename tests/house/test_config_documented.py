@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from circadia.settings import Settings
-from circadia.settings.parsing import parsed
+from circadia.settings.parsing import parse_yaml
 from tests.cli.config_page import default
 from tests.house.tree import REFERENCE, SOURCE, blocks, coded, pages, parts, python_files, shown
 
@@ -117,7 +117,7 @@ def test_each_environment_variable_is_on_the_page() -> None:
 def test_each_configuration_file_in_the_docs_is_accepted() -> None:
     """A block marked `yaml circadia` is a whole `circadia.yaml`; one that has only keys of it must be marked."""
     written = [block for page in pages() for block in blocks(page) if block.language == "yaml"]
-    read = [(block, cast("dict[str, object]", parsed(block.body) or {})) for block in written]
+    read = [(block, cast("dict[str, object]", parse_yaml(block.body) or {})) for block in written]
     marked = [block for block, _ in read if "circadia" in block.flags]
     assert marked
     for block, said in read:

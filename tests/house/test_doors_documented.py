@@ -8,7 +8,7 @@ import typer.main
 
 from circadia.api.app import openapi_document
 from circadia.cli.app import app
-from circadia.cli.later import whole
+from circadia.cli.later import resolve_command
 from circadia.mcp_server.tools import TOOLS
 from tests.house.tree import REFERENCE, coded, parts
 
@@ -36,7 +36,7 @@ def commands() -> Iterator[tuple[str, Command]]:
     """Yield each command that is not hidden, by its whole name."""
 
     def below(name: str, command: Command) -> Iterator[tuple[str, Command]]:
-        command = whole(command)
+        command = resolve_command(command)
         inner = cast("dict[str, Command]", getattr(command, "commands", {}))
         if not inner:
             yield name, command

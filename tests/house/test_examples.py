@@ -14,7 +14,7 @@ import typer.main
 from typer.exceptions import TyperException
 
 from circadia.cli.app import app
-from circadia.cli.later import whole
+from circadia.cli.later import resolve_command
 from tests.fixtures.program import Program
 from tests.house.live_server import live_server
 from tests.house.test_doors_documented import commands
@@ -93,7 +93,7 @@ def test_each_command_line_in_the_docs_can_be_read_as_it_stands() -> None:
     for place, (name, *rest) in command_lines():
         command: Any = typer.main.get_command(app)
         while rest and rest[0] in getattr(command, "commands", {}):
-            command, name = whole(command.commands[rest[0]]), f"{name} {rest.pop(0)}"
+            command, name = resolve_command(command.commands[rest[0]]), f"{name} {rest.pop(0)}"
         try:
             command.make_context(name, list(rest))
         except TyperException as error:

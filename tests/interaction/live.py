@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 
 from circadia.clock import Clock
-from circadia.gateway.upstream import sendable
-from circadia.server.app import Listener, bound_to
-from circadia.server.wiring import Server, wired
+from circadia.gateway.upstream import sendable_body
+from circadia.server.app import Listener, bind_socket
+from circadia.server.wiring import Server, build_server
 from circadia.settings import settings_from
 from circadia.telemetry.traces import Traces
 from circadia.testing.upstream import MockUpstream
@@ -84,7 +84,7 @@ class Live:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Return a pending model call."""
-        data = sendable(body if isinstance(body, bytes | None) else json.dumps(body).encode())
+        data = sendable_body(body if isinstance(body, bytes | None) else json.dumps(body).encode())
         sent = {"authorization": f"Bearer {token}", "content-type": "application/json", **(headers or {})}
         return self.http.request(method, f"{self.url}/llm/{upstream}{path}", data=data, headers=sent)
 
@@ -104,7 +104,7 @@ class Live:
             "authorization": f"Bearer {token}", "content-type": "application/json",
             "accept": "application/json, text/event-stream", **(headers or {}),
         }  # fmt: skip
-        data = sendable(message if isinstance(message, bytes) else json.dumps(message).encode())
+        data = sendable_body(message if isinstance(message, bytes) else json.dumps(message).encode())
         return self.http.post(f"{self.url}/mcp{server}", data=data, headers=sent)
 
 
@@ -140,8 +140,8 @@ async def live(
             **sections,
         }
         secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
-        with bound_to("127.0.0.1", 0) as bound:
-            async with wired(settings_from(given), folder, secrets, ADMIN, traces=traces, clock=clock) as server:
+        with bind_socket("127.0.0.1", 0) as bound:
+            async with build_server(settings_from(given), folder, secrets, ADMIN, traces=traces, clock=clock) as server:
                 listener = PromptListener(server, bound, shutdown_seconds=2)
                 serving = asyncio.create_task(listener.serve(sockets=[bound]))
                 await listener.ready.wait()

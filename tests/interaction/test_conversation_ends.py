@@ -9,7 +9,7 @@ import pytest
 
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.upstream import MockUpstream
-from tests.gateway.bound_agent import RESPONSES, Bound, bound, chat
+from tests.gateway.bound_agent import RESPONSES, BoundAgentServer, bound, chat
 from tests.interaction.live import KEY, Live, live
 
 NEVER: dict[str, Any] = {"idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none"}
@@ -18,7 +18,7 @@ TALKS = ["POST /v1/conversations", "DELETE /v1/conversations/{own}", "DELETE /v1
 pytestmark = pytest.mark.spec("SLEEP-02")
 
 
-class Overheard(LocalSignals):
+class ConversationEndSignals(LocalSignals):
     """Shows who was told of the end of a conversation, and with which end user."""
 
     ends: list[tuple[str, object]]
@@ -32,9 +32,9 @@ class Overheard(LocalSignals):
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
     """Return a list that fills with the ends of conversations of which the test's servers are told."""
-    monkeypatch.setattr(Overheard, "ends", [], raising=False)
-    monkeypatch.setattr("circadia.server.wiring.LocalSignals", Overheard)
-    return Overheard.ends
+    monkeypatch.setattr(ConversationEndSignals, "ends", [], raising=False)
+    monkeypatch.setattr("circadia.server.wiring.LocalSignals", ConversationEndSignals)
+    return ConversationEndSignals.ends
 
 
 async def begun(at: Live, bank: str = "memory") -> str:
@@ -54,7 +54,7 @@ async def thread(at: Live, session: str, *names: str) -> str:
     return f"/sessions/{session}/threads/{made['id']}"
 
 
-async def told(ann: Bound, text: object, **more: object) -> str:
+async def told(ann: BoundAgentServer, text: object, **more: object) -> str:
     """Say something, which the provider keeps; return the id of its answer."""
     async with ann.at.call(ann.token, RESPONSES, {"model": "mock-1", "input": text, **more}) as response:
         answer = await response.json()
@@ -63,7 +63,7 @@ async def told(ann: Bound, text: object, **more: object) -> str:
     return answer["id"]
 
 
-async def deleted(ann: Bound, path: str) -> None:
+async def deleted(ann: BoundAgentServer, path: str) -> None:
     async with ann.at.call(ann.token, path, None, method="DELETE") as response:
         assert response.status == 200, await response.read()
 

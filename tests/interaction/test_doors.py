@@ -159,8 +159,8 @@ async def filled_bank(service: Service) -> Mapping[str, str]:
         await service.ok("PUT", f"/banks/{name}/blocks/human", {"value": value})
     run = (await service.ok("POST", f"/banks/{name}/passes"))["id"]
     now = service.clock.now()
-    async with service.parts.store.write() as tx:
-        bank = await tx.banks.by_name(name)
+    async with service.parts.store.begin_write() as tx:
+        bank = await tx.banks.get_by_name(name)
         assert bank is not None
         note = Note(
             id=NoteId(f"not_{uuid4().hex}"), number=0, bank_id=bank.id, kind=NoteKind.BELIEF, text="private",

@@ -51,7 +51,7 @@ async def test_an_endpoint_is_asked_as_the_file_says(tmp_path: Path) -> None:
             up.gate.clear()
             for number in range(5):
                 assert (await server.rest("POST", "/banks/ann/episodes", {"text": f"Text {number} is long."}))[0] == 201
-            await up.arrived(1)
+            await up.wait_for_requests(1)
             up.gate.set()
             sent: list[dict[str, Any]] = []
             async with asyncio.timeout(60):

@@ -100,7 +100,7 @@ async def test_hanging_up_before_the_usage_is_told_frees_no_budget(tmp_path: Pat
                 if response.status == 200:
                     await response.content.readuntil(b"\n\n")
                 response.close()
-            await at.upstream.dropped(min(len(statuses), 2))
+            await at.upstream.wait_for_drops(min(len(statuses), 2))
             resume.set()
             await at.server.journal.flush()
         assert statuses == [200, 200, 429, 429]

@@ -61,7 +61,7 @@ async def test_the_search_after_one_episode_was_forgotten_reads_none_of_the_othe
         read.append(row.number)
         return made(row)
 
-    made = searchable.index_entry
+    made = searchable.build_index_entry
     for module in (news, searchable):
         monkeypatch.setattr(module, "index_entry", counted)
     async with live(tmp_path) as running:

@@ -49,7 +49,7 @@ async def test_tokens_and_money_are_reserved_by_estimate_and_settled_by_the_trut
         limited = {**CHAT, "max_tokens": 4_000}
         at.upstream.gate.clear()
         first = asyncio.create_task(at.called(tokens, limited))
-        await at.upstream.arrived(1)
+        await at.upstream.wait_for_requests(1)
         async with at.call(tokens, body=limited) as response:
             assert response.status == 429, "the reservation in flight leaves no room"
         at.upstream.gate.set()

@@ -265,10 +265,10 @@ async def test_a_caller_that_hangs_up_is_dropped_at_each_stage(tmp_path: Path) -
         at.upstream.gate.clear()
         for number, body in enumerate((CHAT, STREAM), start=1):
             gone = asyncio.create_task(at.called(token, body))
-            await at.upstream.arrived(number)
+            await at.upstream.wait_for_requests(number)
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
-            await at.upstream.dropped(number)
+            await at.upstream.wait_for_drops(number)
         dropped = await at.events("dropped")
         assert [event["data"]["reason"] for event in dropped] == ["caller gone"] * 2
 

@@ -25,14 +25,14 @@ FOR_EVER = dict.fromkeys(("events_days", "calls_days", "provider_ids_days"))
 async def aged(folder: Path) -> list[int]:
     """Store an event, a call and the owner of an id for each age in days; return the events' numbers."""
     now, store = datetime.now(UTC), await open_sqlite(put_database(folder))
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for days in DAYS:
             then = now - timedelta(days=days)
             await tx.events.add([replace(event(days), at=then)])
             await tx.calls.add([replace(call(f"c{days}", by=agent("ann")), at=then)])
             await tx.provider_ids.add("openai", f"resp_{days}", AgentId("ann"), then)
-    async with store.read() as tx:
-        numbers = [each.number for each in await tx.events.after(0)]
+    async with store.begin_read() as tx:
+        numbers = [each.number for each in await tx.events.find_after(0)]
     await store.close()
     return numbers
 
@@ -50,7 +50,7 @@ async def aged_rows(folder: Path) -> None:
     now, store = datetime.now(UTC), await open_sqlite(put_database(folder))
     ann, talk = agent("ann"), thread()
     await stored(store, session(), ann, talk)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for days in DAYS:
             then = now - timedelta(days=days)
             await tx.wakes.add(replace(wake(f"wak_{days}", ann), at=then, decided_at=then))

@@ -122,8 +122,8 @@ async def test_a_server_that_starts_leaves_alone_what_another_is_handing_out(tmp
         await here.agent()
         await here.rest("POST", "/messages", {"to": "ann", "content": "hello"})
         (item,) = (await here.rest("GET", "/agents/ann/inbox"))[1]["messages"]
-        async with store.write() as tx:  # as a wait at `here` does while its answer goes out
-            (agent,) = await tx.agents.ever_named("default", "ann")
+        async with store.begin_write() as tx:  # as a wait at `here` does while its answer goes out
+            (agent,) = await tx.agents.find_by_past_name("default", "ann")
             now = SystemClock().now()
             assert await tx.deliveries.lease(agent.id, [item["id"]], now + timedelta(minutes=1), now=now)
         there = await stack.enter_async_context(live(tmp_path / "there", server=section))
@@ -139,8 +139,8 @@ async def stand(at: Live) -> dict[str, Any]:
 async def turn(store: Store) -> None:
     """Return once the other servers can know of a turn over the bank."""
     while True:
-        async with store.read() as tx:
-            if await tx.open_turns.newest("team", "", besides="", now=SystemClock().now()) is not None:
+        async with store.begin_read() as tx:
+            if await tx.open_turns.find_newest_start("team", "", besides="", now=SystemClock().now()) is not None:
                 return
 
 
@@ -186,7 +186,7 @@ async def test_the_turn_of_a_server_that_is_killed_holds_passes_back_no_longer_t
         model.gate.clear()
         http = await stack.enter_async_context(aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}))
         answering = asyncio.create_task(http.post(f"{here.url}/llm/openai/v1/chat/completions", json=CHAT))
-        await model.arrived(1)
+        await model.wait_for_requests(1)
         async with asyncio.timeout(KNOWN_SECONDS):
             await turn(store)
         await here.kill9()

@@ -12,8 +12,8 @@ from circadia.ids import NoteId
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.note import Note, NoteKind
-from tests.fixtures.ahead import Ahead
-from tests.gateway.bound_agent import Bound, bound, chat, fenced
+from tests.fixtures.ahead import OffsetClock
+from tests.gateway.bound_agent import BoundAgentServer, bound, chat, fenced
 
 FEWEST_FOUND = 20
 
@@ -25,18 +25,18 @@ FORGOTTEN = "Zwilling"
 
 
 @pytest.fixture
-def clock(ahead: type[Ahead], monkeypatch: pytest.MonkeyPatch) -> type[Ahead]:
+def clock(ahead: type[OffsetClock], monkeypatch: pytest.MonkeyPatch) -> type[OffsetClock]:
     """Return the clock of the test's servers, which mark at once what calls were given."""
     monkeypatch.setattr("circadia.sleeptime.savings.EVERY_SECONDS", 0.05)
     return ahead
 
 
-async def noted(ann: Bound, name: str) -> None:
+async def noted(ann: BoundAgentServer, name: str) -> None:
     """Put what was said of a tree, and a note of it, into the bank."""
     for text in (f"My pear tree {name} bears well.", f"The pear tree {name} is old."):
         assert (await ann.at.rest("POST", "/banks/memory/episodes", {"text": text}))[0] == 201
     sources, text = (await ann.episodes())[-2:], f"The pear tree {name} is old, and bears well."
-    async with ann.store.write() as tx:
+    async with ann.store.begin_write() as tx:
         note = Note(
             id=NoteId(f"not_{name}"), number=0, bank_id=sources[0].bank_id, kind=NoteKind.CONSOLIDATION, text=text,
             evidence=tuple(each.id for each in sources), trust=Trust.PERSON, at=sources[-1].at,
@@ -45,18 +45,18 @@ async def noted(ann: Bound, name: str) -> None:
         await tx.notes.add(note)
 
 
-async def given(ann: Bound) -> set[str]:
+async def given(ann: BoundAgentServer) -> set[str]:
     """Return the notes of which it is marked that a call was given them."""
     bank = await ann.bank()
     assert bank is not None
-    async with ann.store.read() as tx:
-        return {each.id for each in await tx.notes.every(bank.id) if each.used_at is not None}
+    async with ann.store.begin_read() as tx:
+        return {each.id for each in await tx.notes.find_all(bank.id) if each.used_at is not None}
 
 
 @pytest.mark.setting("sleeptime.unused_days", "memory.embedder.none.kind")
 @pytest.mark.spec("SLEEP-20")
 async def test_a_pass_retires_the_note_that_no_call_was_given_while_it_was_given_others(
-    tmp_path: Path, clock: type[Ahead]
+    tmp_path: Path, clock: type[OffsetClock]
 ) -> None:
     assert len(TREES) == FEWEST_FOUND
     sections = {"sleeptime": BY_HAND, "memory": {"embedder": {"kind": "none"}}}  # by words alone

@@ -16,7 +16,7 @@ from tests.interaction.live import Live, live
 SECRET = "whsec_" + base64.b64encode(b"a secret of the tests, 32 bytes!").decode()
 
 
-class Elsewhere:
+class PulseReceiver:
     """A program that takes a pulse, answers 202, and reports its end when the test says so."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Elsewhere:
         self.may_answer.set()
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator["Elsewhere"]:
+    async def open(self) -> AsyncGenerator["PulseReceiver"]:
         app = web.Application()
         app.router.add_post("/", self._handle)
         runner = web.AppRunner(app)
@@ -116,7 +116,7 @@ async def test_a_wake_by_mcp_is_in_the_one_record_with_those_by_rest(tmp_path: P
 
 @pytest.mark.spec("WAKE-51", "WAKE-52", "WAKE-30")
 async def test_a_program_elsewhere_reports_its_end_with_the_token_of_its_pulse(tmp_path: Path) -> None:
-    async with Elsewhere().open() as program, live(tmp_path, **away(program.url)) as server:
+    async with PulseReceiver().open() as program, live(tmp_path, **away(program.url)) as server:
         ann = await elsewhere_agent(server)
         body = {"to": "bob", "message": "build it", "reason": "blocker"}
         told = (await server.rest("POST", "/wakes", body, token=ann))[1]
@@ -139,7 +139,7 @@ async def test_a_program_elsewhere_reports_its_end_with_the_token_of_its_pulse(t
 
 @pytest.mark.spec("WAKE-50", "WAKE-51")
 async def test_a_report_that_overtakes_the_answer_to_its_start_is_the_end(tmp_path: Path) -> None:
-    async with Elsewhere().open() as program, live(tmp_path, **away(program.url)) as server:
+    async with PulseReceiver().open() as program, live(tmp_path, **away(program.url)) as server:
         ann = await elsewhere_agent(server)
         program.may_answer.clear()
         body = {"to": "bob", "message": "build it", "reason": "blocker"}
@@ -160,7 +160,7 @@ async def test_a_report_that_overtakes_the_answer_to_its_start_is_the_end(tmp_pa
 
 @pytest.mark.spec("WAKE-54", "WAKE-30")
 async def test_a_run_that_is_reported_as_failed_leaves_its_message_unread_and_tells_the_waker(tmp_path: Path) -> None:
-    async with Elsewhere().open() as program, live(tmp_path, **away(program.url)) as server:
+    async with PulseReceiver().open() as program, live(tmp_path, **away(program.url)) as server:
         ann = await elsewhere_agent(server)
         body = {"to": "bob", "message": "build it", "reason": "blocker"}
         told = (await server.rest("POST", "/wakes", body, token=ann))[1]
@@ -176,7 +176,7 @@ async def test_a_run_that_is_reported_as_failed_leaves_its_message_unread_and_te
 
 @pytest.mark.spec("WAKE-60")
 async def test_what_an_agent_does_with_its_pulses_token_belongs_to_the_chain_of_that_pulse(tmp_path: Path) -> None:
-    async with Elsewhere().open() as program, live(tmp_path, **away(program.url)) as server:
+    async with PulseReceiver().open() as program, live(tmp_path, **away(program.url)) as server:
         await elsewhere_agent(server)
         await server.sleeping(True, "ann")
         told = (await server.rest("POST", "/wakes", {"to": "bob", "message": "m", "reason": "user_request"}))[1]
@@ -196,7 +196,7 @@ async def test_what_an_agent_does_with_its_pulses_token_belongs_to_the_chain_of_
 
 @pytest.mark.spec("WAKE-50", "WAKE-52")
 async def test_a_pulse_that_is_cancelled_gives_its_message_back_and_its_token_dies(tmp_path: Path) -> None:
-    async with Elsewhere().open() as program, live(tmp_path, **away(program.url)) as server:
+    async with PulseReceiver().open() as program, live(tmp_path, **away(program.url)) as server:
         await elsewhere_agent(server)
         told = (await server.rest("POST", "/wakes", {"to": "bob", "message": "m", "reason": "user_request"}))[1]
         token = (await asyncio.wait_for(program.started.get(), 60))["token"]

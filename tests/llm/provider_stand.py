@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from circadia.clock import SystemClock
 from circadia.llm import openai_model
-from circadia.llm.mind import Mind, Prompt, Unusable
-from circadia.llm.minds import MindAt, Reasoning, opened
+from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.minds import ModelSpec, Reasoning, open_model
 from circadia.llm.prices import PriceList
-from circadia.llm.provider_mind import ProviderMind, connections
+from circadia.llm.provider_mind import ProviderModel, build_http_client
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
 from circadia.testing.upstream import MockUpstream
@@ -40,16 +40,16 @@ class Stand:
     """A model, and its provider."""
 
     up: MockUpstream
-    mind: Mind
+    mind: ChatModel
     api: Api
 
     async def ask(self) -> tuple[Word, Usage]:
         return await self.mind.ask(PROMPT, Word, most_tokens=MOST_TOKENS)
 
-    async def fails(self) -> Unusable:
+    async def fails(self) -> ModelAnswerError:
         """Ask, see that one request went out and no answer came, and return what was raised."""
         before = len(self.up.requests)
-        with pytest.raises(Unusable) as raised:
+        with pytest.raises(ModelAnswerError) as raised:
             await self.ask()
         assert len(self.up.requests) == before + 1
         return raised.value
@@ -65,11 +65,11 @@ async def standing(
     key: str | None = KEY,
 ) -> AsyncGenerator[Stand]:
     async with MockUpstream(key=key, reply=GOOD) as up:
-        at = MindAt(
+        at = ModelSpec(
             upstream="mock", base_url=up.base_url, api=api, key=key, model=model or NAMES[api],
             reasoning=reasoning, timeout_seconds=timeout_seconds,
         )  # fmt: skip
-        async with opened(at, SystemClock()) as mind:
+        async with open_model(at, SystemClock()) as mind:
             yield Stand(up=up, mind=mind, api=api)
 
 
@@ -120,8 +120,8 @@ def counts(used: Usage | None) -> dict[str, int | None]:
 async def provided(base_url: str, model: str, reasoning: Reasoning = "off") -> AsyncGenerator[Stand]:
     """Give a model as it is asked at `base_url`, but that the mock answers."""
     async with MockUpstream(key=KEY, reply=GOOD) as up:
-        at = MindAt(upstream="mock", base_url=base_url, api="openai", key=KEY, model=model, reasoning=reasoning)
-        async with connections(at) as http:
+        at = ModelSpec(upstream="mock", base_url=base_url, api="openai", key=KEY, model=model, reasoning=reasoning)
+        async with build_http_client(at) as http:
             prices = PriceList(base_url=base_url, api="openai")
-            mind = ProviderMind(at, openai_model.made(at, f"{up.base_url}/v1", http), prices, SystemClock())
+            mind = ProviderModel(at, openai_model.build_model(at, f"{up.base_url}/v1", http), prices, SystemClock())
             yield Stand(up=up, mind=mind, api="openai")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from circadia.llm.mind import Unusable
+from circadia.llm.mind import ModelAnswerError
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
 from tests.fixtures.leap import Leap
@@ -169,7 +169,7 @@ async def test_a_provider_that_is_not_there_costs_nothing() -> None:
     for api in NAMES:
         async with standing(api) as stand:
             await stand.up.__aexit__()
-            with pytest.raises(Unusable, match="no connection to the provider") as raised:
+            with pytest.raises(ModelAnswerError, match="no connection to the provider") as raised:
                 await stand.ask()
             assert raised.value.passing
             assert raised.value.used == Usage(input_tokens=0, output_tokens=0)
@@ -182,12 +182,12 @@ async def test_an_answer_that_does_not_come_is_waited_for_so_long_and_no_longer(
     async with standing(api, timeout_seconds=30.0) as stand:
         stand.up.next(hang=True)
         failing = asyncio.create_task(stand.fails())
-        await stand.up.arrived(1)
+        await stand.up.wait_for_requests(1)
         leap(30.0)
         error = await failing
         assert error.cause == "no answer within 30 s"
         assert (error.passing, error.used) == (True, None)
-        await stand.up.dropped(1)
+        await stand.up.wait_for_drops(1)
 
 
 async def test_neither_the_key_nor_what_was_said_stands_in_an_error_or_a_log(

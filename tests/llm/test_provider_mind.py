@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from circadia.clock import SystemClock
 from circadia.llm import local, local_weights
-from circadia.llm.mind import Unusable
-from circadia.llm.minds import MindAt, Reasoning, opened
+from circadia.llm.mind import ModelAnswerError
+from circadia.llm.minds import ModelSpec, Reasoning, open_model
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
 from circadia.testing.upstream import MockUpstream
@@ -86,16 +86,16 @@ async def test_a_cancelled_question_ends_at_the_provider(stand: Stand) -> None:
         before = len(stand.up.requests)
         stand.up.next(**script)
         asking = asyncio.create_task(stand.ask())
-        await stand.up.arrived(before + 1)
+        await stand.up.wait_for_requests(before + 1)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await stand.up.dropped(before + 1)
+        await stand.up.wait_for_drops(before + 1)
     assert (await stand.ask())[0].word == "one"
 
 
 def test_the_key_is_not_in_what_a_place_says_of_itself() -> None:
-    at = MindAt(upstream="u", base_url="http://127.0.0.1", api="openai", key=KEY, model="m")
+    at = ModelSpec(upstream="u", base_url="http://127.0.0.1", api="openai", key=KEY, model="m")
     assert KEY not in f"{at} {at!r} {replace(at, model='n')}"
 
 
@@ -236,15 +236,15 @@ class Colour(BaseModel):
 @pytest.mark.slow
 async def test_the_real_small_model_keeps_to_a_schema_and_to_its_limit(tmp_path: Path) -> None:
     folder = local_weights.models_folder(os.environ)
-    weights = await local_weights.fetch(local_weights.SMOLLM2, folder, lambda _: None)
-    async with local.running(weights, name="small", log=tmp_path / "log") as model:
-        at = MindAt(upstream="local", base_url=model.base_url, api="openai", key=None, model=model.name)
-        async with opened(at, SystemClock()) as mind:
+    weights = await local_weights.fetch_weights(local_weights.SMOLLM2, folder, lambda _: None)
+    async with local.run_local_model(weights, name="small", log=tmp_path / "log") as model:
+        at = ModelSpec(upstream="local", base_url=model.base_url, api="openai", key=None, model=model.name)
+        async with open_model(at, SystemClock()) as mind:
             answer, used = await mind.ask(PROMPT, Colour, most_tokens=MOST_TOKENS)
             assert answer.name in {"red", "blue"}
             assert used.input_tokens
             assert used.output_tokens
-            with pytest.raises(Unusable, match="cut off at 3 tokens"):
+            with pytest.raises(ModelAnswerError, match="cut off at 3 tokens"):
                 await mind.ask(PROMPT, Colour, most_tokens=3)
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from circadia.llm.prices import PriceList
-from circadia.llm.providers import KNOWN, Api, api_root, cheap_model, warning
-from circadia.testing.mind import ScriptedMind
+from circadia.llm.providers import PROVIDERS, Api, api_root, cheap_model, price_warning
+from circadia.testing.mind import ScriptedChatModel
 
 SIZE_INPUT_TOKENS = 10_000
 SIZE_OUTPUT_TOKENS = 1_000
@@ -26,7 +26,7 @@ BILLION = 10**9
 
 
 @pytest.mark.spec("SLEEP-41")
-@pytest.mark.parametrize("provider", KNOWN)
+@pytest.mark.parametrize("provider", PROVIDERS)
 def test_each_known_provider_has_a_cheap_model_with_a_known_low_price(provider: str) -> None:
     base_url, api = ADDRESSES[provider]
     model = cheap_model(base_url, api)
@@ -76,12 +76,12 @@ def test_the_root_of_the_api_is_found_wherever_the_base_url_ends(base_url: str, 
     assert api_root(base_url, api) == root
 
 
-def costing(name: str, price: int | None) -> ScriptedMind:
+def costing(name: str, price: int | None) -> ScriptedChatModel:
     """Return a model of a name and a price for the size at which models are compared."""
     return _Priced([], name, price)
 
 
-class _Priced(ScriptedMind):
+class _Priced(ScriptedChatModel):
     def __init__(self, answers: list[BaseException], name: str, price: int | None) -> None:
         super().__init__(answers, name=name)
         self._price = price
@@ -99,7 +99,7 @@ def of_openai(model: str) -> int:
 
 @pytest.mark.spec("SLEEP-41")
 def test_a_model_that_agents_use_is_warned_of_whatever_it_costs() -> None:
-    told = warning(costing("gpt-4.1", None), {"gpt-4.1": OPENAI}, AT)
+    told = price_warning(costing("gpt-4.1", None), {"gpt-4.1": OPENAI}, AT)
     assert "'gpt-4.1'" in told
     assert "sleeptime.model.name" in told
 
@@ -107,8 +107,8 @@ def test_a_model_that_agents_use_is_warned_of_whatever_it_costs() -> None:
 @pytest.mark.spec("SLEEP-41")
 def test_a_model_dearer_than_all_that_agents_use_is_warned_of_and_others_are_not() -> None:
     foreground = {"gpt-4.1": OPENAI, "gpt-6-luna": OPENAI, "of-nobody": OPENAI}
-    assert "'gpt-4.1'" in warning(costing("dear", of_openai("gpt-4.1") + 1), foreground, AT)
-    assert warning(costing("same", of_openai("gpt-4.1")), foreground, AT) == ""
-    assert warning(costing("unknown", None), foreground, AT) == ""
-    assert warning(costing("dear", BILLION), {}, AT) == ""
-    assert warning(costing("dear", BILLION), {"of-nobody": OPENAI}, AT) == ""
+    assert "'gpt-4.1'" in price_warning(costing("dear", of_openai("gpt-4.1") + 1), foreground, AT)
+    assert price_warning(costing("same", of_openai("gpt-4.1")), foreground, AT) == ""
+    assert price_warning(costing("unknown", None), foreground, AT) == ""
+    assert price_warning(costing("dear", BILLION), {}, AT) == ""
+    assert price_warning(costing("dear", BILLION), {"of-nobody": OPENAI}, AT) == ""

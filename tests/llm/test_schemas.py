@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from circadia.llm.schemas import bare, of_answer, written
+from circadia.llm.schemas import answer_schema, answer_schema_json, strip_schema
 
 
 class Fact(BaseModel):
@@ -20,7 +20,7 @@ class Facts(BaseModel):
 
 
 def test_titles_and_what_classes_say_of_themselves_are_left_out_and_nothing_else() -> None:
-    schema = bare(Facts.model_json_schema())
+    schema = strip_schema(Facts.model_json_schema())
     assert schema == {
         "type": "object",
         "properties": {
@@ -63,10 +63,10 @@ class Trip(BaseModel):
 
 
 def test_a_class_stands_where_it_is_named_if_that_is_once() -> None:
-    found = of_answer(Facts)
+    found = answer_schema(Facts)
     assert "$defs" not in found
-    assert found["properties"]["found"]["items"] == bare(Facts.model_json_schema())["$defs"]["Fact"]
-    trip = of_answer(Trip)
+    assert found["properties"]["found"]["items"] == strip_schema(Facts.model_json_schema())["$defs"]["Fact"]
+    trip = answer_schema(Trip)
     assert set(trip["$defs"]) == {"Place", "Part"}
     assert trip["properties"]["start"] == trip["properties"]["end"] == {"$ref": "#/$defs/Place"}
     assert trip["properties"]["fact"]["description"] == "What is known of it."
@@ -75,5 +75,5 @@ def test_a_class_stands_where_it_is_named_if_that_is_once() -> None:
 
 
 def test_it_is_written_without_a_space_and_always_the_same() -> None:
-    assert written(Facts) == written(Facts)
-    assert b" " not in written(Facts).replace(b"What it is called.", b"")
+    assert answer_schema_json(Facts) == answer_schema_json(Facts)
+    assert b" " not in answer_schema_json(Facts).replace(b"What it is called.", b"")

@@ -20,24 +20,24 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.sleep import SleepState
-from circadia.agents.threads import Threads
+from circadia.agents.registry import AgentRegistry, NewAgent
+from circadia.agents.sessions import SessionService
+from circadia.agents.sleep import AgentSleepService
+from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.banks import NewBank
-from circadia.memory.blocks import Edit, Writer
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
-from circadia.server.dreaming import sleep_tier
-from circadia.server.remembering import memory_tier
-from circadia.server.waking import agent_services, wake_tier
+from circadia.server.dreaming import build_sleeptime
+from circadia.server.remembering import build_memory_services
+from circadia.server.waking import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
@@ -58,19 +58,19 @@ class Breakable:
         self._store = store
         self.broken: str | None = None
 
-    def write(self) -> AbstractAsyncContextManager[Tx]:
+    def begin_write(self) -> AbstractAsyncContextManager[Tx]:
         """Open a write block."""
-        return self._store.write()
+        return self._store.begin_write()
 
-    def read(self) -> AbstractAsyncContextManager[Tx]:
+    def begin_read(self) -> AbstractAsyncContextManager[Tx]:
         """Open a read block."""
         if self.broken is not None:
             raise ZeroDivisionError(self.broken)
-        return self._store.read()
+        return self._store.begin_read()
 
-    def glance(self) -> AbstractAsyncContextManager[Tx]:
+    def begin_single_read(self) -> AbstractAsyncContextManager[Tx]:
         """Open a read block of one statement."""
-        return self._store.glance()
+        return self._store.begin_single_read()
 
     async def ping(self) -> None:
         """Return if the database answers."""
@@ -102,7 +102,7 @@ class Door:
         token = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
         told: list[Callable[[bool], Awaitable[None]]] = []
         inner: dict[str, Any] = {
-            **scope, "circadia.principal": await self._identity.of(token), "circadia.sent": told,
+            **scope, "circadia.principal": await self._identity.authenticate(token), "circadia.sent": told,
         }  # fmt: skip
         body = await _body(receive)
         sent = False
@@ -160,13 +160,13 @@ class Stand:
     url: str
     door: Door
     store: Breakable
-    registry: Registry
-    sessions: Sessions
-    sleep: SleepState
-    threads: Threads
+    registry: AgentRegistry
+    sessions: SessionService
+    sleep: AgentSleepService
+    threads: ThreadService
     waits: Waits
     inbox: Inbox
-    memory: Memory
+    memory: MemoryServices
     tokens: dict[str, str] = field(default_factory=dict[str, str])
 
     async def agent(
@@ -178,42 +178,42 @@ class Stand:
             sleep_events=frozenset({SleepEvent.LAST_THREAD_CLOSED}) if wakes else frozenset(),
             wake_events=frozenset({WakeEvent.MENTIONED}) if wakes else frozenset(),
         )  # fmt: skip
-        async with self.store.write() as tx:
-            if await tx.sessions.by_name(session) is None:
+        async with self.store.begin_write() as tx:
+            if await tx.sessions.get_by_name(session) is None:
                 await self.sessions.create(tx, Principal(), session)
-            home = await tx.sessions.by_name(session)
+            home = await tx.sessions.get_by_name(session)
             assert home is not None
             agent, self.tokens[name] = await self.registry.add(tx, home, new)
         return agent
 
     async def row(self, agent: Agent) -> Agent:
         """Return the agent's row as it is now."""
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             found = await tx.agents.get(agent.id)
         assert found is not None
         return found
 
     async def unread(self, agent: Agent) -> list[str]:
         """Return the contents of what the agent has not handled."""
-        async with self.store.read() as tx:
-            return [each.message.content for each in await tx.deliveries.unread(agent.id)]
+        async with self.store.begin_read() as tx:
+            return [each.message.content for each in await tx.deliveries.find_unread(agent.id)]
 
     async def bank(self, name: str, *, hot_edits: bool = False, human: str | None = None) -> None:
         """Make a bank, or change it, as the operator; `human` is the text of its block of that label."""
         policy = BankPolicy(hot_edits=hot_edits)
-        async with self.store.write() as tx:
-            found = await tx.banks.by_name(name)
+        async with self.store.begin_write() as tx:
+            found = await tx.banks.get_by_name(name)
             if found is None:
                 bank = await self.memory.banks.create(tx, NewBank(name=name, policy=policy), by="operator")
             else:
                 bank = await self.memory.banks.change(tx, found, by="operator", policy=policy)
             if human is not None:
-                edit = Edit(value=human)
-                await self.memory.blocks.write(tx, bank, "human", edit, writer=Writer.PERSON, by="operator")
+                edit = BlockUpdate(value=human)
+                await self.memory.blocks.write(tx, bank, "human", edit, writer=BlockAuthor.PERSON, by="operator")
 
     async def set_asleep(self, agent: Agent, asleep: bool) -> None:
         """Put the agent to sleep or wake it, as the operator."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await self.sleep.set(tx, agent, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
 
     def break_reading(self, reason: str) -> None:
@@ -276,18 +276,18 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     ids = RandomIds(system_milliseconds)
     presence = Presence(store, signals)
     settings = Settings.model_validate({})
-    tier = wake_tier(settings, clock, ids, signals)
+    tier = build_wake_services(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry, threads, sessions = agent_services(settings, clock, ids, signals, tier)
+    registry, threads, sessions = build_agent_services(settings, clock, ids, signals, tier)
     waits = Waits(clock, store, signals, presence)
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
-    memory = memory_tier(settings, clock, ids, signals, BundledEmbedder())
+    memory = build_memory_services(settings, clock, ids, signals, BundledEmbedder())
     server = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
             settings=settings, wake=tier, memory=memory,
-            sleeptime=sleep_tier(settings, clock, ids, signals, memory),
+            sleeptime=build_sleeptime(settings, clock, ids, signals, memory),
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)

@@ -13,16 +13,16 @@ from tests.mcp_server.stand import ERAS, Stand, refused, stand, structured
 
 
 async def bank_of(at: Stand, name: str) -> Bank:
-    async with at.store.read() as tx:
-        bank = await tx.banks.by_name(name)
+    async with at.store.begin_read() as tx:
+        bank = await tx.banks.get_by_name(name)
     assert bank is not None
     return bank
 
 
 async def passes(at: Stand, bank: str = "own") -> Sequence[Pass]:
-    async with at.store.read() as tx:
-        found = await tx.banks.by_name(bank)
-        return [] if found is None else await tx.passes.every(bank_id=found.id)
+    async with at.store.begin_read() as tx:
+        found = await tx.banks.get_by_name(bank)
+        return [] if found is None else await tx.passes.find_all(bank_id=found.id)
 
 
 async def dreamt(at: Stand, who: str = "ann", *, era: str = "legacy", name: str = "dream", **given: str) -> str:
@@ -69,7 +69,7 @@ async def test_an_agent_s_wish_keeps_to_the_gates_and_the_operator_s_does_not(tm
         await at.agent("ann", policy={"bank": "own"})
         await at.bank("own")
         bank = await bank_of(at, "own")
-        async with at.store.write() as tx:
+        async with at.store.begin_write() as tx:
             await tx.sleep_states.put(replace(await tx.sleep_states.get(bank.id), paused_by="operator"))
         assert "paused by operator" in await refusal(at)
         assert not await passes(at)
@@ -88,8 +88,8 @@ async def test_other_banks_stay_shut_and_one_that_is_not_there_is_not_made(tmp_p
         assert "is not one of 'ann'" in await refusal(at, bank="others")
         assert "has no bank" in await refusal(at, "bob")
         assert "name a bank" in await refusal(at, "operator")
-        async with at.store.read() as tx:
-            assert await tx.banks.by_name("own") is None
+        async with at.store.begin_read() as tx:
+            assert await tx.banks.get_by_name("own") is None
         assert "'also'" in await dreamt(at, bank="also")
 
 

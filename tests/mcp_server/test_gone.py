@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.types import Message, Scope
 
-from circadia.agents.waits import Wanted
+from circadia.agents.waits import MessageFilter
 from circadia.records.principal import Principal
 from tests.mcp_server.stand import MODERN, Stand, stand, tool_call
 
@@ -38,8 +38,8 @@ async def ask(at: Stand, agent: str, era: str) -> None:
 async def test_a_wait_that_is_cancelled_at_any_moment_leaves_its_messages_unread(tmp_path: Path, era: str) -> None:
     async with stand(tmp_path) as at:
         ann = await at.agent("ann")
-        async with at.store.write() as tx:
-            home = await tx.sessions.by_name("default")
+        async with at.store.begin_write() as tx:
+            home = await tx.sessions.get_by_name("default")
             assert home is not None
             thread = await at.threads.create(tx, Principal(), home, "t", ["ann"])
             await at.threads.send(tx, Principal(), home, thread, "keep me")
@@ -49,6 +49,6 @@ async def test_a_wait_that_is_cancelled_at_any_moment_leaves_its_messages_unread
                 await asyncio.sleep(0)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
-            found = await at.waits.take(ann, Wanted(), 60.0)
+            found = await at.waits.take(ann, MessageFilter(), 60.0)
             assert [each.message.content for each in found] == ["keep me"], f"lost at step {moment}"
             await at.waits.release(ann.id, [each.message.id for each in found])

@@ -9,7 +9,7 @@ from mcp.client.client import Client
 from circadia.mcp_server.tools import TOOLS
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
-from circadia.wake.inbox import Letter
+from circadia.wake.inbox import OutgoingMessage
 from tests.mcp_server.stand import ERAS, Stand, refused, stand, structured, text
 
 
@@ -109,8 +109,8 @@ async def test_reading_marks_as_seen_and_leaves_unread_until_it_is_acknowledged(
             assert (seen["unread"], seen["after"]) == (2, None)
             assert f"--- end of {urgent['message']} ---" in text(read)
             assert await at.unread(bob) == ["when you can", "now"]
-            async with at.store.read() as tx:
-                assert all(each.seen_at for each in await tx.deliveries.sent(ann.id))
+            async with at.store.begin_read() as tx:
+                assert all(each.seen_at for each in await tx.deliveries.find_sent(ann.id))
             acked = await sent(other, "ack", messages=[urgent["message"]])
             assert acked == {"handled": [urgent["message"]], "unread": 1}
             assert (await sent(other, "ack", messages=[urgent["message"]]))["handled"] == []
@@ -146,8 +146,8 @@ async def test_a_search_finds_by_words_and_marks_nothing(tmp_path: Path) -> None
             await sent(one, "message_agent", to="bob", message="about pears")
             found = await sent(other, "search_inbox", words="100% of apples")
             assert [each["id"] for each in found["messages"]] == [first["message"]]
-            async with at.store.read() as tx:
-                assert not any(each.seen_at for each in await tx.deliveries.sent(ann.id))
+            async with at.store.begin_read() as tx:
+                assert not any(each.seen_at for each in await tx.deliveries.find_sent(ann.id))
             await sent(other, "ack", messages=[first["message"]])
             assert (await sent(other, "search_inbox", words="apples", handled=False))["messages"] == []
             again = (await sent(other, "search_inbox", words="apples"))["messages"]
@@ -162,7 +162,7 @@ async def test_a_snoozed_message_is_away_for_its_time(tmp_path: Path) -> None:
             message = (await sent(one, "message_agent", to="bob", message="later"))["message"]
             until = (await sent(other, "snooze", messages=[message], seconds=3600))["until"]
             assert (await sent(other, "read_inbox"))["messages"] == []
-            async with at.store.read() as tx:
+            async with at.store.begin_read() as tx:
                 delivery = await tx.deliveries.get(bob.id, message)
             assert delivery is not None
             assert delivery.leased_until is not None
@@ -234,10 +234,10 @@ async def test_each_mistake_is_told_with_what_to_do(tmp_path: Path) -> None:
 async def test_what_a_person_wrote_is_answered_in_a_thread(tmp_path: Path) -> None:
     async with stand(tmp_path) as at:
         await at.agent("ann")
-        async with at.store.write() as tx:
-            home = await tx.sessions.by_name("default")
+        async with at.store.begin_write() as tx:
+            home = await tx.sessions.get_by_name("default")
             assert home is not None
-            letter = Letter(to="ann", content="how is it?")
+            letter = OutgoingMessage(to="ann", content="how is it?")
             message = (await at.inbox.send(tx, Principal(), home, letter)).message.id
         async with at.client("ann") as ann:
             assert "say your answer in a thread" in refused(

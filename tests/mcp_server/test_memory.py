@@ -11,7 +11,7 @@ from circadia.ids import EpisodeId, NoteId
 from circadia.mcp_server.tools import TOOLS
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Trust
-from circadia.records.end_user import bounded
+from circadia.records.end_user import shorten_name
 from circadia.records.note import Note, NoteKind
 from tests.mcp_server.stand import ERAS, refused, stand, structured, text
 
@@ -98,9 +98,9 @@ async def test_an_agent_opens_its_own_banks_and_one_end_users_is_not_another_s(t
             await did(ann, "remember", text="a secret of one with a long name", user=long)
             assert await texts(ann, "secret", user=long) == ["a secret of one with a long name"]
             assert "a secret of one with a long name" in await context(ann, f"?q=secret&user={long}")
-            assert await texts(ann, "secret", user=str(bounded(long))) == []
-            async with at.store.read() as tx:
-                assert await tx.banks.of_user("support-{user}", str(bounded(long))) is not None
+            assert await texts(ann, "secret", user=str(shorten_name(long))) == []
+            async with at.store.begin_read() as tx:
+                assert await tx.banks.get_by_end_user("support-{user}", str(shorten_name(long))) is not None
             await did(bob, "remember", text="a secret of the team")
             assert await texts(ann, "secret", bank="shared") == ["a secret of the team"]
             assert "may only read" in refused(await ann.call_tool("remember", {"text": "x", "bank": "shared"}))
@@ -205,8 +205,8 @@ async def test_a_note_that_recall_or_the_context_hands_out_is_noted_for_the_agen
         await at.agent("ann", policy={"bank": "own"})
         async with at.client("ann") as ann:
             kept = [(await did(ann, "remember", text=f"The release is on {day}.")) for day in ("Monday", "Friday")]
-            async with at.store.write() as tx:
-                bank = await tx.banks.by_name("own")
+            async with at.store.begin_write() as tx:
+                bank = await tx.banks.get_by_name("own")
                 assert bank is not None
                 note = Note(
                     id=NoteId("not_1"), number=0, bank_id=bank.id, kind=NoteKind.CONSOLIDATION, text="Two releases.",
@@ -216,4 +216,4 @@ async def test_a_note_that_recall_or_the_context_hands_out_is_noted_for_the_agen
                 number = await tx.notes.add(note)
             await texts(ann, "releases")
             await context(ann, "?q=releases")
-        assert [list(each.notes) for each in at.memory.uses.take()] == [[number]] * 2
+        assert [list(each.notes) for each in at.memory.uses.drain()] == [[number]] * 2

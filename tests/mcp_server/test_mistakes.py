@@ -129,7 +129,7 @@ async def test_a_full_disk_is_a_tool_error_that_may_pass_later(tmp_path: Path) -
 
 def test_each_tool_tells_a_model_what_it_does_and_what_each_argument_means() -> None:
     for tool in TOOLS:
-        listed = tool.listed()
+        listed = tool.as_listed_tool()
         assert len(tool.description) > 60, tool.name
         assert listed.input_schema["additionalProperties"] is False
         for name, part in listed.input_schema["properties"].items():

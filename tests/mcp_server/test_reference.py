@@ -26,7 +26,7 @@ def group_of(name: str) -> Part:
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_each_argument_of_a_tool_is_named_where_the_tool_is_described(tool: Tool) -> None:
     told = set(coded(group_of(tool.name).text))
-    assert set(tool.listed().input_schema["properties"]) <= told
+    assert set(tool.as_listed_tool().input_schema["properties"]) <= told
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

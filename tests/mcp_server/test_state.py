@@ -61,8 +61,8 @@ async def test_the_state_shows_oneself_the_agents_and_ones_open_threads_with_the
 async def test_the_state_stays_bounded_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
     async with stand(tmp_path) as at:
         ann = Principal(agent=await at.agent("ann"))
-        async with at.store.write() as tx:
-            home = await tx.sessions.by_name("default")
+        async with at.store.begin_write() as tx:
+            home = await tx.sessions.get_by_name("default")
             assert home is not None
             for number in range(300):
                 await at.registry.add(tx, home, NewAgent(name=f"agent-{number:03}-with-a-long-name"))

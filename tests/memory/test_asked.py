@@ -9,12 +9,20 @@ import pytest
 
 from circadia.ids import AgentId, BankId, SessionId
 from circadia.memory import asked, index, postings
-from circadia.memory.asked import Askings, described, filters, may_keep, normal, stamp_of, tells_secret
+from circadia.memory.asked import (
+    QuestionCounter,
+    describe_question,
+    has_secret,
+    load_filters,
+    may_keep_question,
+    normalize_question,
+    search_stamp,
+)
 from circadia.memory.index import Question
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.index_entry import Layer
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 
 MOST_CHARACTERS = 2_000
 WINDOW = timedelta(days=14)
@@ -28,10 +36,10 @@ PLAIN = Question(text="where is Ann?")
 
 
 def test_a_question_is_the_same_whatever_its_spaces_its_limit_and_the_order_of_its_filters() -> None:
-    assert normal(" where\n is  Ann? ") == PLAIN.text
+    assert normalize_question(" where\n is  Ann? ") == PLAIN.text
     one = replace(PLAIN, kinds=("turn", "fact"), trusts=("tool",), limit=3, now=5.0, explained=False)
     other = replace(PLAIN, kinds=("fact", "turn", "fact"), trusts=("tool",), limit=30, layers=tuple(reversed(Layer)))
-    assert described(one) == described(other)
+    assert describe_question(one) == describe_question(other)
 
 
 @pytest.mark.parametrize(
@@ -43,10 +51,10 @@ def test_a_question_is_the_same_whatever_its_spaces_its_limit_and_the_order_of_i
 )  # fmt: skip
 def test_a_question_with_another_filter_is_another_and_is_asked_again_with_it(other: dict[str, Any]) -> None:
     question = replace(PLAIN, **other)
-    told = described(question)
+    told = describe_question(question)
     assert told is not None
-    assert told != described(PLAIN)
-    assert described(replace(Question(text=question.text), **filters(orjson.loads(told)))) == told
+    assert told != describe_question(PLAIN)
+    assert describe_question(replace(Question(text=question.text), **load_filters(orjson.loads(told)))) == told
 
 
 @pytest.mark.parametrize(
@@ -54,55 +62,55 @@ def test_a_question_with_another_filter_is_another_and_is_asked_again_with_it(ot
     [{"text": ""}, {"text": "x" * (MOST_CHARACTERS + 1)}, {"text": "\ud800"}, {"recency": 0.1}, {"limit": DEPTH + 1}],
 )
 def test_what_depends_on_the_time_or_is_too_long_has_no_view(other: dict[str, Any]) -> None:
-    assert described(replace(PLAIN, **other)) is None
+    assert describe_question(replace(PLAIN, **other)) is None
 
 
 def test_what_was_asked_once_is_not_written_and_what_was_asked_before_a_forget_is_counted_anew() -> None:
-    askings = Askings()
+    askings = QuestionCounter()
     askings.count(BANK, "a", 10, NOON)
-    assert not askings.pending()
-    assert askings.often(BANK, "a")
+    assert not askings.pending_questions()
+    assert askings.is_asked_often(BANK, "a")
     askings.count(BANK, "a", DEPTH + 50, NOON)
-    (one,) = askings.pending(BANK.id)
+    (one,) = askings.pending_questions(BANK.id)
     assert (one.total, one.pending, one.limit) == (2, 2, DEPTH)
-    assert not askings.pending(BankId("b2"))
+    assert not askings.pending_questions(BankId("b2"))
     askings.count(replace(BANK, generation=1), "a", 10, NOON)
-    assert not askings.pending()
+    assert not askings.pending_questions()
 
 
 def test_only_so_many_questions_are_counted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "REMEMBERED", 2)
-    askings = Askings()
+    monkeypatch.setattr(asked, "MAX_COUNTED", 2)
+    askings = QuestionCounter()
     for text in ("a", "b", "a", "c", "a", "b"):
         askings.count(BANK, text, 1, NOON)
-    assert [each.asked for each in askings.pending()] == ["a"]
+    assert [each.asked for each in askings.pending_questions()] == ["a"]
 
 
 def test_each_change_that_could_change_an_answer_changes_the_stamp() -> None:
-    heads = Heads(5, 3)
+    heads = BankHeads(5, 3)
     stamps = [
-        stamp_of(BANK, heads, ["a@1"]),
-        stamp_of(BANK, heads, ["b@1"]),
-        stamp_of(BANK, heads, []),
-        stamp_of(BANK, heads._replace(episodes=6), ["a@1"]),
-        stamp_of(BANK, heads._replace(notes=4), ["a@1"]),
-        *(stamp_of(replace(BANK, **{name: 1}), heads, ["a@1"]) for name in ("generation", "demotions", "vectors")),
+        search_stamp(BANK, heads, ["a@1"]),
+        search_stamp(BANK, heads, ["b@1"]),
+        search_stamp(BANK, heads, []),
+        search_stamp(BANK, heads._replace(episodes=6), ["a@1"]),
+        search_stamp(BANK, heads._replace(notes=4), ["a@1"]),
+        *(search_stamp(replace(BANK, **{name: 1}), heads, ["a@1"]) for name in ("generation", "demotions", "vectors")),
     ]
     assert len(set(stamps)) == len(stamps)
     same = replace(BANK, published=9, name="bob")
-    assert stamp_of(same, heads, ["b@1", "a@1"]) == stamp_of(BANK, heads, ["a@1", "b@1"])
+    assert search_stamp(same, heads, ["b@1", "a@1"]) == search_stamp(BANK, heads, ["a@1", "b@1"])
 
 
 def test_what_was_asked_last_before_the_window_is_counted_anew() -> None:
-    askings = Askings()
+    askings = QuestionCounter()
     askings.count(BANK, "a", 10, NOON)
     later = NOON + WINDOW + timedelta(seconds=1)
     askings.count(BANK, "a", 10, later)
-    assert not askings.pending(), "it was asked once within the window"
+    assert not askings.pending_questions(), "it was asked once within the window"
     askings.count(BANK, "a", 10, later + WINDOW)
-    assert [each.total for each in askings.pending()] == [2]
+    assert [each.total for each in askings.pending_questions()] == [2]
     askings.drop(BANK.id)
-    assert not askings.pending()
+    assert not askings.pending_questions()
 
 
 @pytest.mark.spec("MEM-14", "MEM-18")
@@ -125,13 +133,15 @@ def test_a_question_is_not_kept_where_the_turns_are_not(
         id=AgentId("a"), session_id=SessionId("s"), session="default", name="a", token_hash="x", policy=agent,
         created_at=NOON, since=NOON,
     )  # fmt: skip
-    assert may_keep(replace(BANK, **bank), by) is kept
+    assert may_keep_question(replace(BANK, **bank), by) is kept
 
 
 @pytest.mark.spec("MEM-14")
 def test_a_secret_in_a_question_is_told() -> None:
-    told = [described(Question(text=text)) or "" for text in ("is sk-abcdefghijklmnop1234 mine?", "where is Ann?")]
-    assert [tells_secret(each) for each in told] == [True, False]
+    told = [
+        describe_question(Question(text=text)) or "" for text in ("is sk-abcdefghijklmnop1234 mine?", "where is Ann?")
+    ]
+    assert [has_secret(each) for each in told] == [True, False]
 
 
 CONSTANTS = (1.2, 0.75, 0.3, 0.4, 100, 1.0, 0.5, 0.2, 0.2, 0.2, 0.1)
@@ -145,6 +155,6 @@ def test_a_change_of_the_ranking_makes_all_views_useless(monkeypatch: pytest.Mon
         index.LONG_BEFORE, index.AFTER, index.MEANING_AROUND, index.SPEAKER,
     )  # fmt: skip
     assert RANKINGS[index.RANKING] == now, "a constant was changed: count RANKING up and add it here"
-    before = stamp_of(BANK, Heads(1, 1), ["a@1"])
+    before = search_stamp(BANK, BankHeads(1, 1), ["a@1"])
     monkeypatch.setattr(asked, "RANKING", index.RANKING + 1)
-    assert stamp_of(BANK, Heads(1, 1), ["a@1"]) != before
+    assert search_stamp(BANK, BankHeads(1, 1), ["a@1"]) != before

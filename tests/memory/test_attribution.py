@@ -4,8 +4,8 @@ import random
 import time
 from datetime import UTC, datetime, timedelta
 
-from circadia.memory.attribution import Texts
-from circadia.memory.fingerprints import fingerprints, stored
+from circadia.memory.attribution import RecentTexts
+from circadia.memory.fingerprints import fingerprints, pack_hashes
 from circadia.records.bank import Trust
 from circadia.records.provenance import Provenance
 
@@ -19,21 +19,26 @@ def said(number: int) -> str:
 def row(number: int) -> Provenance:
     prints = fingerprints(said(number))
     return Provenance(
-        number=number + 1, scope="s", speaker=f"agent{number}", trust=Trust.AGENT, fingerprints=stored(prints.hashes),
-        whole=prints.whole, expires_at=NOW + timedelta(hours=1),
-    )  # fmt: skip
+        number=number + 1,
+        scope="s",
+        speaker=f"agent{number}",
+        trust=Trust.AGENT,
+        fingerprints=pack_hashes(prints.hashes),
+        whole=prints.whole,
+        expires_at=NOW + timedelta(hours=1),
+    )
 
 
 def test_to_add_a_text_takes_a_fraction_of_a_millisecond_and_each_is_found_until_it_is_too_old() -> None:
     rows = [row(number) for number in range(1_500)]
-    texts = Texts()
+    texts = RecentTexts()
     began = time.process_time()
     for each in rows:
         texts.add([each])
     assert time.process_time() - began < 0.5, "it took 1 s where all was put in order for each"
     for number in (1_499, 1_400, 1_000, 800):
         prints = fingerprints(said(number))
-        found = texts.whole(prints, NOW)
+        found = texts.find_whole(prints, NOW)
         assert found is not None
         owners = texts.owners(prints)
         assert {texts.rows[int(owner)].speaker for owner in owners if owner >= 0} == {f"agent{number}"}

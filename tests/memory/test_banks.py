@@ -40,15 +40,15 @@ def agent(policy: AgentPolicy) -> Principal:
 
 
 async def bound(world: World, policy: AgentPolicy, user: str | None, *, make: bool = True) -> Bank | None:
-    async with world.store.write() as tx:
-        return await world.banks.bound(tx, policy, user, make=make)
+    async with world.store.begin_write() as tx:
+        return await world.banks.resolve_bound_bank(tx, policy, user, make=make)
 
 
 async def opened(
     world: World, who: Principal, name: str | None = None, *, write: bool = False, user: str | None = None
 ) -> Bank:
-    async with world.store.write() as tx:
-        return await world.banks.opened(tx, who, name, write=write, user=user)
+    async with world.store.begin_write() as tx:
+        return await world.banks.open_bank(tx, who, name, write=write, user=user)
 
 
 @pytest.mark.spec("MEM-12")
@@ -74,7 +74,7 @@ async def test_each_person_has_a_bank_of_their_own_whatever_they_are_called(worl
 
 @pytest.mark.spec("MEM-12")
 async def test_a_name_that_somebody_else_has_is_not_taken_over(world: World) -> None:
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         foreign = await world.banks.create(tx, NewBank(name="support-bob"), by="operator")
     bank = await bound(world, AgentPolicy(bank="support-{user}"), "bob")
     assert bank is not None
@@ -129,9 +129,9 @@ async def test_an_agent_opens_its_banks_only_and_writes_where_it_may(world: Worl
             await opened(world, who, name, user=user)
     with pytest.raises(InvalidRequest, match="has no bank"):
         await opened(world, agent(AgentPolicy()))
-    async with world.store.read() as tx:
-        names = {each.name for each in await tx.banks.every()}
-        listed = {each.name for each in await world.banks.listed(tx, who)}
+    async with world.store.begin_read() as tx:
+        names = {each.name for each in await tx.banks.find_all()}
+        listed = {each.name for each in await world.banks.list_banks(tx, who)}
     assert names == {"ann", "handbook", "own", "shared", "desk-bob"}, "what was refused made no bank"
     assert listed == names - {"ann"}
 
@@ -141,8 +141,8 @@ async def test_nobody_gets_into_a_shared_bank_by_being_called_like_the_rest_of_i
     template, shared = AgentPolicy(bank="team-{user}"), AgentPolicy(bank="team-notes")
 
     async def bound(policy: AgentPolicy, user: str | None, *, make: bool) -> Bank | None:
-        async with world.store.write() as tx:
-            return await world.banks.bound(tx, policy, user, make=make)
+        async with world.store.begin_write() as tx:
+            return await world.banks.resolve_bound_bank(tx, policy, user, make=make)
 
     mine = await bound(template, "notes", make=True)
     assert mine is not None
@@ -158,7 +158,7 @@ async def test_nobody_gets_into_a_shared_bank_by_being_called_like_the_rest_of_i
     assert late is not None
     assert late.id not in (mine.id, theirs.id)
     # Whose bank a person has named on purpose is theirs to share.
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await world.banks.change(tx, mine, by="operator", name="hers")
     hers = await bound(AgentPolicy(bank="hers"), None, make=True)
     assert hers is not None
@@ -191,7 +191,7 @@ async def test_a_bank_that_is_renamed_stays_its_persons_and_keeps_what_it_holds(
     bank = await bound(world, policy, "bob")
     assert bank is not None
     await world.remember("tea", bank=bank)
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await world.banks.change(tx, bank, by="operator", name="robert", description="d")
     again = await bound(world, policy, "bob")
     assert again is not None
@@ -199,7 +199,7 @@ async def test_a_bank_that_is_renamed_stays_its_persons_and_keeps_what_it_holds(
     assert await world.texts("tea", bank=again) == ["tea"]
     for name in ("ann", "Bad Name", "support-{user}", "", "a" * 129):
         with pytest.raises(Conflict if name == "ann" else InvalidRequest):
-            async with world.store.write() as tx:
+            async with world.store.begin_write() as tx:
                 await world.banks.change(tx, again, by="operator", name=name)
     assert await bound(world, policy, "bob") == again
 
@@ -211,11 +211,11 @@ async def test_two_banks_of_one_name_cannot_be_and_a_deleted_one_takes_all_with_
     made = await world.remember("tea")
     await world.note("about tea", [made.episode.id])
     await world.write("human", "tea")
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await world.banks.delete(tx, world.bank, by="operator")
     again = await world.add_bank("ann")
     assert again.id != world.bank.id
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         assert await tx.episodes.count(again.id) == await tx.episodes.count(world.bank.id) == 0
         assert await tx.blocks.labels(again.id) == []
 
@@ -223,9 +223,9 @@ async def test_two_banks_of_one_name_cannot_be_and_a_deleted_one_takes_all_with_
 @pytest.mark.spec("MEM-18")
 async def test_a_banks_policy_is_kept_and_left_out_turns_are_counted_by_why(world: World) -> None:
     policy = BankPolicy(min_importance=0.4, duplicate_seconds=0.0, keep_days=2.5)
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await world.banks.change(tx, world.bank, by="operator", policy=policy)
         for why in ("short", "short", "unimportant"):
-            await tx.banks.skip(world.bank.id, why)
+            await tx.banks.count_skipped_turn(world.bank.id, why)
     found = await world.present()
     assert found == replace(world.bank, policy=policy, skipped={"short": 2, "unimportant": 1})

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId
-from circadia.memory.blocks import Edit, Writer, carried, without
+from circadia.memory.blocks import BlockAuthor, BlockUpdate, carry_spans, remove_episodes
 from circadia.records.bank import BankPolicy
-from circadia.records.block import Block, Span
+from circadia.records.block import Block, BlockSpan
 from circadia.stores.base import Tx
 from circadia.testing.clock import START
 from tests.memory.world import World, span
@@ -23,16 +23,16 @@ MOST = 100_000
 
 async def opened(world: World) -> None:
     """Let agents write blocks."""
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         world.bank = await world.banks.change(tx, world.bank, by="operator", policy=BankPolicy(hot_edits=True))
 
 
 async def values(world: World) -> dict[str, str]:
-    async with world.store.read() as tx:
-        return {each.label: each.value for each in await tx.blocks.every(world.bank.id)}
+    async with world.store.begin_read() as tx:
+        return {each.label: each.value for each in await tx.blocks.find_all(world.bank.id)}
 
 
-def block(value: str, *spans: Span) -> Block:
+def block(value: str, *spans: BlockSpan) -> Block:
     return Block(
         bank_id=BankId("b"), label="l", version=1, parent=None, value=value, limit=LIMIT, spans=spans, by="x", at=START
     )  # fmt: skip
@@ -42,22 +42,26 @@ def block(value: str, *spans: Span) -> Block:
 async def test_each_way_of_writing_keeps_the_limit_in_characters_and_changes_nothing_beyond_it(world: World) -> None:
     await world.write("human", "ü" * 10, limit=10)
     ways: list[Callable[[Tx], Awaitable[Block]]] = [
-        lambda tx: world.blocks.write(tx, world.bank, "human", Edit(value="x" * 11), writer=Writer.PERSON, by="t"),
-        lambda tx: world.blocks.write(tx, world.bank, "human", Edit(limit=9), writer=Writer.PERSON, by="t"),
-        lambda tx: world.blocks.insert(
-            tx, world.bank, "human", "", line=None, expected=None, writer=Writer.PERSON, by="t"
+        lambda tx: world.blocks.write(
+            tx, world.bank, "human", BlockUpdate(value="x" * 11), writer=BlockAuthor.PERSON, by="t"
         ),
-        lambda tx: world.blocks.write(tx, world.bank, "human", Edit(value="ü" * 9 + "ab"), writer=Writer.SLEEP, by="t"),
+        lambda tx: world.blocks.write(tx, world.bank, "human", BlockUpdate(limit=9), writer=BlockAuthor.PERSON, by="t"),
+        lambda tx: world.blocks.insert(
+            tx, world.bank, "human", "", line=None, expected=None, writer=BlockAuthor.PERSON, by="t"
+        ),
+        lambda tx: world.blocks.write(
+            tx, world.bank, "human", BlockUpdate(value="ü" * 9 + "ab"), writer=BlockAuthor.SLEEP, by="t"
+        ),
     ]
     for way in ways:
         with pytest.raises(InvalidRequest, match=r"shorten it by 1"):
-            async with world.store.write() as tx:
+            async with world.store.begin_write() as tx:
                 await way(tx)
     await world.write("human", "üa")
     with pytest.raises(InvalidRequest, match=r"would be 11"):
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await world.blocks.replace(
-                tx, world.bank, "human", "a", "b" * 10, expected=None, writer=Writer.PERSON, by="t"
+                tx, world.bank, "human", "a", "b" * 10, expected=None, writer=BlockAuthor.PERSON, by="t"
             )
     assert [each.version for each in await world.history("human")] == [1, 2]
 
@@ -88,7 +92,7 @@ async def test_a_write_against_another_version_than_the_present_is_a_conflict_an
     with pytest.raises(Conflict, match="does not exist"):
         await world.write("other", "x", expected_version=1)
     blocks = world.blocks
-    who: dict[str, Any] = {"writer": Writer.PERSON, "by": "t"}
+    who: dict[str, Any] = {"writer": BlockAuthor.PERSON, "by": "t"}
     ways: list[Callable[[Tx], Awaitable[Block]]] = [
         lambda tx: blocks.delete(tx, world.bank, "human", expected=1, **who),
         lambda tx: blocks.undo(tx, world.bank, "human", expected=1, by="t"),
@@ -97,7 +101,7 @@ async def test_a_write_against_another_version_than_the_present_is_a_conflict_an
     ]
     for way in ways:
         with pytest.raises(Conflict, match="at version 2"):
-            async with world.store.write() as tx:
+            async with world.store.begin_write() as tx:
                 await way(tx)
     assert [each.value for each in await world.history("human")] == ["one", "two"]
 
@@ -105,7 +109,7 @@ async def test_a_write_against_another_version_than_the_present_is_a_conflict_an
 @pytest.mark.spec("MEM-09")
 async def test_of_two_writers_who_read_the_same_version_one_is_told_and_nothing_is_lost(world: World) -> None:
     await world.write("human", "one")
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         read = await world.blocks.get(tx, world.bank, "human")
     await world.write("human", "two", expected_version=read.version)
     with pytest.raises(Conflict, match="read it again"):
@@ -117,11 +121,11 @@ async def test_of_two_writers_who_read_the_same_version_one_is_told_and_nothing_
 async def test_who_writes_says_what_may_be_written(world: World) -> None:
     await world.write("human", "person", read_only=True)
     with pytest.raises(Forbidden, match="hot_edits"):
-        await world.write("scratch", "x", writer=Writer.HOT)
-    await world.write("scratch", "x", writer=Writer.SLEEP)
+        await world.write("scratch", "x", writer=BlockAuthor.HOT)
+    await world.write("scratch", "x", writer=BlockAuthor.SLEEP)
     await opened(world)
-    await world.write("scratch", "y", writer=Writer.HOT)
-    for writer in (Writer.SLEEP, Writer.HOT):
+    await world.write("scratch", "y", writer=BlockAuthor.HOT)
+    for writer in (BlockAuthor.SLEEP, BlockAuthor.HOT):
         with pytest.raises(Forbidden, match="read-only"):
             await world.write("human", "x", writer=writer)
         with pytest.raises(Forbidden, match="only a person"):
@@ -129,7 +133,7 @@ async def test_who_writes_says_what_may_be_written(world: World) -> None:
         with pytest.raises(Forbidden, match="only a person"):
             await world.write("scratch", "x", writer=writer, read_only=True)
         with pytest.raises(Forbidden, match="read-only"):
-            async with world.store.write() as tx:
+            async with world.store.begin_write() as tx:
                 await world.blocks.delete(tx, world.bank, "human", writer=writer, by="t")
     assert await values(world) == {"human": "person", "scratch": "y"}
 
@@ -139,16 +143,16 @@ async def test_a_deletion_is_no_way_around_a_limit_or_a_read_only_mark(world: Wo
     await opened(world)
     await world.write("scratch", "x", limit=10)
     await world.write("rule", "x", read_only=True)
-    async with world.store.write() as tx:
-        await world.blocks.delete(tx, world.bank, "scratch", writer=Writer.HOT, by="t")
-        await world.blocks.delete(tx, world.bank, "rule", writer=Writer.PERSON, by="t")
+    async with world.store.begin_write() as tx:
+        await world.blocks.delete(tx, world.bank, "scratch", writer=BlockAuthor.HOT, by="t")
+        await world.blocks.delete(tx, world.bank, "rule", writer=BlockAuthor.PERSON, by="t")
     with pytest.raises(Forbidden, match="only a person"):
-        await world.write("scratch", "x" * 11, writer=Writer.HOT, limit=MOST)
+        await world.write("scratch", "x" * 11, writer=BlockAuthor.HOT, limit=MOST)
     with pytest.raises(InvalidRequest, match="shorten"):
-        await world.write("scratch", "x" * 11, writer=Writer.HOT)
+        await world.write("scratch", "x" * 11, writer=BlockAuthor.HOT)
     with pytest.raises(Forbidden, match="read-only"):
-        await world.write("rule", "mine", writer=Writer.HOT)
-    assert (await world.write("scratch", "again", writer=Writer.HOT)).version == 3
+        await world.write("rule", "mine", writer=BlockAuthor.HOT)
+    assert (await world.write("scratch", "again", writer=BlockAuthor.HOT)).version == 3
     assert (await world.write("rule", "again", read_only=False)).read_only is False
 
 
@@ -178,8 +182,8 @@ async def test_undo_goes_back_step_by_step_and_a_later_write_branches_off(world:
 @pytest.mark.spec("MEM-11")
 async def test_a_deleted_block_comes_back_by_undo_and_is_gone_again_by_its_version(world: World) -> None:
     await world.write("human", "one", description="d", limit=50)
-    async with world.store.write() as tx:
-        gone = await world.blocks.delete(tx, world.bank, "human", writer=Writer.PERSON, by="t")
+    async with world.store.begin_write() as tx:
+        gone = await world.blocks.delete(tx, world.bank, "human", writer=BlockAuthor.PERSON, by="t")
         with pytest.raises(NotFound, match="has none yet"):
             await world.blocks.get(tx, world.bank, "human")
     back = await world.undo("human")
@@ -197,19 +201,19 @@ async def test_all_blocks_are_put_back_to_a_time_also_one_before_the_first(world
     noon = world.clock.now()
     world.clock.advance(10)
     await world.write("a", "a2")
-    async with world.store.write() as tx:
-        await world.blocks.delete(tx, world.bank, "b", writer=Writer.PERSON, by="t")
+    async with world.store.begin_write() as tx:
+        await world.blocks.delete(tx, world.bank, "b", writer=BlockAuthor.PERSON, by="t")
     await world.write("c", "c1")
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         made = await world.blocks.restore(tx, world.bank, noon, by="t")
         assert [each.label for each in made] == ["a", "b", "c"]
         assert await world.blocks.restore(tx, world.bank, noon, by="t") == []
     assert await values(world) == {"a": "a1", "b": "b1"}
     assert (await world.history("b"))[-1].pinned is False
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await world.blocks.restore(tx, world.bank, begin, by="t")
     assert await values(world) == {}
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         assert await world.blocks.restore(tx, world.bank, begin - timedelta(days=1), by="t") == []
         await world.blocks.restore(tx, world.bank, world.clock.now() - timedelta(seconds=10), by="t")
     assert await values(world) == {"a": "a1", "b": "b1"}
@@ -220,16 +224,16 @@ async def test_lines_are_inserted_where_they_are_asked_for_and_replaced_texts_mu
     await world.write("l", "one\nthree")
 
     async def insert(text: str, line: int | None) -> str:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             made = await world.blocks.insert(
-                tx, world.bank, "l", text, line=line, expected=None, writer=Writer.PERSON, by="t"
+                tx, world.bank, "l", text, line=line, expected=None, writer=BlockAuthor.PERSON, by="t"
             )
         return made.value
 
     async def replace(old: str, new: str) -> str:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             made = await world.blocks.replace(
-                tx, world.bank, "l", old, new, expected=None, writer=Writer.PERSON, by="t"
+                tx, world.bank, "l", old, new, expected=None, writer=BlockAuthor.PERSON, by="t"
             )
         return made.value
 
@@ -263,7 +267,7 @@ async def test_lines_are_inserted_where_they_are_asked_for_and_replaced_texts_mu
     ],
 )
 def test_a_part_keeps_what_it_rests_on_over_an_edit(before: str, part: str, after: str, kept: str | None) -> None:
-    found = carried(block(before, span(before, part, "e1")), after)
+    found = carry_spans(block(before, span(before, part, "e1")), after)
     assert [after[each.start : each.end] for each in found] == ([] if kept is None else [kept])
 
 
@@ -272,10 +276,10 @@ PARTS = st.lists(st.tuples(st.text("ab\n", min_size=1, max_size=4), st.sampled_f
 
 def made_of(parts: list[tuple[str, str]]) -> Block:
     """Return a block of parts, each with the episode that it rests on."""
-    value, spans = "", list[Span]()
+    value, spans = "", list[BlockSpan]()
     for text, episode in parts:
         if episode:
-            spans.append(Span(start=len(value), end=len(value) + len(text), episodes=(EpisodeId(episode),)))
+            spans.append(BlockSpan(start=len(value), end=len(value) + len(text), episodes=(EpisodeId(episode),)))
         value += text
     return block(value, *spans)
 
@@ -297,7 +301,7 @@ def test_forgetting_takes_out_each_part_that_rests_on_it_and_nothing_else_but_em
     parts: list[tuple[str, str]],
 ) -> None:
     before = made_of(parts)
-    left = rests_on(without(before, frozenset([EpisodeId("e1")])))
+    left = rests_on(remove_episodes(before, frozenset([EpisodeId("e1")])))
     kept = [each for each in rests_on(before) if each[1] != "e1"]
     assert "e1" not in {episode for _, episode in left}
     assert [each for each in left if each[0] != "\n"] == [each for each in kept if each[0] != "\n"]
@@ -314,8 +318,8 @@ def test_after_any_edit_parts_lie_in_the_text_without_overlap_and_untouched_ones
     inserted = "".join(text for text, _ in others)
     place = len("".join(text for text, _ in parts[:at]))
     after = block(before.value[:place] + inserted + before.value[place:])
-    found = rests_on(block(after.value, *carried(before, after.value)))
+    found = rests_on(block(after.value, *carry_spans(before, after.value)))
     owned = sum(bool(episode) for _, episode in found)
     assert owned >= sum(len(text) for text, episode in parts if episode), "an insertion between parts loses none"
-    assert carried(before, before.value) == before.spans
-    rests_on(block(inserted, *carried(before, inserted)))
+    assert carry_spans(before, before.value) == before.spans
+    rests_on(block(inserted, *carry_spans(before, inserted)))

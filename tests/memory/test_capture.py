@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from circadia.memory.capture import Capturing, Exchange, Utterance
-from circadia.memory.context import fenced
+from circadia.memory.capture import Exchange, ExchangeRecorder, Utterance
+from circadia.memory.context import fence_memory
 from circadia.records.agent import AgentPolicy
-from circadia.records.bank import BankPolicy, Capture, Trust, Tuned
+from circadia.records.bank import BankPolicy, Capture, ImportanceTuning, Trust
 from circadia.records.episode import Episode
 from tests.memory.world import World
 
@@ -21,14 +21,14 @@ def said(world: World, text: str, **more: Any) -> Utterance:
 
 async def kept(world: World, *utterances: Utterance, session: str = "s", bank: str = "ann") -> list[Episode]:
     """Have an exchange kept, and return what the bank holds then."""
-    capturing = Capturing(world.clock, world.banks, world.episodes)
-    async with world.store.write() as tx:
+    capturing = ExchangeRecorder(world.clock, world.banks, world.episodes)
+    async with world.store.begin_write() as tx:
         policy = AgentPolicy(bank=bank)
         exchange = Exchange(policy=policy, user=None, session=session, said=utterances)
         await capturing.keep(tx, await capturing.clean([exchange]))
-    async with world.store.read() as tx:
-        found = await tx.banks.by_name(bank)
-        return [] if found is None else list(await tx.episodes.every(found.id))
+    async with world.store.begin_read() as tx:
+        found = await tx.banks.get_by_name(bank)
+        return [] if found is None else list(await tx.episodes.find_all(found.id))
 
 
 @pytest.mark.spec("MEM-14")
@@ -77,7 +77,7 @@ async def test_what_was_said_later_in_a_conversation_is_kept_once_for_ever(world
 
 @pytest.mark.spec("MEM-14")
 async def test_texts_are_written_without_secrets_marks_of_circadia_and_what_no_database_holds(world: World) -> None:
-    shown = fenced("- 2026-01-01 user (person): I like tea")
+    shown = fence_memory("- 2026-01-01 user (person): I like tea")
     forged = shown.replace("I like tea", "I like coffee")
     texts = [
         "key sk-proj-abcdefghij0123456789 here",
@@ -137,7 +137,7 @@ async def test_the_policy_of_the_bank_decides_and_what_it_leaves_out_is_counted(
     tool = said(world, "look(where)", tool=True, key="t")
 
     async def under(policy: BankPolicy) -> list[str]:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await world.banks.change(tx, await world.present(), by="operator", policy=policy)
         before = {each.id for each in await kept(world)}
         made = await kept(world, said(world, "ok"), said(world, "Tea is nice"), tool)
@@ -145,7 +145,7 @@ async def test_the_policy_of_the_bank_decides_and_what_it_leaves_out_is_counted(
 
     assert await under(BankPolicy(capture=Capture.EXPLICIT)) == []
     assert await under(BankPolicy(min_importance=0.9)) == []
-    tuned = Tuned(importance=0.3, before=0.0, pass_id="p1")
+    tuned = ImportanceTuning(importance=0.3, before=0.0, pass_id="p1")
     assert await under(BankPolicy(tune_importance=True, tuned=tuned)) == []
     assert await under(BankPolicy(tune_importance=True, tuned=tuned, min_importance=0.2)) == ["Tea is nice"]
     assert await under(BankPolicy(capture=Capture.ALL, capture_tools=True)) == ["ok", "look(where)"]
@@ -157,19 +157,19 @@ async def test_the_policy_of_the_bank_decides_and_what_it_leaves_out_is_counted(
 async def test_exchanges_that_are_written_together_are_kept_once_each_in_order_and_each_by_its_own_person(
     world: World,
 ) -> None:
-    capturing = Capturing(world.clock, world.banks, world.episodes)
+    capturing = ExchangeRecorder(world.clock, world.banks, world.episodes)
     policy = AgentPolicy(bank="support-{user}")
 
     def exchange(user: str | None, *utterances: Utterance) -> Exchange:
         return Exchange(policy=policy, user=user, session=f"of {user}", said=utterances)
 
     async def written(*exchanges: Exchange) -> dict[str, list[str]]:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await capturing.keep(tx, await capturing.clean(exchanges))
-        async with world.store.read() as tx:
-            banks = await tx.banks.every(template="support-{user}")
+        async with world.store.begin_read() as tx:
+            banks = await tx.banks.find_all(template="support-{user}")
             return {
-                each.end_user or "": [episode.text for episode in await tx.episodes.every(each.id)] for each in banks
+                each.end_user or "": [episode.text for episode in await tx.episodes.find_all(each.id)] for each in banks
             }
 
     plan, dog = said(world, "What is the plan?"), said(world, "And my dog?", unique=True)
@@ -181,6 +181,6 @@ async def test_exchanges_that_are_written_together_are_kept_once_each_in_order_a
     world.clock.advance(3_601)
     again = await written(*first)
     assert again == {"bob": [*found["bob"], plan.text], "cid": [plan.text, plan.text]}
-    async with world.store.read() as tx:
-        (bob,) = [each for each in await tx.banks.every() if each.end_user == "bob"]
+    async with world.store.begin_read() as tx:
+        (bob,) = [each for each in await tx.banks.find_all() if each.end_user == "bob"]
     assert bob.skipped == {"no_content": 1}

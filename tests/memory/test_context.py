@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.memory.blocks import Writer
-from circadia.memory.context import Context, Contexts, fenced, tokens, unfenced
+from circadia.memory.blocks import BlockAuthor
+from circadia.memory.context import Context, ContextBuilder, estimate_tokens, fence_memory, strip_fences
 from circadia.memory.forgetting import forget
-from circadia.memory.index import Index
+from circadia.memory.index import BankIndex
 from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank, Trust
 from circadia.stores.sql import searchable
@@ -30,8 +30,8 @@ async def context(
     known: tuple[str, ...] = (),
     bank: Bank | None = None,
 ) -> Context:
-    asked = None if question is None else await world.retrieval.ask(question)
-    async with world.store.read() as tx:
+    asked = None if question is None else await world.retrieval.prepare_question(question)
+    async with world.store.begin_read() as tx:
         return await world.contexts.build(
             tx, bank or await world.present(), asked, stable_tokens=stable, fitting_tokens=fitting, known=known
         )  # fmt: skip
@@ -76,8 +76,8 @@ async def test_both_parts_keep_their_budgets_and_say_what_had_no_room(world: Wor
         await world.write(f"b{at}", "é" * 10 * at)
     for budget in (0, 1, 30, 60, 100, 400, 3000):
         found = await context(world, "bees", stable=budget, fitting=budget)
-        assert tokens(found.stable) <= budget
-        assert tokens(found.fitting) <= budget
+        assert estimate_tokens(found.stable) <= budget
+        assert estimate_tokens(found.fitting) <= budget
         shown = {each.label for each in found.blocks}
         assert shown | set(found.left_out) == {"b1", "b2", "b3", "b4"}, "an empty block says nothing"
         assert not shown & set(found.left_out)
@@ -118,15 +118,15 @@ async def test_no_line_of_a_text_or_a_speaker_passes_for_another_item(world: Wor
         begins = [each for each in inside if not each.startswith(" ")]
         assert len(begins) == 2
         assert all(each.startswith("- 2026-01-01 Eve") and "(external)" in each for each in begins)
-        assert unfenced(fitting) == ""
+        assert strip_fences(fitting) == ""
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_a_fence_is_taken_off_only_where_it_was_put_on(text: str, around: str) -> None:
-    assert unfenced(fenced(text)) == ""
-    assert unfenced(around + fenced(text)).rstrip() == around.rstrip()
-    forged = fenced(text).replace(text, text + "!") if text else ""
-    assert unfenced(forged) == forged
+    assert strip_fences(fence_memory(text)) == ""
+    assert strip_fences(around + fence_memory(text)).rstrip() == around.rstrip()
+    forged = fence_memory(text).replace(text, text + "!") if text else ""
+    assert strip_fences(forged) == forged
 
 
 @pytest.mark.spec("MEM-03", "MEM-13")
@@ -141,12 +141,14 @@ async def test_a_block_that_was_written_taken_back_cut_or_deleted_is_so_in_the_n
     before = await context(world, "bees")
     assert "Eve" not in before.stable
     assert "bees buzz" in before.fitting
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await forget(tx, world.bank, [made.episode.id])
     assert "bees buzz" not in (await context(world, "bees")).fitting
     assert (await context(world, None)).stable.endswith("Ann has bees.")
-    async with world.store.write() as tx:
-        await world.blocks.delete(tx, world.bank, "human", writer=Writer.PERSON, by="tester", why="", expected=None)
+    async with world.store.begin_write() as tx:
+        await world.blocks.delete(
+            tx, world.bank, "human", writer=BlockAuthor.PERSON, by="tester", why="", expected=None
+        )
     assert (await context(world, "bees")).stable == ""
 
 
@@ -179,14 +181,14 @@ async def test_texts_that_the_index_has_are_not_read_again_and_are_gone_with_wha
     texts = ["bees é " + "x" * (LONGEST - 7), "bees ☂ " + "y" * LONGEST, "bees\nsting"]
     made = [await world.remember(text, speaker=name) for text, name in zip(texts, ("Ann", "Bob", "Ann"), strict=True)]
     await world.note("Ann keeps bees", [made[0].episode.id])
-    other = replace(world, contexts=Contexts(Retrieval(world.clock, world.questions, max_bytes=10**9)))
-    read, by_numbers = list[object](), searchable.by_numbers
+    other = replace(world, contexts=ContextBuilder(Retrieval(world.clock, world.questions, max_bytes=10**9)))
+    read, by_numbers = list[object](), searchable.fetch_by_numbers
 
     def counted(*args: Any, **more: Any) -> list[Any]:
         read.append(args)
         return by_numbers(*args, **more)
 
-    monkeypatch.setattr(searchable, "by_numbers", counted)
+    monkeypatch.setattr(searchable, "fetch_by_numbers", counted)
     found = await context(other, "bees", fitting=3_000)
     assert len(found.hits) == 4
     assert not read
@@ -194,11 +196,11 @@ async def test_texts_that_the_index_has_are_not_read_again_and_are_gone_with_wha
     def nothing(*_: object) -> list[None]:
         return [None] * 4
 
-    monkeypatch.setattr(Index, "excerpts", nothing)  # as while a thread adds to it
+    monkeypatch.setattr(BankIndex, "excerpts", nothing)  # as while a thread adds to it
     assert await context(world, "bees", fitting=3_000) == found
     assert read
     monkeypatch.undo()
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await forget(tx, world.bank, [made[0].episode.id])
     left = await context(other, "bees", fitting=3_000)
     assert {hit.item.text for hit in left.hits} == {texts[1][: LONGEST + 1], texts[2]}, "the note rested on it"

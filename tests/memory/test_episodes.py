@@ -9,7 +9,7 @@ import pytest
 
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId
-from circadia.memory.episodes import Remembered, shown_name
+from circadia.memory.episodes import StoredEpisode, shown_name
 from circadia.records.bank import BankPolicy, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.testing.clock import START
@@ -48,7 +48,7 @@ BAD: list[dict[str, Any]] = [
 ]
 
 
-async def given_to(world: World, given: dict[str, Any]) -> Remembered:
+async def given_to(world: World, given: dict[str, Any]) -> StoredEpisode:
     values: dict[str, Any] = {"text": "x", **given}
     return await world.remember(values.pop("text"), **values)
 
@@ -61,7 +61,7 @@ async def test_an_episode_has_what_it_was_given(world: World) -> None:
         "importance": 0.25, "trust": Trust.EXTERNAL, "incomplete": True, "key": "k",
     }  # fmt: skip
     made = await world.remember("téa\n", **given)
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         kept = await world.episodes.get(tx, world.bank, made.episode.id)
     assert {name: getattr(kept, name) for name in given} == given
     assert (kept.text, kept.stored_at, kept.repeats, kept.stale) == ("téa\n", START, 0, ())
@@ -73,7 +73,7 @@ async def test_bad_input_is_refused_and_stores_nothing(world: World) -> None:
     for given in BAD:
         with pytest.raises(InvalidRequest):
             await given_to(world, given)
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         assert await tx.episodes.count(world.bank.id) == 0
     assert (await world.present()).written_at is None
 
@@ -96,7 +96,7 @@ async def test_any_time_that_was_is_kept_by_both_databases(world: World) -> None
     ]
     for at in times:
         made = await world.remember(f"long ago {at}", at=at)
-        async with world.store.read() as tx:
+        async with world.store.begin_read() as tx:
             assert (await world.episodes.get(tx, world.bank, made.episode.id)).at == at
     assert len(await world.texts("long ago", since=-1e12)) == len(times)
     with pytest.raises(InvalidRequest):
@@ -126,7 +126,7 @@ async def test_an_exact_repetition_within_the_window_is_counted_and_what_differs
     assert not (await world.remember("tea")).new
     for other in ({"text": "tea "}, {"speaker": "Bo"}, {"session": "None"}, {"session": "s"}):
         assert (await given_to(world, {"text": "tea", **other})).new, other
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         kept = await world.episodes.get(tx, world.bank, first.episode.id)
     assert kept.repeats == 1
     world.clock.advance(1)
@@ -135,7 +135,7 @@ async def test_an_exact_repetition_within_the_window_is_counted_and_what_differs
 
 async def test_a_window_may_be_of_any_length(world: World) -> None:
     for seconds, new in ((0.0, True), (1e308, False)):
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             policy = BankPolicy(duplicate_seconds=seconds)
             world.bank = await world.banks.change(tx, world.bank, by="t", policy=policy)
         await world.remember("tea")
@@ -148,14 +148,14 @@ async def test_a_demotion_counts_once_for_each_evidence_multiplies_and_is_taken_
     made = (await world.remember("tea")).episode.id
 
     async def demote(evidence: str, weight: float) -> bool:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             return await world.episodes.demote(
                 tx, world.bank, made, by="p", reason="r", evidence=evidence, weight=weight
             )
 
     assert [await demote("e1", 0.5), await demote("e1", 0.1), await demote("e2", 0.5)] == [True, False, True]
     assert (await world.find("tea"))[0].scored.parts["weight"] == 0.25
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         assert await world.episodes.restore(tx, world.bank, made, evidence="e1")
         assert not await world.episodes.restore(tx, world.bank, made, evidence="e1")
     assert (await world.find("tea"))[0].scored.parts["weight"] == 0.5
@@ -164,10 +164,10 @@ async def test_a_demotion_counts_once_for_each_evidence_multiplies_and_is_taken_
             await demote("e3", weight)
     other = await world.add_bank("bob")
     with pytest.raises(NotFound):
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await world.episodes.demote(tx, other, made, by="p", reason="r", evidence="e4")
     with pytest.raises(NotFound):
-        async with world.store.read() as tx:
+        async with world.store.begin_read() as tx:
             await world.episodes.get(tx, world.bank, EpisodeId("unknown"))
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from circadia.memory.attribution import Texts
-from circadia.memory.fingerprints import Fingerprints, fingerprints, loaded, stored, without
+from circadia.memory.attribution import RecentTexts
+from circadia.memory.fingerprints import Fingerprints, fingerprints, pack_hashes, remove_known_lines, unpack_hashes
 from circadia.records.bank import Trust
 from circadia.records.provenance import Provenance
 
@@ -23,7 +23,7 @@ def words(number: int, seed: int = 1) -> str:
 
 def row(prints: Fingerprints, number: int = 1, minutes: int = 60) -> Provenance:
     return Provenance(
-        number=number, scope="s", speaker="tool", trust=Trust.TOOL, fingerprints=stored(prints.hashes),
+        number=number, scope="s", speaker="tool", trust=Trust.TOOL, fingerprints=pack_hashes(prints.hashes),
         whole=prints.whole, expires_at=NOW + timedelta(minutes=minutes),
     )  # fmt: skip
 
@@ -32,7 +32,7 @@ def row(prints: Fingerprints, number: int = 1, minutes: int = 60) -> Provenance:
 @pytest.mark.parametrize("size", [100, 100_000, 8_000_000], ids=lambda size: f"{size} characters")
 def test_a_turn_is_compared_with_all_that_was_said_without_keeping_the_loop_busy(size: int) -> None:
     text = words(1_400_000 if size > 1_000_000 else 20_000)[:size]
-    texts = Texts()
+    texts = RecentTexts()
     texts.add([row(fingerprints(words(5_000, seed)), seed) for seed in range(2, 20)])
     texts.add([row(fingerprints(text), 20)])  # all together a quarter of a million fingerprints
     began = time.thread_time()
@@ -54,13 +54,13 @@ def test_a_turn_in_letters_that_stand_for_many_does_not_keep_the_loop_busy_eithe
 
 @pytest.mark.spec("MEM-14")
 def test_of_many_texts_the_newest_are_known_for_their_time() -> None:
-    texts = Texts()
+    texts = RecentTexts()
     said = [fingerprints(words(12, seed)) for seed in range(3_000)]
     for number, prints in enumerate(said, 1):
         texts.add([row(prints, number)])
-    assert texts.whole(said[-1], NOW) is not None
-    assert texts.whole(said[-1], NOW + timedelta(hours=1)) is None
-    assert texts.whole(said[0], NOW) is None
+    assert texts.find_whole(said[-1], NOW) is not None
+    assert texts.find_whole(said[-1], NOW + timedelta(hours=1)) is None
+    assert texts.find_whole(said[0], NOW) is None
     assert len(texts.rows) <= 2_000
     assert (texts.owners(said[-1]) >= 0).all()
 
@@ -68,9 +68,9 @@ def test_of_many_texts_the_newest_are_known_for_their_time() -> None:
 @pytest.mark.spec("SLEEP-63")
 def test_the_lines_that_stand_in_a_text_are_taken_out_of_another() -> None:
     prompt = "You are bob. It is late.\n\nWater the plants on the roof.\n- Ok?\n---\nBudgets left: none at all today."
-    known = loaded(stored(fingerprints(prompt).hashes))
-    assert without(f"My own words come first.\n{prompt}\nAnd mine are the last ones.", known) == (
+    known = unpack_hashes(pack_hashes(fingerprints(prompt).hashes))
+    assert remove_known_lines(f"My own words come first.\n{prompt}\nAnd mine are the last ones.", known) == (
         "My own words come first.\nAnd mine are the last ones."
     )
-    assert without(json.dumps(prompt), known) == ""
-    assert without("Nothing of it stands here.", known) == "Nothing of it stands here."
+    assert remove_known_lines(json.dumps(prompt), known) == ""
+    assert remove_known_lines("Nothing of it stands here.", known) == "Nothing of it stands here."

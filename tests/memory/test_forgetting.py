@@ -7,7 +7,7 @@ import pytest
 
 from circadia.ids import EpisodeId
 from circadia.memory import forgetting
-from circadia.memory.forgetting import Forgotten, forget
+from circadia.memory.forgetting import ForgetCounts, forget
 from circadia.records.bank import Bank
 from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.stores.base import Tx
@@ -17,17 +17,17 @@ from tests.memory.world import World, span
 
 async def all_there_is(world: World, bank: Bank) -> dict[str, Any]:
     """Return what a bank holds."""
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         blocks = [each for label in await tx.blocks.labels(bank.id) for each in await tx.blocks.history(bank.id, label)]
         return {
-            "episodes": await tx.episodes.every(bank.id),
-            "notes": await tx.notes.every(bank.id),
+            "episodes": await tx.episodes.find_all(bank.id),
+            "notes": await tx.notes.find_all(bank.id),
             "blocks": blocks,
         }
 
 
-async def forgotten(world: World, ids: list[EpisodeId], bank: Bank | None = None) -> Forgotten:
-    async with world.store.write() as tx:
+async def forgotten(world: World, ids: list[EpisodeId], bank: Bank | None = None) -> ForgetCounts:
+    async with world.store.begin_write() as tx:
         return await forget(tx, bank or world.bank, ids)
 
 
@@ -48,7 +48,7 @@ async def test_all_that_rests_on_an_episode_goes_in_every_version_and_nothing_el
     await world.write("human", "PIN 8", bank=other, spans=(span("PIN 8", "PIN 8", theirs),))
     before = await all_there_is(world, other)
     found = await forgotten(world, [gone, theirs, EpisodeId("epi_unknown")])
-    assert found == Forgotten(episodes=1, notes=1, versions=4)
+    assert found == ForgetCounts(episodes=1, notes=1, versions=4)
     assert await all_there_is(world, other) == before, "the ids of another bank touch nothing"
     left = await all_there_is(world, world.bank)
     assert [each.id for each in left["episodes"]] == [kept]
@@ -68,7 +68,7 @@ async def test_demotions_by_what_is_forgotten_are_taken_back_with_what_their_rea
     derived = await world.note("moved to Rome", [gone])
 
     async def demote(bank: Bank, evidence: str) -> None:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             target = theirs if bank is other else old
             await world.episodes.demote(tx, bank, target, by="a pass", reason="over: Rome", evidence=evidence)
 
@@ -103,8 +103,8 @@ async def test_a_note_that_is_named_goes_alone(world: World) -> None:
     said = (await world.remember("Ann likes tea")).episode.id
     gone, stays = [await world.note(text, [said]) for text in ("Ann likes coffee", "Ann likes tea")]
     theirs = await world.note("about Bob", [(await world.remember("Bob", bank=other)).episode.id], bank=other)
-    async with world.store.write() as tx:
-        assert await forget(tx, world.bank, [gone, theirs]) == Forgotten(episodes=0, notes=1, versions=0)
+    async with world.store.begin_write() as tx:
+        assert await forget(tx, world.bank, [gone, theirs]) == ForgetCounts(episodes=0, notes=1, versions=0)
     left = await all_there_is(world, world.bank)
     assert ([each.id for each in left["episodes"]], [each.id for each in left["notes"]]) == ([said], [stays])
     assert [each.id for each in (await all_there_is(world, other))["notes"]] == [theirs]
@@ -116,15 +116,19 @@ async def test_where_there_is_nothing_to_forget_only_what_is_ready_goes(world: W
     for ids in ([], [EpisodeId("x")]):
         made = answer(f"a{len(ids)}", world.bank.id)
         made = replace(made, rests=replace(made.rests, generation=(await world.present()).generation))
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             assert await tx.answers.put([made])
-            await tx.answers.used([use("u", made)])
-            await tx.answers.see([frame(world.bank.id)])
+            await tx.answers.record_uses([use("u", made)])
+            await tx.answers.save_frames([frame(world.bank.id)])
         generation = (await world.present()).generation
-        assert await forgotten(world, ids) == Forgotten(episodes=0, notes=0, versions=0)
-        async with world.store.read() as tx:
+        assert await forgotten(world, ids) == ForgetCounts(episodes=0, notes=0, versions=0)
+        async with world.store.begin_read() as tx:
             of = world.bank.id
-            left = (await tx.answers.live(of), await tx.answers.uses(of), await tx.answers.seen(of))
+            left = (
+                await tx.answers.find_live(of),
+                await tx.answers.find_uses(of),
+                await tx.answers.find_recent_scopes(of),
+            )
         assert [*map(len, left)] == [0, 0, 0], "something may have been asked and answered that is no episode"
         assert (await world.present()).generation > generation, "and what is being made of it is not kept"
     assert await all_there_is(world, world.bank) == before
@@ -137,14 +141,18 @@ async def test_ready_answers_of_the_bank_go_with_their_uses_and_frames(world: Wo
     made = [answer("a1", world.bank.id), answer("a2", other.id)]
 
     async def kept(tx: Tx, bank: Bank) -> list[int]:
-        found = (await tx.answers.live(bank.id), await tx.answers.uses(bank.id), await tx.answers.seen(bank.id))
+        found = (
+            await tx.answers.find_live(bank.id),
+            await tx.answers.find_uses(bank.id),
+            await tx.answers.find_recent_scopes(bank.id),
+        )
         return [len(each) for each in found]
 
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         for each in made:
             await tx.answers.put([each])
-            await tx.answers.used([use(f"u_{each.id}", each)])
-            await tx.answers.see([frame(each.bank_id)])
+            await tx.answers.record_uses([use(f"u_{each.id}", each)])
+            await tx.answers.save_frames([frame(each.bank_id)])
         await forget(tx, world.bank, [said], dry_run=True)
         assert await kept(tx, world.bank) == [1, 1, 1]
         await forget(tx, world.bank, [said])
@@ -156,12 +164,12 @@ async def test_ready_answers_of_the_bank_go_with_their_uses_and_frames(world: Wo
 @pytest.mark.spec("MEM-03")
 async def test_questions_go_also_if_nothing_that_was_remembered_is_meant(world: World) -> None:
     asked = ReadyView(bank_id=world.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "is 9 my PIN?"})
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await tx.views.put(asked)
         await forget(tx, world.bank, [], dry_run=True)
-        assert await tx.views.every(world.bank.id) == [asked]
+        assert await tx.views.find_all(world.bank.id) == [asked]
         await forget(tx, world.bank, [])
-        assert await tx.views.every(world.bank.id) == []
+        assert await tx.views.find_all(world.bank.id) == []
 
 
 @pytest.mark.spec("MEM-03")
@@ -169,9 +177,9 @@ async def test_a_dry_run_counts_what_would_go_and_keeps_it(world: World) -> None
     ids = [(await world.remember(text)).episode.id for text in ("one", "two")]
     await world.note("both", ids)
     before = await all_there_is(world, world.bank), await world.present()
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         found = await forget(tx, world.bank, ids, dry_run=True)
-    assert found == Forgotten(episodes=2, notes=1, versions=0)
+    assert found == ForgetCounts(episodes=2, notes=1, versions=0)
     assert (await all_there_is(world, world.bank), await world.present()) == before
 
 
@@ -179,11 +187,11 @@ async def test_a_dry_run_counts_what_would_go_and_keeps_it(world: World) -> None
 async def test_more_than_one_statement_takes_is_forgotten_and_notes_that_rest_on_many_count_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "AT_ONCE", 3)
+    monkeypatch.setattr(forgetting, "IDS_PER_STATEMENT", 3)
     ids = [(await world.remember(f"fact {at}")).episode.id for at in range(10)]
     await world.note("all", ids)
     await world.note("two", ids[8:])
-    assert await forgotten(world, ids[:8]) == Forgotten(episodes=8, notes=1, versions=0)
+    assert await forgotten(world, ids[:8]) == ForgetCounts(episodes=8, notes=1, versions=0)
     assert [each.text for each in (await all_there_is(world, world.bank))["notes"]] == ["two"]
 
 
@@ -193,7 +201,7 @@ async def test_a_failure_while_forgetting_keeps_everything(world: World) -> None
     before = await all_there_is(world, world.bank)
 
     async def fails() -> None:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await forget(tx, world.bank, [made.episode.id])
             raise RuntimeError("what came after it failed")
 

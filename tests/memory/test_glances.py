@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from circadia.memory.context import Context, Contexts
+from circadia.memory.context import Context, ContextBuilder
 from circadia.memory.forgetting import forget
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Retrieval
@@ -21,22 +21,22 @@ GLANCE, READ = "glance", "read"
 
 
 @dataclass
-class Watched:
+class ReadLogStore:
     """A store that tells how it is read."""
 
     store: Store
     seen: list[str] = field(default_factory=list[str])
 
     @asynccontextmanager
-    async def glance(self) -> AsyncGenerator[Tx]:
+    async def begin_single_read(self) -> AsyncGenerator[Tx]:
         self.seen.append(GLANCE)
-        async with self.store.glance() as tx:
+        async with self.store.begin_single_read() as tx:
             yield tx
 
     @asynccontextmanager
-    async def read(self) -> AsyncGenerator[Tx]:
+    async def begin_read(self) -> AsyncGenerator[Tx]:
         self.seen.append(READ)
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             yield tx
 
     def take(self) -> list[str]:
@@ -46,23 +46,28 @@ class Watched:
 
 
 async def shown(
-    world: World, store: Store | Watched, contexts: Contexts, retrieval: Retrieval, question: Question, what: object
+    world: World,
+    store: Store | ReadLogStore,
+    contexts: ContextBuilder,
+    retrieval: Retrieval,
+    question: Question,
+    what: object,
 ) -> Context:
     """Return the context of a question in the world's bank, at a glance if it is told `what` is looked at."""
 
     async def work(tx: Tx) -> Context:
-        bank = await tx.banks.by_name("ann")
+        bank = await tx.banks.get_by_name("ann")
         assert bank is not None
         return await contexts.build(tx, bank, question, stable_tokens=300, fitting_tokens=300)
 
-    return await retrieval.glances.read(store, what, work)  # type: ignore[arg-type]
+    return await retrieval.glances.run_read(store, what, work)  # type: ignore[arg-type]
 
 
 async def change(world: World, draw: random.Random) -> None:
     """Change something of the bank, as another process does."""
     some = " ".join(draw.choices(WORDS, k=3))
-    async with world.store.read() as tx:
-        known = await tx.episodes.every(world.bank.id)
+    async with world.store.begin_read() as tx:
+        known = await tx.episodes.find_all(world.bank.id)
     kind = draw.choice(("say", "say", "embed", "write", "forget", "demote", "nothing", "nothing"))
     if kind == "say":
         await world.remember(f"{some} {draw.random()}")
@@ -71,7 +76,7 @@ async def change(world: World, draw: random.Random) -> None:
     elif kind == "write":
         await world.write(draw.choice(("human", "task")), some, pinned=draw.random() < 0.5)
     elif kind == "forget" and known:
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await forget(tx, await world.present(), [draw.choice(known).id])
 
 
@@ -80,24 +85,26 @@ async def test_what_is_shown_at_a_glance_is_what_a_transaction_shows_after_any_c
     world: World,
 ) -> None:
     draw = random.Random(7)
-    watched, retrieval = Watched(world.store), Retrieval(world.clock, world.questions, max_bytes=10**9)
-    contexts, seen = Contexts(retrieval), list[str]()
+    watched, retrieval = ReadLogStore(world.store), Retrieval(world.clock, world.questions, max_bytes=10**9)
+    contexts, seen = ContextBuilder(retrieval), list[str]()
     for _ in range(80):
         await change(world, draw)
         world.clock.advance(AGAIN_SECONDS)
         word = draw.choice(WORDS)
         world.questions.by_question[word] = {EMBEDDER: vector(word)}
-        question = await retrieval.ask(word, explained=False)
+        question = await retrieval.prepare_question(word, explained=False)
         found = await shown(world, watched, contexts, retrieval, question, "ann")
         seen.append(" ".join(watched.take()))
         anew = Retrieval(world.clock, world.questions, max_bytes=10**9)
-        assert found == await shown(world, world.store, Contexts(anew), anew, question, None)
+        assert found == await shown(world, world.store, ContextBuilder(anew), anew, question, None)
     assert {*seen} == {GLANCE, f"{GLANCE} {READ}"}
 
 
 async def test_after_a_glance_that_was_not_enough_none_is_tried_for_a_while(world: World) -> None:
-    watched, retrieval = Watched(world.store), world.retrieval
-    question = replace(await retrieval.ask("bees"), counted=False)  # for what is asked often a view is looked for
+    watched, retrieval = ReadLogStore(world.store), world.retrieval
+    question = replace(
+        await retrieval.prepare_question("bees"), counted=False
+    )  # for what is asked often a view is looked for
 
     async def asked(what: object) -> list[str]:
         await shown(world, watched, world.contexts, retrieval, question, what)
@@ -112,12 +119,12 @@ async def test_after_a_glance_that_was_not_enough_none_is_tried_for_a_while(worl
 
 @pytest.mark.spec("SLEEP-26")
 async def test_what_is_asked_is_counted_once_whether_or_not_a_glance_was_enough(world: World) -> None:
-    question = await world.retrieval.ask("bees")
+    question = await world.retrieval.prepare_question("bees")
     for total in (1, 2, 3):
         await world.remember(f"Ann has {total} bees.")
         world.clock.advance(AGAIN_SECONDS)
-        watched = Watched(world.store)
+        watched = ReadLogStore(world.store)
         await shown(world, watched, world.contexts, world.retrieval, question, "ann")
         assert watched.seen == [GLANCE, READ]
-        pending = world.retrieval.askings.pending()
+        pending = world.retrieval.askings.pending_questions()
         assert [each.total for each in pending] == ([total] if total > 1 else [])

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from circadia.memory.harness import is_chore, own_words, spoken
+from circadia.memory.harness import is_chore, own_words, strip_harness_text
 
 pytestmark = pytest.mark.spec("MEM-14")
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spec("MEM-14")
     ],
 )
 def test_what_a_program_added_is_not_said(text: str, said: str) -> None:
-    assert spoken(text) == said
+    assert strip_harness_text(text) == said
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_a_program_added_is_not_said(text: str, said: str) -> None:
     ],
 )
 def test_what_a_person_wrote_is_left_as_it_is(text: str) -> None:
-    assert spoken(text) == text
+    assert strip_harness_text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_leading_prompt_makes_no_chore_of_a_conversation_that_goes_on() -> Non
 )
 def test_a_flood_takes_no_time(piece: str) -> None:
     began = time.process_time()
-    spoken(piece * 20_000)
+    strip_harness_text(piece * 20_000)
     own_words(piece * 20_000)
     is_chore(piece * 20_000, [piece * 20_000], continues=False)
     assert time.process_time() - began < 1

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circadia.memory import postings
-from circadia.memory.index import Index, Question, Scored
-from circadia.memory.terms import asked_terms, stored_terms, words
+from circadia.memory.index import BankIndex, Question, ScoredRow
+from circadia.memory.terms import question_terms, stored_terms, words
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 
@@ -80,7 +80,7 @@ rows_of = st.builds(
 def questions(draw: st.DrawFn) -> Question:
     text = draw(texts)
     return Question(
-        terms=asked_terms(text),
+        terms=question_terms(text),
         names=frozenset(words(text + draw(st.sampled_from(["", " Ann", " bob and jose", " José"])))),
         vectors=draw(st.sampled_from([{}, {EMBEDDER: vector(text)}, {"other/8": vector(text)}])),
         layers=draw(st.sampled_from([tuple(Layer), (Layer.NOTES,), (Layer.EPISODES,)])),
@@ -98,9 +98,9 @@ def questions(draw: st.DrawFn) -> Question:
     )
 
 
-def filled(rows: Sequence[Row], sizes: Sequence[int] = ()) -> Index:
+def filled(rows: Sequence[Row], sizes: Sequence[int] = ()) -> BankIndex:
     """Return an index with the rows in their order, given to it in pages of these sizes."""
-    index = Index()
+    index = BankIndex()
     at = 0
     for size in [*sizes, len(rows)]:
         page = list(enumerate(rows[at : at + size], at + 1))
@@ -203,7 +203,7 @@ def _close(
     return seeds | nexts | {after[at] for at in nexts if at in after} | {before[at] for at in seeds if at in before}
 
 
-def by_place(found: Sequence[Scored]) -> dict[tuple[Layer, int], float]:
+def by_place(found: Sequence[ScoredRow]) -> dict[tuple[Layer, int], float]:
     return {(each.layer, each.number): each.score for each in found}
 
 
@@ -243,7 +243,7 @@ def test_rows_that_come_one_by_one_make_the_same_index_as_all_at_once(
 def test_vectors_that_come_later_find_the_same(rows: list[Row], question: Question) -> None:
     late = filled([replace(row, meaning=None) for row in rows])
     for layer in Layer:
-        late.embed(layer, {
+        late.add_vectors(layer, {
             number: (stored_vector(vector(row.meaning)), EMBEDDER)
             for number, row in enumerate(rows, 1) if row.meaning is not None and row.layer is layer
         })  # fmt: skip
@@ -261,7 +261,7 @@ def test_vectors_that_come_later_find_the_same(rows: list[Row], question: Questi
 def test_what_was_removed_is_as_if_it_had_never_been_there(
     rows: list[Row], gone: set[int], later: list[Row], asked: list[Question], series: bool
 ) -> None:
-    index, without, gone = filled(rows), Index(), {each for each in gone if each <= len(rows)}
+    index, without, gone = filled(rows), BankIndex(), {each for each in gone if each <= len(rows)}
     index.find(asked[0], series=series)
     for layer in Layer:
         index.remove(layer, sorted(gone))
@@ -273,9 +273,9 @@ def test_what_was_removed_is_as_if_it_had_never_been_there(
     for question in asked:
         found = index.find(question, series=series)
         assert by_place(found) == pytest.approx(by_place(without.find(question)), abs=1e-6)
-        made, seen = Heads(len(rows) // 2, len(rows) // 2), Heads(len(rows), len(rows))
-        assert index.since(made, seen, question) == without.since(made, seen, question)
-    here = [Scored(layer, number, 1.0, {}) for layer in Layer for number in range(1, len(rows) + 1)]
+        made, seen = BankHeads(len(rows) // 2, len(rows) // 2), BankHeads(len(rows), len(rows))
+        assert index.find_later_rows(made, seen, question) == without.find_later_rows(made, seen, question)
+    here = [ScoredRow(layer, number, 1.0, {}) for layer in Layer for number in range(1, len(rows) + 1)]
     assert index.excerpts(here) == without.excerpts(here)
 
 
@@ -299,17 +299,17 @@ def test_a_series_of_searches_finds_what_each_finds_alone_also_once_rows_have_co
 
 
 def test_what_a_series_of_searches_keeps_is_let_go_when_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postings, "KEPT", 2)
+    monkeypatch.setattr(postings, "MAX_CACHED_ROWS", 2)
     index = filled([replace(ROW, text=text) for text in ("ant bee", "bee cow", "cow dog", "dog ant cow")])
     for asked in ("ant bee", "cow", "bee dog", "ant cow", "elk", "cow cow dog"):
-        question = Question(terms=asked_terms(asked))
+        question = Question(terms=question_terms(asked))
         assert index.find(question, series=True) == index.find(question)
 
 
 def test_an_index_without_rows_or_a_question_without_words_finds_nothing() -> None:
-    cow = Question(terms=asked_terms("cow"), vectors={EMBEDDER: vector("cow")}, recency=1.0, importance=1.0)
-    assert Index().find(cow) == Index().find(cow, series=True) == []
-    empty = Index()
+    cow = Question(terms=question_terms("cow"), vectors={EMBEDDER: vector("cow")}, recency=1.0, importance=1.0)
+    assert BankIndex().find(cow) == BankIndex().find(cow, series=True) == []
+    empty = BankIndex()
     empty.add(Layer.EPISODES, [])
     assert (len(empty), empty.find(cow)) == (0, [])
     one = filled([ROW])
@@ -320,12 +320,12 @@ def test_an_index_without_rows_or_a_question_without_words_finds_nothing() -> No
 
 def test_a_text_without_words_takes_a_row_and_is_never_found() -> None:
     index = filled([replace(ROW, text=text) for text in ("", "🎉", "?", "cow")])
-    assert next(each.number for each in index.find(Question(terms=asked_terms("cow")))) == 4
+    assert next(each.number for each in index.find(Question(terms=question_terms("cow")))) == 4
 
 
 @pytest.mark.spec("MEM-08")
 def test_rows_of_two_embedders_are_found_each_by_its_own_and_other_dimensions_are_passed_over() -> None:
-    index = Index()
+    index = BankIndex()
     entries = [replace(ROW, text="", session=None).entry(number) for number in (1, 2, 3)]
     vectors = [("old/8", vector("cow")), ("new/8", vector("cow")), ("odd/8", vector("cow", 4))]
     index.add(Layer.EPISODES, [
@@ -340,7 +340,7 @@ def test_rows_of_two_embedders_are_found_each_by_its_own_and_other_dimensions_ar
 @pytest.mark.spec("MEM-02")
 def test_rows_that_come_while_a_search_runs_in_a_thread_wait_for_its_end() -> None:
     index = filled([ROW])
-    terms = Interrupted(asked_terms("cow"))
+    terms = Interrupted(question_terms("cow"))
     with ThreadPoolExecutor(2) as threads:
         search = threads.submit(index.find, Question(terms=terms))
         assert terms.reached.wait(60)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.memory.languages import stems
-from circadia.memory.terms import asked_words, stored_terms
+from circadia.memory.terms import question_words, stored_terms
 from tests.interaction.live import live
 from tests.memory.said_in import SAID_IN
 
@@ -53,12 +53,12 @@ async def test_what_was_said_is_found_by_other_forms_of_its_words_in_its_languag
 )
 def test_a_single_word_meets_another_form_of_it_however_short_the_text(text: str, question: str) -> None:
     stored = np.frombuffer(stored_terms(text, text), np.uint32).tolist()
-    assert not set(asked_words(question)[0]).isdisjoint(stored)
+    assert not set(question_words(question)[0]).isdisjoint(stored)
 
 
 @given(st.text(max_size=80))
 def test_what_is_asked_word_for_word_is_found_in_any_text(text: str) -> None:
-    asked, stored = asked_words(text)[0], np.frombuffer(stored_terms(text, text), np.uint32).tolist()
+    asked, stored = question_words(text)[0], np.frombuffer(stored_terms(text, text), np.uint32).tolist()
     assert not asked or not set(asked).isdisjoint(stored)
 
 

@@ -1,10 +1,10 @@
 """The mapping behind what is known again without being asked."""
 
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 
 
 def test_one_entry_too_many_drops_the_one_that_was_written_longest_ago() -> None:
-    kept = Latest[str, int](2)
+    kept = BoundedDict[str, int](2)
     kept["a"], kept["b"] = 1, 2
     kept["a"] = 3
     kept.update({"c": 4})

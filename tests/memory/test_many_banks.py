@@ -13,7 +13,7 @@ import pytest
 
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.forgetting import forget
-from circadia.memory.retention import retire
+from circadia.memory.retention import forget_expired_episodes
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
@@ -29,16 +29,16 @@ DIMENSIONS = 256
 
 async def said(world: World, bank: Bank, count: int = 20) -> None:
     """Remember so many turns of a conversation, with vectors as the bundled embedder makes them."""
-    async with world.store.read() as tx:
-        before = len(await tx.episodes.every(bank.id, limit=1000))
+    async with world.store.begin_read() as tx:
+        before = len(await tx.episodes.find_all(bank.id, limit=1000))
     for at in range(before, before + count):
         await world.remember(SAID.format(at=at), bank=bank, session=f"conversation-{at // 10}")
-    async with world.store.read() as tx:
-        new = [each for each in await tx.episodes.every(bank.id, limit=1000) if each.vector is None]
+    async with world.store.begin_read() as tx:
+        new = [each for each in await tx.episodes.find_all(bank.id, limit=1000) if each.vector is None]
     draw = np.random.default_rng(1)
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         made = {each.number: stored_vector(draw.normal(size=DIMENSIONS) / 16) for each in new}
-        await tx.episodes.embed(made, EMBEDDER)
+        await tx.episodes.save_vectors(made, EMBEDDER)
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
         read.append(row.number)
         return made(row)
 
-    made = searchable.index_entry
+    made = searchable.build_index_entry
     with monkeypatch.context() as patched:
         for module in (news, searchable):
             patched.setattr(module, "index_entry", counted)
@@ -61,7 +61,7 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
 async def test_a_search_does_as_much_with_400_banks_loaded_as_with_one(sqlite_store: Store) -> None:
     world = await World.made(sqlite_store)
     await said(world, world.bank)
-    asked = await world.retrieval.ask("Who is back in May?")
+    asked = await world.retrieval.prepare_question("Who is back in May?")
     await world.find_asked(asked)
     alone = await least_steps(lambda: world.find_asked(asked))
     for at in range(400):
@@ -78,7 +78,7 @@ async def test_a_bank_of_20_episodes_takes_30_kib_at_most_however_it_grew(
 ) -> None:
     world = await World.made(sqlite_store)
     banks = [await world.add_bank(f"b{at}") for at in range(30)]
-    asked = await world.retrieval.ask("harbour")
+    asked = await world.retrieval.prepare_question("harbour")
     for bank in banks:
         if not searched_first:
             await said(world, bank)
@@ -138,11 +138,11 @@ async def test_after_something_was_forgotten_or_retired_the_next_search_reads_no
     newest = [each.item.id for each in at_first if each.item.number > 60]
     with rows_read(monkeypatch) as read:
         for round_ in range(3):
-            async with world.store.write() as tx:
+            async with world.store.begin_write() as tx:
                 await forget(tx, await present(tx, world), [newest.pop()])
                 if round_ == 1:
                     old = replace(world.bank, policy=BankPolicy(keep_days=2.0))
-                    assert (await retire(tx, old, world.clock.now(), limit=30)).episodes == 30
+                    assert (await forget_expired_episodes(tx, old, world.clock.now(), limit=30)).episodes == 30
             for each in (here, there) if round_ else (here,):  # the other one hears of two at once
                 left = await each.find("harbour", limit=100)
                 assert len(left) == 64 - round_ - 30 * (round_ > 0)
@@ -165,7 +165,7 @@ async def test_what_an_index_has_not_heard_of_for_long_or_is_much_makes_it_anew(
     sqlite_store: Store, times: int, each: int
 ) -> None:
     world = await World.made(sqlite_store)
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         for at in range(times * each + 3):
             turn = NewEpisode(text=f"turn {at}", speaker="Ann", trust=Trust.PERSON)
             await world.episodes.remember(tx, world.bank, turn)
@@ -173,7 +173,7 @@ async def test_what_an_index_has_not_heard_of_for_long_or_is_much_makes_it_anew(
     assert len(found) == times * each + 3
     ids = sorted((hit.item.number, hit.item.id) for hit in found)
     for at in range(times):
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await forget(tx, await present(tx, world), [key for _, key in ids[at * each : (at + 1) * each]])
     assert sorted(await world.texts("turn")) == [f"turn {at}" for at in range(times * each, times * each + 3)]
 
@@ -185,7 +185,7 @@ async def test_a_block_tells_nothing_of_what_was_forgotten_to_a_server_that_has_
     value = "Bob lives in Oslo. He has a boat."
     await world.write("bob", value, spans=[span(value, "Bob lives in Oslo.", made.episode.id)])
     assert "Oslo" in await shown(world)
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await forget(tx, await present(tx, world), [made.episode.id])
     assert "Oslo" not in await shown(world)
     assert "boat" in await shown(world)
@@ -193,8 +193,8 @@ async def test_a_block_tells_nothing_of_what_was_forgotten_to_a_server_that_has_
 
 async def shown(world: World) -> str:
     """Return what a context shows of the bank."""
-    asked = await world.retrieval.ask("Bob")
-    async with world.store.read() as tx:
+    asked = await world.retrieval.prepare_question("Bob")
+    async with world.store.begin_read() as tx:
         bank = await present(tx, world)
         found = await world.contexts.build(tx, bank, asked, stable_tokens=500, fitting_tokens=500)
     return found.stable + found.fitting

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.memory.redaction import redacted
+from circadia.memory.redaction import redact
 
 SECRETS = {
     "the key is sk-proj-" + "a1B2" * 8: "the key is [redacted: key]",
@@ -137,26 +137,26 @@ PLAIN = (
 @pytest.mark.spec("MEM-14")
 @pytest.mark.parametrize("text", SECRETS, ids=lambda text: text[:20])
 def test_a_secret_gives_way_to_its_kind(text: str) -> None:
-    assert redacted(text) == SECRETS[text]
-    assert redacted(redacted(text)) == redacted(text)
+    assert redact(text) == SECRETS[text]
+    assert redact(redact(text)) == redact(text)
 
 
 @pytest.mark.spec("MEM-14")
 @pytest.mark.parametrize("text", WRITTEN, ids=lambda text: text[:20])
 def test_a_secret_is_found_however_it_is_written(text: str) -> None:
-    assert redacted(text) == WRITTEN[text]
-    assert redacted(redacted(text)) == redacted(text)
+    assert redact(text) == WRITTEN[text]
+    assert redact(redact(text)) == redact(text)
 
 
 @pytest.mark.spec("MEM-14")
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:8])
 def test_a_key_is_known_by_what_its_maker_put_into_it(key: str) -> None:
-    assert redacted(f"use {key}, please") == "use [redacted: key], please"
+    assert redact(f"use {key}, please") == "use [redacted: key], please"
 
 
 @pytest.mark.parametrize("text", PLAIN, ids=lambda text: text[:20])
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert redacted(text) == text
+    assert redact(text) == text
 
 
 @pytest.mark.timeout(20)
@@ -172,11 +172,11 @@ def test_what_is_no_secret_stays(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_long_text_that_nearly_matches_takes_no_long_time(piece: str) -> None:
-    redacted(piece * (100_000 // len(piece)))
+    redact(piece * (100_000 // len(piece)))
 
 
 def test_a_secret_is_found_in_letters_that_a_pattern_takes_for_others() -> None:
-    assert redacted("P\u0130N was 1234; pa\u017f\u017fword = hunter2!") == (
+    assert redact("P\u0130N was 1234; pa\u017f\u017fword = hunter2!") == (
         "P\u0130N was [redacted: secret] pa\u017f\u017fword = [redacted: secret]"
     )
-    assert redacted("\u212aEY: api_\u212aey=abcd") == "\u212aEY: api_\u212aey=[redacted: secret]"
+    assert redact("\u212aEY: api_\u212aey=abcd") == "\u212aEY: api_\u212aey=[redacted: secret]"

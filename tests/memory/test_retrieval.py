@@ -13,7 +13,7 @@ from circadia.memory import retrieval
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.forgetting import forget
 from circadia.memory.index import Question
-from circadia.memory.terms import asked_terms
+from circadia.memory.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
@@ -32,7 +32,7 @@ async def test_what_was_remembered_is_found_by_the_next_search_by_words_and_late
     made = await world.remember("the cat sat down")
     assert await world.texts("cats sitting") == ["the cat sat down"]
     assert await world.texts("feline") == []
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         number = (await world.episodes.get(tx, world.bank, made.episode.id)).number
     await world.embed({number: "the cat sat down"})
     assert await world.texts("feline") == ["the cat sat down"]
@@ -46,8 +46,8 @@ async def test_what_comes_in_any_order_of_texts_and_vectors_is_found_by_the_sear
     numbers: list[int] = []
     for at in range(12):
         await world.remember(f"episode {at}")
-        async with world.store.read() as tx:
-            numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
+        async with world.store.begin_read() as tx:
+            numbers = [each.number for each in await tx.episodes.find_all(world.bank.id)]
         if at % 3 == 1:  # with a search between the row and its vector, and without one
             assert len(await world.texts("episode", limit=20)) == at + 1
         if at % 2:
@@ -63,16 +63,16 @@ async def test_what_comes_in_any_order_of_texts_and_vectors_is_found_by_the_sear
 async def test_a_bank_read_once_in_a_transaction_shows_that_state_and_the_next_one_what_came_since(
     world: World,
 ) -> None:
-    asked = await world.retrieval.ask("episode")
+    asked = await world.retrieval.prepare_question("episode")
     await world.remember("episode 0")
-    async with world.store.read() as tx:
-        bank = await tx.banks.by_name("ann")
+    async with world.store.begin_read() as tx:
+        bank = await tx.banks.get_by_name("ann")
         assert bank is not None
         await world.remember("episode 1")
         for _ in range(2):
             assert len(await world.retrieval.find(tx, bank, asked)) == 1
     assert len(await world.find("episode")) == 2
-    async with world.store.write() as tx:  # here the bank is read before what is written
+    async with world.store.begin_write() as tx:  # here the bank is read before what is written
         bank = await world.banks.get(tx, "ann")
         new = NewEpisode(text="episode 2", speaker="Ann", trust=Trust.PERSON)
         await world.episodes.remember(tx, bank, new)
@@ -107,9 +107,9 @@ async def test_notes_and_episodes_are_searched_together_or_apart_and_retired_not
     assert len(await world.texts("tea")) == 3
     assert await world.texts("tea", layers=(Layer.NOTES,)) == ["Ann trades in tea"]
     assert len(await world.texts("tea", layers=(Layer.EPISODES,))) == 2
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await tx.notes.retire(note, world.clock.now())
-        await tx.banks.bump(world.bank.id)
+        await tx.banks.bump_generation(world.bank.id)
     assert await world.texts("tea", layers=(Layer.NOTES,)) == []
 
 
@@ -117,15 +117,15 @@ async def test_notes_and_episodes_are_searched_together_or_apart_and_retired_not
 async def test_a_demotion_lowers_a_hit_until_it_is_taken_back_and_says_so(world: World) -> None:
     first = await world.remember("Ann lives in Oslo")
     await world.remember("Bo lives in Oslo", speaker="Bo")
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         assert await world.episodes.demote(tx, world.bank, first.episode.id, by="p", reason="moved", evidence="e")
         assert not await world.episodes.demote(tx, world.bank, first.episode.id, by="p", reason="moved", evidence="e")
     found = await world.find("Oslo")
     assert [each.scored.parts["weight"] for each in found] == [1.0, 0.3]
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         assert await world.episodes.restore(tx, world.bank, first.episode.id, evidence="e")
     assert [each.scored.parts["weight"] for each in await world.find("Oslo")] == [1.0, 1.0]
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         bank = await tx.banks.get(world.bank.id)
     assert bank is not None
     assert (bank.generation, bank.demotions) == (0, 2), "its index is weighed anew, not made anew"
@@ -136,36 +136,36 @@ async def test_what_was_forgotten_is_not_found_and_what_comes_after_it_is(world:
     for round_ in range(3):  # the last row goes each time: its number must not stand for another row
         made = await world.remember(f"secret {round_}")
         assert await world.texts("secret") == [f"secret {round_}"]
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await forget(tx, world.bank, [made.episode.id])
             kept = await world.episodes.remember(tx, world.bank, _new(f"harmless {round_}"))
         assert await world.texts("secret") == []
         assert await world.texts(f"harmless {round_}", limit=1) == [f"harmless {round_}"]
-        async with world.store.read() as tx:
-            (number,) = [each.number for each in await tx.episodes.every(world.bank.id, newest_first=True, limit=1)]
-            assert (await tx.episodes.numbered(world.bank.id, [number]))[number].id == kept.episode.id
+        async with world.store.begin_read() as tx:
+            (number,) = [each.number for each in await tx.episodes.find_all(world.bank.id, newest_first=True, limit=1)]
+            assert (await tx.episodes.get_by_numbers(world.bank.id, [number]))[number].id == kept.episode.id
 
 
 @pytest.mark.spec("MEM-03")
 async def test_the_number_of_a_forgotten_episode_is_never_given_again(world: World) -> None:
     made = await world.remember("one")
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         number = (await world.episodes.get(tx, world.bank, made.episode.id)).number
         await forget(tx, world.bank, [made.episode.id])
     again = await world.remember("two")
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         assert (await world.episodes.get(tx, world.bank, again.episode.id)).number > number
 
 
 async def test_a_search_in_an_older_state_harms_no_later_one(world: World) -> None:
     gone = await world.remember("old cat")
-    async with world.store.read() as older:
+    async with world.store.begin_read() as older:
         before = await older.banks.get(world.bank.id)
         assert before is not None
-        async with world.store.write() as tx:
+        async with world.store.begin_write() as tx:
             await forget(tx, world.bank, [gone.episode.id])
         await world.remember("new cat")
-        asked = await world.retrieval.ask("cat")
+        asked = await world.retrieval.prepare_question("cat")
         assert [each.item.text for each in await world.retrieval.find(older, before, asked)] == ["old cat"]
         assert await world.texts("cat") == ["new cat"]
         assert "new cat" not in [each.item.text for each in await world.retrieval.find(older, before, asked)]
@@ -185,9 +185,9 @@ async def test_no_search_finds_what_is_in_another_bank(world: World) -> None:
 async def test_searches_of_one_bank_at_once_and_a_caller_who_goes_away_spoil_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrieval, "APART", 0)
+    monkeypatch.setattr(retrieval, "ROWS_FOR_THREAD", 0)
     await world.remember("cat 0")
-    terms = Interrupted(asked_terms("cat"))
+    terms = Interrupted(question_terms("cat"))
     first = asyncio.create_task(world.find_asked(Question(terms=terms)))
     await asyncio.to_thread(terms.reached.wait)
     await world.remember("cat 1")
@@ -211,7 +211,7 @@ async def test_each_of_eight_writers_finds_at_once_what_it_wrote(world: World) -
             assert made.episode.id in {each.item.id for each in found}
 
     await asyncio.gather(*(write(writer) for writer in range(8)))
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         assert await tx.episodes.count(world.bank.id) == 80
 
 
@@ -230,9 +230,9 @@ async def test_both_databases_find_the_same_with_the_same_scores(tmp_path: Path,
             ids.append(made.episode.id)
             world.clock.advance(3600)
         await world.note("animal1 lives near river2", ids[:2])
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await world.episodes.demote(tx, world.bank, ids[6], by="p", reason="r", evidence="e")
-            numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
+            numbers = [each.number for each in await tx.episodes.find_all(world.bank.id)]
         await world.embed({number: str(at % 9) for at, number in enumerate(numbers) if at % 2})
         world.questions.by_question["did Bo see animal1 near river2"] = {EMBEDDER: vector("4")}
         found = await world.find("did Bo see animal1 near river2", limit=30, recency=0.2, importance=0.1)
@@ -246,12 +246,12 @@ async def test_both_databases_find_the_same_with_the_same_scores(tmp_path: Path,
 async def test_a_bank_that_was_deleted_and_made_again_starts_empty(world: World) -> None:
     await world.remember("cat")
     assert await world.texts("cat") == ["cat"]
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await world.banks.delete(tx, world.bank, by="operator")
     again = await world.add_bank("ann")
     assert await world.texts("cat", bank=again) == []
-    asked = replace(await world.retrieval.ask("cat"), limit=1)
-    async with world.store.read() as tx:
+    asked = replace(await world.retrieval.prepare_question("cat"), limit=1)
+    async with world.store.begin_read() as tx:
         assert await world.retrieval.find(tx, world.bank, asked) == []
 
 
@@ -264,20 +264,20 @@ async def test_looks_of_one_transaction_find_what_each_finds_and_read_what_is_ne
 ) -> None:
     for text in ("the cat sat down", "a dog ran off", "the cat and the dog"):
         await world.remember(text)
-    asked = [Question(terms=asked_terms(each), explained=False) for each in ("cat", "dog", "nothing of it")]
-    async with world.store.read() as tx:
+    asked = [Question(terms=question_terms(each), explained=False) for each in ("cat", "dog", "nothing of it")]
+    async with world.store.begin_read() as tx:
         bank = await tx.banks.get(world.bank.id)
         assert bank is not None
-        alone = [(await world.retrieval.look(tx, bank, each)).scored for each in asked]
+        alone = [(await world.retrieval.read_bank(tx, bank, each)).scored for each in asked]
         await world.remember("another cat")  # later than the transaction
-        read, news = list[object](), type(tx.banks).news
+        read, news = list[object](), type(tx.banks).fetch_index_delta
 
         async def counted(self: Any, *args: Any, **more: Any) -> Any:
             read.append(args)
             return await news(self, *args, **more)
 
         monkeypatch.setattr(type(tx.banks), "news", counted)
-        assert [each async for each in world.retrieval.looks(tx, bank, asked)] == alone
+        assert [each async for each in world.retrieval.find_each(tx, bank, asked)] == alone
     assert len(read) == 1
     assert [len(each) for each in alone] == [2, 2, 0]
 
@@ -286,7 +286,7 @@ async def test_looks_of_one_transaction_find_what_each_finds_and_read_what_is_ne
 async def test_what_is_new_of_a_bank_that_was_searched_is_taken_in_before_its_next_search(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, news = list[object](), banks.news
+    read, news = list[object](), banks.fetch_delta
 
     def counted(*args: Any) -> Any:
         read.append(args)
@@ -305,7 +305,7 @@ async def test_what_is_new_of_a_bank_that_was_searched_is_taken_in_before_its_ne
     assert await reads(world.retrieval.keep_up(world.store, both)) == 0, "nobody has searched them"
     await world.find("cat")
     made = await world.remember("a cat and a dog")
-    async with world.store.read() as tx:
+    async with world.store.begin_read() as tx:
         number = (await world.episodes.get(tx, world.bank, made.episode.id)).number
     await world.embed({number: "a cat and a dog"})
     world.questions.by_question["feline"] = {EMBEDDER: vector("a cat and a dog")}
@@ -316,7 +316,7 @@ async def test_what_is_new_of_a_bank_that_was_searched_is_taken_in_before_its_ne
     await world.remember("a third cat")
     assert await reads(world.retrieval.keep_up(world.store, both)) == 0, "it was not searched since"
     assert await world.texts("third") == ["a third cat"]
-    async with world.store.write() as tx:
+    async with world.store.begin_write() as tx:
         await forget(tx, world.bank, [made.episode.id])
     await world.retrieval.keep_up(world.store, both)
     assert sorted(await world.texts("cat")) == ["a cat", "a third cat"]

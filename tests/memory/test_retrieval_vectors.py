@@ -21,8 +21,8 @@ async def test_vectors_come_into_a_loaded_index_from_the_oldest_and_from_the_new
     world.questions.by_question["old"] = {EMBEDDER: vector("0")}
     world.questions.by_question["new"] = {EMBEDDER: vector("8")}
     assert len(await world.find("episode", limit=20)) == 9
-    async with world.store.read() as tx:
-        numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
+    async with world.store.begin_read() as tx:
+        numbers = [each.number for each in await tx.episodes.find_all(world.bank.id)]
     await world.embed({numbers[0]: "0", numbers[8]: "8"})
     assert (await world.texts("old"))[0] == "episode 0"
     assert (await world.texts("new"))[0] == "episode 8"
@@ -37,7 +37,7 @@ async def test_rows_without_vectors_are_looked_at_again_only_once_some_have_been
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    real = news.vectors
+    real = news.fetch_vectors
 
     def counted(
         connection: Connection, statement: Statement, numbers: Collection[int]
@@ -53,8 +53,8 @@ async def test_rows_without_vectors_are_looked_at_again_only_once_some_have_been
     for _ in range(3):
         await world.find("episode")
     assert looked == []
-    async with world.store.read() as tx:
-        numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
+    async with world.store.begin_read() as tx:
+        numbers = [each.number for each in await tx.episodes.find_all(world.bank.id)]
     await world.embed({numbers[8]: "8"})
     assert (await world.texts("new"))[0] == "episode 8"
     for _ in range(3):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.memory.terms import asked_terms, stored_terms, words
+from circadia.memory.terms import question_terms, stored_terms, words
 
 MOST = 200_000
 LONGEST = 64
@@ -16,7 +16,7 @@ QUESTION = 0
 
 def shares(text: str, question: str) -> bool:
     """Return whether the text holds each term of the question."""
-    asked = asked_terms(question)
+    asked = question_terms(question)
     return bool(asked) and set(asked) <= set(np.frombuffer(stored_terms(text), np.uint32).tolist())
 
 
@@ -57,17 +57,17 @@ def test_words_that_differ_in_a_vowel_sign_or_a_character_differ(text: str, ques
 
 
 def test_a_question_drops_stop_words_unless_it_has_nothing_else() -> None:
-    assert asked_terms("where is the cat") == asked_terms("cat")
-    assert asked_terms("who are you") == asked_terms("who are you you")
-    assert len(asked_terms("who are you")) == 3
-    assert list(asked_terms("")) == list(asked_terms(" ?! 🎉")) == []
+    assert question_terms("where is the cat") == question_terms("cat")
+    assert question_terms("who are you") == question_terms("who are you you")
+    assert len(question_terms("who are you")) == 3
+    assert list(question_terms("")) == list(question_terms(" ?! 🎉")) == []
 
 
 @pytest.mark.parametrize("text", ["Where?", "どこ？", "أين؟", "where? \n"])
 def test_a_text_that_ends_with_a_question_says_so_once_at_its_end(text: str) -> None:
     terms = np.frombuffer(stored_terms(text), np.uint32).tolist()
     assert (terms[-1], terms.count(QUESTION)) == (QUESTION, 1)
-    assert QUESTION not in asked_terms(text)
+    assert QUESTION not in question_terms(text)
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def test_words_are_cut_where_they_are_no_words() -> None:
 @given(st.text(max_size=80))
 def test_what_was_stored_is_found_by_its_own_text(text: str) -> None:
     stored = set(np.frombuffer(stored_terms(text), np.uint32).tolist())
-    assert set(asked_terms(text)) <= stored
+    assert set(question_terms(text)) <= stored
     assert all(word for word in words(text))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from circadia.memory.columns import Array
-from circadia.memory.index import Index
+from circadia.memory.index import BankIndex
 from circadia.memory.question import Question
-from circadia.memory.terms import asked_stems, stored_terms
+from circadia.memory.terms import question_stems, stored_terms
 from circadia.memory.touching import LaterRows
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 
 pytestmark = pytest.mark.spec("ANS-04")
 
@@ -33,19 +33,19 @@ def row(
 
 
 def asked(text: str, sense: float = 1.0) -> Question:
-    return Question(stems=asked_stems(text), vectors={NAME: ASKED}, sense=sense)
+    return Question(stems=question_stems(text), vectors={NAME: ASKED}, sense=sense)
 
 
 def later(
     rows: Sequence[IndexEntry], question: str = HOME, layer: Layer = Layer.EPISODES, *, sense: float = 1.0
 ) -> LaterRows:
     """Return what weighs something after ten rows about the weather, and one about Ann."""
-    index = Index()
+    index = BankIndex()
     before = [row(at, f"chatter{at} about weather{at}") for at in range(1, 11)]
     index.add(Layer.EPISODES, [*before, row(11, "Ann lives in Rome")])
     index.add(layer, rows)
-    heads = Heads(11, 0)
-    return index.since(heads, heads, asked(question, sense))
+    heads = BankHeads(11, 0)
+    return index.find_later_rows(heads, heads, asked(question, sense))
 
 
 def weights(rows: Sequence[IndexEntry], question: str = HOME, layer: Layer = Layer.EPISODES) -> dict[int, float]:
@@ -73,9 +73,9 @@ def test_a_row_weighs_more_by_words_by_meaning_and_as_the_answer_to_a_related_qu
 def test_what_was_there_before_and_what_was_retired_since_weighs_nothing() -> None:
     rows = [row(12, "Ann lives in Oslo"), row(13, "Ann lives in Bonn", weight=0.0)]
     assert weights(rows).keys() == {12}
-    index = Index()
+    index = BankIndex()
     index.add(Layer.EPISODES, rows)
-    assert not index.since(Heads(11, 0), Heads(13, 0), asked(HOME)).rows
+    assert not index.find_later_rows(BankHeads(11, 0), BankHeads(13, 0), asked(HOME)).rows
 
 
 def test_what_a_row_weighs_does_not_depend_on_what_else_came_later() -> None:
@@ -102,10 +102,10 @@ def test_vectors_count_as_much_as_they_say() -> None:
 
 
 def test_in_a_bank_that_is_about_one_thing_the_bars_are_higher() -> None:
-    index, heads = Index(), Heads(30, 0)
+    index, heads = BankIndex(), BankHeads(30, 0)
     index.add(Layer.EPISODES, [row(at, f"Ann lives in town{at}", NEAR) for at in range(1, 31)])
     index.add(Layer.EPISODES, [row(31, "hello")])
-    assert index.since(heads, heads, asked(HOME)).bars.doubted > later([row(12, "hello")]).bars.doubted
+    assert index.find_later_rows(heads, heads, asked(HOME)).bars.doubted > later([row(12, "hello")]).bars.doubted
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_in_a_bank_that_is_about_one_thing_the_bars_are_higher() -> None:
 )
 def test_words_are_found_in_other_languages_and_without_spaces(question: str, text: str) -> None:
     held = set(np.frombuffer(stored_terms(text, text), np.uint32).tolist())
-    assert any(not held.isdisjoint(word) for word in asked_stems(question))
+    assert any(not held.isdisjoint(word) for word in question_stems(question))

@@ -8,17 +8,17 @@ from typing import Any, Self
 import numpy as np
 
 from circadia.ids import EpisodeId, NoteId, RandomIds
-from circadia.memory.banks import Banks, NewBank
-from circadia.memory.blocks import Blocks, Edit, Writer
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
 from circadia.memory.columns import Array
-from circadia.memory.context import Contexts
-from circadia.memory.episodes import Episodes, NewEpisode, Remembered
+from circadia.memory.context import ContextBuilder
+from circadia.memory.episodes import EpisodeService, NewEpisode, StoredEpisode
 from circadia.memory.index import Question
-from circadia.memory.retrieval import Found, Retrieval
+from circadia.memory.retrieval import Retrieval, SearchHit
 from circadia.memory.terms import stored_terms
 from circadia.memory.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
-from circadia.records.block import Block, Span
+from circadia.records.block import Block, BlockSpan
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -40,7 +40,7 @@ class Steered:
 
     by_question: dict[str, Mapping[str, Array]] = field(default_factory=dict[str, Mapping[str, Array]])
 
-    def at_once(self, question: str) -> Mapping[str, Array] | None:
+    def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
         return None
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
@@ -58,11 +58,11 @@ class World:
     clock: ManualClock
     ids: RandomIds
     questions: Steered
-    banks: Banks
-    episodes: Episodes
-    blocks: Blocks
+    banks: BankService
+    episodes: EpisodeService
+    blocks: BlockService
     retrieval: Retrieval
-    contexts: Contexts
+    contexts: ContextBuilder
     bank: Bank
 
     @classmethod
@@ -70,28 +70,36 @@ class World:
         clock = ManualClock()
         ids, questions = RandomIds(lambda: 0), Steered()
         retrieval = Retrieval(clock, questions, max_bytes=max_bytes)
-        banks = Banks(clock, ids, POLICIES)
-        async with store.write() as tx:
+        banks = BankService(clock, ids, POLICIES)
+        async with store.begin_write() as tx:
             bank = await banks.create(tx, NewBank(name="ann"), by="operator")
         return cls(
-            store=store, clock=clock, ids=ids, questions=questions, banks=banks, blocks=Blocks(clock), bank=bank,
-            episodes=Episodes(clock, ids, LocalSignals()), retrieval=retrieval, contexts=Contexts(retrieval),
-        )  # fmt: skip
+            store=store,
+            clock=clock,
+            ids=ids,
+            questions=questions,
+            banks=banks,
+            blocks=BlockService(clock),
+            bank=bank,
+            episodes=EpisodeService(clock, ids, LocalSignals()),
+            retrieval=retrieval,
+            contexts=ContextBuilder(retrieval),
+        )
 
     async def add_bank(self, name: str) -> Bank:
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             return await self.banks.create(tx, NewBank(name=name), by="operator")
 
     async def present(self, bank: Bank | None = None) -> Bank:
         """Return the bank as it is now."""
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             found = await tx.banks.get((bank or self.bank).id)
         assert found is not None
         return found
 
-    async def remember(self, text: str, *, bank: Bank | None = None, **more: Any) -> Remembered:
+    async def remember(self, text: str, *, bank: Bank | None = None, **more: Any) -> StoredEpisode:
         values: dict[str, Any] = {"speaker": "Ann", "trust": Trust.PERSON, **more}
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             return await self.episodes.remember(tx, bank or self.bank, NewEpisode(text=text, **values))
 
     async def note(self, text: str, evidence: Sequence[EpisodeId], *, bank: Bank | None = None) -> NoteId:
@@ -100,21 +108,21 @@ class World:
             trust=Trust.PERSON, kind=NoteKind.SUMMARY, evidence=evidence, created_at=self.clock.now(),
             terms=stored_terms(text),
         )  # fmt: skip
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await tx.notes.add(note)
         return note.id
 
     async def embed(self, number_and_text: Mapping[int, str], embedder: str = EMBEDDER) -> None:
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             vectors = {number: stored_vector(vector(text)) for number, text in number_and_text.items()}
-            await tx.episodes.embed(vectors, embedder)
+            await tx.episodes.save_vectors(vectors, embedder)
 
-    async def find(self, question: str, *, bank: Bank | None = None, **more: Any) -> Sequence[Found]:
-        asked = replace(await self.retrieval.ask(question), **more)
+    async def find(self, question: str, *, bank: Bank | None = None, **more: Any) -> Sequence[SearchHit]:
+        asked = replace(await self.retrieval.prepare_question(question), **more)
         return await self.find_asked(asked, bank=bank)
 
-    async def find_asked(self, question: Question, *, bank: Bank | None = None) -> Sequence[Found]:
-        async with self.store.read() as tx:
+    async def find_asked(self, question: Question, *, bank: Bank | None = None) -> Sequence[SearchHit]:
+        async with self.store.begin_read() as tx:
             found = await tx.banks.get((bank or self.bank).id)
             assert found is not None
             return await self.retrieval.find(tx, found, question)
@@ -123,22 +131,28 @@ class World:
         return [each.item.text for each in await self.find(question, bank=bank, **more)]
 
     async def write(
-        self, label: str, value: str | None, *, writer: Writer = Writer.PERSON, bank: Bank | None = None, **more: Any
+        self,
+        label: str,
+        value: str | None,
+        *,
+        writer: BlockAuthor = BlockAuthor.PERSON,
+        bank: Bank | None = None,
+        **more: Any,
     ) -> Block:
-        async with self.store.write() as tx:
-            edit = Edit(value=value, **more)
+        async with self.store.begin_write() as tx:
+            edit = BlockUpdate(value=value, **more)
             return await self.blocks.write(tx, bank or self.bank, label, edit, writer=writer, by="tester")
 
     async def undo(self, label: str, *, to: int | None = None) -> Block:
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             return await self.blocks.undo(tx, self.bank, label, to=to, by="tester")
 
     async def history(self, label: str, *, bank: Bank | None = None) -> Sequence[Block]:
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             return await tx.blocks.history((bank or self.bank).id, label)
 
 
-def span(value: str, part: str, *episodes: str) -> Span:
+def span(value: str, part: str, *episodes: str) -> BlockSpan:
     """Return the span of a part of a value."""
     start = value.index(part)
-    return Span(start=start, end=start + len(part), episodes=tuple(map(EpisodeId, episodes)))
+    return BlockSpan(start=start, end=start + len(part), episodes=tuple(map(EpisodeId, episodes)))

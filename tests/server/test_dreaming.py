@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from circadia.errors import ConfigError
-from circadia.server.dreaming import sleep_minds, told_without_model
+from circadia.server.dreaming import build_sleep_models, explain_missing_model
 from circadia.settings.load import settings_from
 from circadia.testing import ManualClock
 
@@ -25,7 +25,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 
 def mind_of(stack: AsyncExitStack, **settings: Any) -> tuple[str, str] | None:
     """Return upstream and name of the model that these settings give."""
-    mind, _ = sleep_minds(settings_from(settings), lambda _, name: name, ManualClock(), stack)
+    mind, _ = build_sleep_models(settings_from(settings), lambda _, name: name, ManualClock(), stack)
     return None if mind is None else (mind.upstream, mind.name)
 
 
@@ -43,9 +43,9 @@ async def test_without_a_word_it_is_a_cheap_model_of_the_first_provider_that_is_
 
 @pytest.mark.spec("SLEEP-41")
 def test_what_is_told_of_passes_without_a_model_says_why() -> None:
-    assert "no provider with a key" in told_without_model(settings_from({"upstreams": {"own": OWN}}))
+    assert "no provider with a key" in explain_missing_model(settings_from({"upstreams": {"own": OWN}}))
     none = {"upstreams": {"openai": OPENAI}, "sleeptime": {"model": "none"}}
-    assert told_without_model(settings_from(none)) == "passes ask no model: so it is set"
+    assert explain_missing_model(settings_from(none)) == "passes ask no model: so it is set"
 
 
 @pytest.mark.spec("SLEEP-41")
@@ -70,7 +70,9 @@ async def test_a_model_that_agents_use_too_is_warned_of(
 
 @pytest.mark.spec("SLEEP-14", "SLEEP-20")
 async def test_an_operation_may_have_a_model_of_its_own(stack: AsyncExitStack) -> None:
-    _, named = sleep_minds(settings_from({"upstreams": {"openai": OPENAI}}), lambda _, name: name, ManualClock(), stack)
+    _, named = build_sleep_models(
+        settings_from({"upstreams": {"openai": OPENAI}}), lambda _, name: name, ManualClock(), stack
+    )
     assert named is not None
     assert named("gpt-5").name == "gpt-5"
     assert named("gpt-5") is named("gpt-5"), "opened once"

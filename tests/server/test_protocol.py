@@ -8,7 +8,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from circadia.server.protocol import Http
+from circadia.server.protocol import GatewayHttpProtocol
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 PLAIN = [(b"content-length", b"5")]
@@ -67,11 +67,13 @@ def body(data: bytes, *, more: bool = False, **how: Any) -> dict[str, Any]:
     return {"type": "http.response.body", "body": data, "more_body": more, **how}
 
 
-def connected(app: ASGIApp) -> tuple[Http, Wire]:
-    config = uvicorn.Config(cast("Any", app), loop="asyncio", http=Http, lifespan="off", date_header=False)
+def connected(app: ASGIApp) -> tuple[GatewayHttpProtocol, Wire]:
+    config = uvicorn.Config(
+        cast("Any", app), loop="asyncio", http=GatewayHttpProtocol, lifespan="off", date_header=False
+    )
     config.load()
     config.loaded_app = app
-    protocol, wire = Http(config=config, server_state=ServerState(), app_state={}), Wire()
+    protocol, wire = GatewayHttpProtocol(config=config, server_state=ServerState(), app_state={}), Wire()
     protocol.ws_protocol_class = None  # as the server has it
     protocol.connection_made(wire)
     return protocol, wire

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import InvalidRequest, StorageUnavailable
-from circadia.server.reload import Reload
+from circadia.server.reload import ConfigReloader
 from circadia.settings import ConfigFile, Settings, load_settings
 from circadia.testing.clock import ManualClock
 
@@ -15,7 +15,7 @@ EVERY_SECONDS = 1.0
 pytestmark = pytest.mark.spec("WAKE-16")
 
 
-class Watched:
+class ReloadedFile:
     """A file under watch, and what was applied of it."""
 
     def __init__(self, folder: Path) -> None:
@@ -24,7 +24,9 @@ class Watched:
         self.clock = ManualClock()
         self.applied: list[int | None] = []
         self.fails: Exception | None = None
-        self.reload = Reload(self.clock, ConfigFile(path=self.file, said=load_settings(self.file)), self._apply)
+        self.reload = ConfigReloader(
+            self.clock, ConfigFile(path=self.file, startup_settings=load_settings(self.file)), self._apply
+        )
 
     def write(self, most: int, more: str = "") -> None:
         limits = f"{{max_wakes_per_day: {most}}}"
@@ -43,19 +45,19 @@ class Watched:
 
     async def look(self, watching: "asyncio.Task[None]") -> None:
         """Let the watcher look once."""
-        await self.clock.until_sleepers(1)
+        await self.clock.wait_for_sleepers(1)
         self.clock.advance(EVERY_SECONDS)
         async with asyncio.timeout(60):
-            await self.clock.until_sleepers(1)
+            await self.clock.wait_for_sleepers(1)
         assert not watching.done()
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Watched:
-    return Watched(tmp_path)
+def watched(tmp_path: Path) -> ReloadedFile:
+    return ReloadedFile(tmp_path)
 
 
-async def test_a_change_of_the_file_is_taken_over_once(watched: Watched) -> None:
+async def test_a_change_of_the_file_is_taken_over_once(watched: ReloadedFile) -> None:
     watching = asyncio.create_task(watched.reload.run())
     await watched.look(watching)
     assert watched.applied == []
@@ -67,7 +69,7 @@ async def test_a_change_of_the_file_is_taken_over_once(watched: Watched) -> None
 
 
 async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
-    watched: Watched, caplog: pytest.LogCaptureFixture
+    watched: ReloadedFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     watching = asyncio.create_task(watched.reload.run())
     watched.file.write_text("agents: [", "utf-8")
@@ -86,7 +88,7 @@ async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
 
 
 async def test_a_change_while_the_database_is_away_is_taken_over_once_it_answers(
-    watched: Watched, caplog: pytest.LogCaptureFixture
+    watched: ReloadedFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     watching = asyncio.create_task(watched.reload.run())
     watched.fails = StorageUnavailable("the disk is full", retry_after_seconds=1)
@@ -109,7 +111,7 @@ async def test_a_change_while_the_database_is_away_is_taken_over_once_it_answers
     ],
 )  # fmt: skip
 async def test_a_change_that_needs_a_restart_is_named(
-    watched: Watched, caplog: pytest.LogCaptureFixture, section: str, text: str
+    watched: ReloadedFile, caplog: pytest.LogCaptureFixture, section: str, text: str
 ) -> None:
     watching = asyncio.create_task(watched.reload.run())
     watched.write(9, f"{section}: {{{text}}}\n")
@@ -119,7 +121,7 @@ async def test_a_change_that_needs_a_restart_is_named(
     watching.cancel()
 
 
-async def test_no_file_ends_the_watch(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_file_ends_the_watch(watched: ReloadedFile, caplog: pytest.LogCaptureFixture) -> None:
     watching = asyncio.create_task(watched.reload.run())
     for text in ("agents: " + "[" * 20_000, "agents: " + "{a: " * 20_000, "\0", "? [a]: b", "a: 2026-02-30"):
         caplog.clear()

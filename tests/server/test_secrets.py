@@ -5,14 +5,14 @@ import logging
 import pytest
 
 from circadia.ids import new_token
-from circadia.server.app import secrets_of
+from circadia.server.app import collect_secrets
 from circadia.settings import settings_from
-from circadia.telemetry.logs import Redacting
+from circadia.telemetry.logs import RedactingFormatter
 
 
 def logged(text: str, *secrets: str) -> str:
     record = logging.LogRecord("circadia", logging.WARNING, __file__, 1, "%s", (text,), None)
-    return Redacting(secrets).format(record)
+    return RedactingFormatter(secrets).format(record)
 
 
 @pytest.mark.spec("GATE-62", "WAKE-52")
@@ -45,7 +45,7 @@ def test_what_any_section_names_as_a_secret_is_not_logged() -> None:
     }  # fmt: skip
     secret = {"UPSTREAM", "METRICS", "HEADER", "STDIO", "PROGRAM", "BOX", "SIGNING", "EMBEDDER", "ANN"}
     environment = {name: f"value-of-{name.lower()}" for name in (*secret, "PATH")}
-    found = secrets_of(settings_from(named), environment)
+    found = collect_secrets(settings_from(named), environment)
     assert set(found) == {environment[name] for name in secret}
     said = logged(" ".join(environment.values()), *found)
     assert [each for each in environment.values() if each in said] == [environment["PATH"]]

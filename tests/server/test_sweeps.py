@@ -11,13 +11,13 @@ from circadia.agents.presence import Presence
 from circadia.agents.waits import Waits
 from circadia.ids import BankId, EpisodeId, MessageId, NoteId
 from circadia.records.bank import Bank, BankPolicy, Trust
-from circadia.records.block import Block, Span
+from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Episode
 from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
 from circadia.records.note import Note, NoteKind
 from circadia.server.sweeps import Sweeps
-from circadia.server.waking import agent_services, wake_tier
+from circadia.server.waking import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -38,12 +38,12 @@ async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | No
     """Sweep in the background, as a server does."""
     signals, ids = LocalSignals(), CountedIds()
     settings = Settings.model_validate({"limits": {"keep_handled_days": keep_handled_days}})
-    tier = wake_tier(settings, clock, ids, signals)
-    _, _, sessions = agent_services(settings, clock, ids, signals, tier)
+    tier = build_wake_services(settings, clock, ids, signals)
+    _, _, sessions = build_agent_services(settings, clock, ids, signals, tier)
     waits = Waits(clock, store, signals, Presence(store, signals))
     running = asyncio.create_task(Sweeps(clock, store, waits, sessions, settings).run())
     try:
-        await clock.until_sleepers(1)
+        await clock.wait_for_sleepers(1)
         yield
     finally:
         running.cancel()
@@ -54,7 +54,7 @@ async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | No
 async def passes(clock: ManualClock, seconds: float) -> None:
     """Let time pass, and the sweep that is due then come to its end."""
     clock.advance(seconds)
-    await clock.until_sleepers(1)
+    await clock.wait_for_sleepers(1)
 
 
 @pytest.fixture
@@ -65,16 +65,16 @@ async def store(sqlite_store: Store) -> Store:
 
 async def handled(store: Store, names: list[str]) -> None:
     """Store messages to bob that he has handled at the clock's start, and one that is unread."""
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for name in (*names, "unread"):
             await tx.messages.add(message(name, to=TALK, sender=ANN), [(BOB.id, False)])
-        await tx.deliveries.handle(BOB.id, [MessageId(name) for name in names], START)
+        await tx.deliveries.mark_handled(BOB.id, [MessageId(name) for name in names], START)
 
 
 async def counts(store: Store) -> tuple[int, int]:
     """Return how many of bob's are unread, and handled."""
-    async with store.read() as tx:
-        found = await tx.deliveries.counts(BOB.id)
+    async with store.begin_read() as tx:
+        found = await tx.deliveries.count_by_state(BOB.id)
     return found[DeliveryState.UNREAD], found[DeliveryState.HANDLED]
 
 
@@ -117,13 +117,13 @@ async def test_new_messages_come_into_the_index_by_themselves(store: Store) -> N
     await handled(store, [f"m{number}" for number in range(120)])
     async with sweeping(store, clock, None):
         await passes(clock, 1)
-    async with store.write() as tx:
-        assert await tx.messages.index(limit=1000) == 0
+    async with store.begin_write() as tx:
+        assert await tx.messages.index_next(limit=1000) == 0
 
 
 async def remembered(store: Store, bank: str, days: float | None, episodes: Mapping[str, float]) -> None:
     """Make a bank with a rule of retention, and episodes that happened so many days before the clock's start."""
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.banks.add(Bank(id=BankId(bank), name=bank, created_at=START, policy=BankPolicy(keep_days=days)))
         for name, ago in episodes.items():
             at = START - timedelta(days=ago)
@@ -136,8 +136,8 @@ async def remembered(store: Store, bank: str, days: float | None, episodes: Mapp
 
 
 async def kept(store: Store, bank: str) -> list[str]:
-    async with store.read() as tx:
-        return [each.id for each in await tx.episodes.every(BankId(bank), limit=1000)]
+    async with store.begin_read() as tx:
+        return [each.id for each in await tx.episodes.find_all(BankId(bank), limit=1000)]
 
 
 @pytest.mark.spec("MEM-03")
@@ -147,7 +147,7 @@ async def test_episodes_go_after_the_days_of_their_bank_with_what_rests_on_them_
     await remembered(store, "long", 1e9, {"long-old": 10_000})
     await remembered(store, "ever", None, {"ever-old": 10_000})
     notes = {"rests": ("old", "young"), "stands": ("young",)}
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for name, evidence in notes.items():
             await tx.notes.add(
                 Note(
@@ -158,23 +158,23 @@ async def test_episodes_go_after_the_days_of_their_bank_with_what_rests_on_them_
         await tx.blocks.add(
             Block(
                 bank_id=BankId("short"), label="human", version=1, parent=None, value="old\nyoung", limit=100,
-                by="pass", at=START, spans=(Span(start=0, end=3, episodes=(EpisodeId("old"),)),),
+                by="pass", at=START, spans=(BlockSpan(start=0, end=3, episodes=(EpisodeId("old"),)),),
             )
         )  # fmt: skip
     async with sweeping(store, clock, None):
         await passes(clock, 1)
         assert await kept(store, "short") == ["young"]
-        async with store.read() as tx:
-            assert [each.id for each in await tx.notes.every(BankId("short"))] == ["stands"]
+        async with store.begin_read() as tx:
+            assert [each.id for each in await tx.notes.find_all(BankId("short"))] == ["stands"]
         await passes(clock, DAY)
         assert await kept(store, "short") == ["young"]
         await passes(clock, DAY)
         assert await kept(store, "short") == []
     assert (await kept(store, "long"), await kept(store, "ever")) == (["long-old"], ["ever-old"])
-    async with store.read() as tx:
-        assert await tx.notes.every(BankId("short")) == []
+    async with store.begin_read() as tx:
+        assert await tx.notes.find_all(BankId("short")) == []
         history = await tx.blocks.history(BankId("short"), "human")
-        events = await tx.events.after(0, types=[EventType.FORGOTTEN], limit=9)
+        events = await tx.events.find_after(0, types=[EventType.FORGOTTEN], limit=9)
     assert [each.value for each in history] == ["young"]
     told = {"bank": "short", "by": "circadia", "keep_days": 30.0, "episodes": 1, "versions": 1, "notes": 1}
     assert [each.data for each in events] == [told, {**told, "versions": 0}]

@@ -6,7 +6,7 @@ import pytest
 
 from circadia.errors import ConfigError
 from circadia.settings import load_settings
-from circadia.settings.parsing import parsed
+from circadia.settings.parsing import parse_yaml
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_off_is_a_word_and_may_stand_for_false_too(file: Path) -> None:
 
 @pytest.mark.parametrize("word", ["off", "Off", "on", "yes", "NO", "y"])
 def test_only_true_and_false_are_truth_values(word: str) -> None:
-    assert parsed(word) == word
-    assert [parsed(each) for each in ("true", "False")] == [True, False]
+    assert parse_yaml(word) == word
+    assert [parse_yaml(each) for each in ("true", "False")] == [True, False]
 
 
 @pytest.mark.parametrize(

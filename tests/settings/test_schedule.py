@@ -140,7 +140,7 @@ def test_the_names_of_djinnbot_give_the_same_records() -> None:
             start=datetime(2026, 12, 1, tzinfo=UTC), end=datetime(2026, 12, 1, 2, tzinfo=UTC), label="Maintenance"
         ),
     )
-    assert settings.skips_until_told == 7
+    assert settings.skips_until_alert == 7
 
 
 @pytest.mark.spec("WAKE-40")

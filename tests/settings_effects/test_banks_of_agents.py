@@ -105,11 +105,11 @@ async def test_a_bank_is_tuned_by_passes_where_the_file_says_so(tmp_path: Path, 
             assert (await ann.at.rest("POST", "/banks/memory/episodes", said))[0] == 201
         bank = await ann.bank()
         assert bank is not None
-        async with ann.store.write() as tx:
+        async with ann.store.begin_write() as tx:
             used = [
-                each.number for each in await tx.episodes.every(bank.id, limit=200) if (each.importance or 0) >= 0.2
+                each.number for each in await tx.episodes.find_all(bank.id, limit=200) if (each.importance or 0) >= 0.2
             ]
-            await tx.episodes.use(bank.id, used, clock.now(), before=clock.now())
+            await tx.episodes.mark_used(bank.id, used, clock.now(), before=clock.now())
         clock.leap(8 * 86_400)
         await ann.at.rest("POST", "/banks/memory/passes", {"wait_seconds": 60})
         events = await ann.at.events("bank_changed")

@@ -52,7 +52,7 @@ async def test_a_call_that_goes_on_keeps_a_server_from_stopping_for_as_long_as_t
             headers = {"authorization": f"Bearer {token}"}
             url = f"{server.url}/llm/openai/v1/chat/completions"
             calling = asyncio.create_task(http.post(url, json=body, headers=headers))
-            await provider.arrived(1)
+            await provider.wait_for_requests(1)
             began = clock.monotonic()
             await server.terminate()
             assert 0.9 <= clock.monotonic() - began < 8, "10 by default"

@@ -127,7 +127,7 @@ async def test_passes_run_and_ask_beside_each_other_as_the_file_says(
         async def status() -> list[str]:
             return [(await at.rest("GET", f"/passes/{run['id']}"))[1]["status"] for run in runs]
 
-        await provider.arrived(asked)
+        await provider.wait_for_requests(asked)
         async with asyncio.timeout(30):
             while (await status()).count("running") < running:
                 await asyncio.sleep(0.02)

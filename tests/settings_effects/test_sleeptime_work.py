@@ -216,7 +216,7 @@ async def test_an_operation_is_paused_that_brings_less_than_it_costs_as_the_file
         for name in banks:
             bank = await ann.bank(name)
             assert bank is not None
-            async with ann.store.write() as tx:
+            async with ann.store.begin_write() as tx:
                 await tx.benefits.add(
                     [
                         Benefit(

@@ -70,7 +70,7 @@ async def test_calls_beyond_the_connections_wait_for_one_another(tmp_path: Path)
         token = await at.agent()
         at.upstream.gate.clear()
         calls = [asyncio.create_task(at.called(token, CHAT)) for _ in range(4)]
-        await at.upstream.arrived(2)
+        await at.upstream.wait_for_requests(2)
         await asyncio.sleep(0.3)  # a third one would have come by now
         assert len(at.upstream.requests) == 2
         at.upstream.gate.set()

@@ -12,18 +12,18 @@ from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup, LookupResult
 from circadia.clock import Clock
-from circadia.gateway.ahead import AheadOfCalls
-from circadia.gateway.dialects.frame import Volatile
-from circadia.gateway.dialects.registry import dialects
+from circadia.gateway.ahead import GatewayAnswerDrafter
+from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.model_call import Provider
 from circadia.gateway.upstream import Upstream, provider_headers
 from circadia.gateway.wire import Origin
-from circadia.gateway.wire_pool import Pool
+from circadia.gateway.wire_pool import ConnectionPool
 from circadia.ids import AgentId, PassId, SessionId
-from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.prices import PriceList
 from circadia.memory.banks import NewBank
-from circadia.memory.blocks import Edit, Writer
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
 from circadia.records.agent import Agent, AgentPolicy
@@ -31,23 +31,23 @@ from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope,
 from circadia.records.bank import Bank, Trust
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.server.remembering import memory_tier
+from circadia.server.remembering import build_memory_services
 from circadia.settings import Settings, UpstreamSettings
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.ahead import AnswerServices
 from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
-from circadia.sleeptime.answers.sampling import Alike
+from circadia.sleeptime.answers.sampling import SameAnswerVerdict
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
-from circadia.sleeptime.ask import Asking, Flying, Limit, Yielded
+from circadia.sleeptime.ask import Limit, PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.operations.precompute import Precompute
-from circadia.sleeptime.passes import Outcome, Running
+from circadia.sleeptime.passes import PassOutcome, PassRunner
 from circadia.sleeptime.publish import Publisher
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import START, ManualClock
-from circadia.testing.dreamer import question_verdicts
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.dreamer import build_question_verdicts
+from circadia.testing.mind import ScriptedChatModel
 from circadia.testing.upstream import MockUpstream
 from tests.wake.fleet import CountedIds
 
@@ -67,33 +67,33 @@ def expecting(*questions: str | Sequence[str], confidence: float = 0.8) -> Predi
     )
 
 
-def predictions(mind: ScriptedMind) -> Sequence[Prompt]:
+def predictions(mind: ScriptedChatModel) -> Sequence[Prompt]:
     """Return the prompts in which a tier's model was asked what is expected."""
     return [each for each in mind.asked if each.rules.startswith("You foresee")]
 
 
 def tier_mind(
-    *answers: BaseModel | Unusable, alike: bool | Unusable = True,
-    verdicts: Callable[[str], QuestionVerdicts | Unusable] = question_verdicts,
-) -> ScriptedMind:  # fmt: skip
+    *answers: BaseModel | ModelAnswerError, alike: bool | ModelAnswerError = True,
+    verdicts: Callable[[str], QuestionVerdicts | ModelAnswerError] = build_question_verdicts,
+) -> ScriptedChatModel:  # fmt: skip
     """Return a tier's model that expects these one after the other, then nothing.
 
     It finds answers alike or not, and says of questions what `verdicts` says of the prompt's data.
     """
     left = list(answers)
 
-    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | ModelAnswerError:
         if output is QuestionVerdicts:
             return verdicts(prompt.data)
-        if output is Alike:
+        if output is SameAnswerVerdict:
             return (
                 alike
-                if isinstance(alike, Unusable)
-                else Alike(same=alike, answered="help with that" not in prompt.data)
+                if isinstance(alike, ModelAnswerError)
+                else SameAnswerVerdict(same=alike, answered="help with that" not in prompt.data)
             )
         return left.pop(0) if left else expecting()
 
-    return ScriptedMind(script)
+    return ScriptedChatModel(script)
 
 
 class Hall:
@@ -106,12 +106,12 @@ class Hall:
         self.up = up
         self.clock = ManualClock(start)
         self.ids = CountedIds()
-        self.memory = memory_tier(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), embedder)
+        self.memory = build_memory_services(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), embedder)
         self.words = embedder
         self.settings = AnswersSettings.model_validate({})
         self.provider = provider
         self.limits: list[Limit] = []
-        self.flying: Flying = {}
+        self.flying: PendingQuestions = {}
         self.passes = 0
         self.bank = Bank(id="", name="", created_at=self.clock.now())  # pyright: ignore[reportArgumentType]
         self.lookup = self._answer_lookup()
@@ -126,7 +126,7 @@ class Hall:
 
     async def begin(self) -> None:
         """Make the bank and its agent."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             self.bank = await self.memory.banks.create(tx, NewBank(name="ann"), by="test")
             now = self.clock.now()
             await tx.sessions.add(
@@ -135,13 +135,13 @@ class Hall:
                 )
             )
         await self.agent("guide")
-        async with self.store.write() as tx:
-            edit = Edit(value="Ann lives in Porto.\nAnn's cat is called Tom.\nAnn works for a company, Acme.")
-            await self.memory.blocks.write(tx, self.bank, "ann", edit, writer=Writer.PERSON, by="op")
+        async with self.store.begin_write() as tx:
+            edit = BlockUpdate(value="Ann lives in Porto.\nAnn's cat is called Tom.\nAnn works for a company, Acme.")
+            await self.memory.blocks.write(tx, self.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
 
     async def agent(self, name: str, **policy: Any) -> Agent:
         """Make an agent, or change its policy."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             found = await tx.agents.get(AgentId(f"agt_{name}"))
             wanted = replace(AgentPolicy(bank="ann", upstreams=("mock",)), **policy)
             if found is None:
@@ -158,7 +158,7 @@ class Hall:
 
     async def gone(self, name: str) -> None:
         """Delete an agent."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             found = await tx.agents.get(AgentId(f"agt_{name}"))
             assert found is not None
             await tx.agents.save(replace(found, deleted_at=self.clock.now()))
@@ -168,36 +168,36 @@ class Hall:
         for text in texts:
             self.clock.advance(60)
             new = NewEpisode(text=text, speaker=speaker, trust=trust, **more)
-            async with self.store.write() as tx:
+            async with self.store.begin_write() as tx:
                 await self.memory.episodes.remember(tx, self.bank, new)
 
     async def seen(self, agent: str = "guide", user: str = "", model: str = "mock-1", **body: Any) -> AnswerFrame:
         """Have a call of the agent seen, as the gateway does."""
         call = {"model": model, "messages": [{"role": "system", "content": "Be short."}], **body}
         asked = {**call, "messages": [*call["messages"], {"role": "user", "content": "Hi!"}]}
-        voice = self.provider.dialects["chat_completions"].voice
+        voice = self.provider.dialects["chat_completions"].answer_codec
         assert voice is not None
-        framed = voice.frame(orjson.dumps(asked), Volatile())
+        framed = voice.frame_call(orjson.dumps(asked), VolatileSpans())
         assert framed is not None
         scope = AnswerScope(agent_id=AgentId(f"agt_{agent}"), end_user=user, frame=framed.digest)
         frame = AnswerFrame(
             bank_id=self.bank.id, scope=scope, upstream="mock", target="/v1/chat/completions",
             dialect="chat_completions", model=model, body=framed.body, at=self.clock.now(),
         )  # fmt: skip
-        async with self.store.write() as tx:
-            await tx.answers.see([frame])
+        async with self.store.begin_write() as tx:
+            await tx.answers.save_frames([frame])
         return frame
 
-    async def run(self, mind: Mind | None, *, stop: asyncio.Event | None = None, **more: Any) -> Outcome:
+    async def run(self, mind: ChatModel | None, *, stop: asyncio.Event | None = None, **more: Any) -> PassOutcome:
         """Run a pass that only makes answers ready."""
         return await self.work(await self.begun(**more), mind, stop)
 
     async def begun(self, **more: Any) -> Pass:
         """Return a pass that has begun."""
         self.passes += 1
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             state = await tx.sleep_states.get(self.bank.id)
-            last = (await tx.sleep_states.backlog(self.bank.id, state.cursor)).last
+            last = (await tx.sleep_states.fetch_backlog(self.bank.id, state.cursor)).last
             more.setdefault("trigger", Trigger.IDLE)
             run = Pass(
                 id=PassId(f"p{self.passes}"), bank_id=self.bank.id, epoch=1, owner="exe",
@@ -207,43 +207,43 @@ class Hall:
             await tx.passes.add(run)
         return run
 
-    async def work(self, run: Pass, mind: Mind | None, stop: asyncio.Event | None = None) -> Outcome:
+    async def work(self, run: Pass, mind: ChatModel | None, stop: asyncio.Event | None = None) -> PassOutcome:
         """Work a pass through, with what a new process would have; so a killed one is worked through again."""
         stop = stop or asyncio.Event()
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             run = await tx.passes.get(run.id) or run
 
         async def go_on() -> None:
             if stop.is_set():
-                raise Yielded
+                raise PassPreempted
 
         asking = None
         if mind is not None:
-            asking = Asking(
+            asking = PassModelClient(
                 self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying, alone=True
             )
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
-        running = Running(
+        running = PassRunner(
             self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (), asking, go_on,
             retrieval=self.memory.retrieval, readying=self.readying(),
         )  # fmt: skip
-        outcome = await running.work(run, self.bank)
-        async with self.store.write() as tx:
+        outcome = await running.run_pass(run, self.bank)
+        async with self.store.begin_write() as tx:
             ended = replace(outcome.run, status=outcome.status, ended_at=self.clock.now(), detail=outcome.detail)
             assert await tx.passes.save(ended, origin=outcome.run)
         return outcome
 
-    def readying(self) -> Readying:
+    def readying(self) -> AnswerServices:
         """Return what a new process would make answers ready with."""
-        return Readying(
-            ahead=AheadOfCalls(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
+        return AnswerServices(
+            ahead=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
             lookup=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
 
     async def ready(self) -> Sequence[Answer]:
         """Return what is ready, in the order in which it was made."""
-        async with self.store.read() as tx:
-            return await tx.answers.live(self.bank.id)
+        async with self.store.begin_read() as tx:
+            return await tx.answers.find_live(self.bank.id)
 
     async def questions(self) -> list[str]:
         """Return the questions that are ready."""
@@ -251,7 +251,7 @@ class Hall:
 
     async def found(self, frame: AnswerFrame, question: str) -> LookupResult:
         """Look a question up, as the gateway does."""
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             bank = await tx.banks.get(self.bank.id)
             assert bank is not None
             await self.lookup.explain(tx, bank, frame.scope, question)  # waits until all is loaded
@@ -264,37 +264,37 @@ class Hall:
             id=self.ids.new("use"), bank_id=self.bank.id, answer_id=answer.id, scope=answer.scope, question=question,
             phrasing=phrasing or question, way=way, served=True, at=self.clock.now(),
         )  # fmt: skip
-        async with self.store.write() as tx:
-            new = await tx.answers.used([use])
-            await tx.answers.count([AnswerDay(bank_id=self.bank.id, day=use.at.date(), served=1, used=len(new))])
+        async with self.store.begin_write() as tx:
+            new = await tx.answers.record_uses([use])
+            await tx.answers.add_counts([AnswerDay(bank_id=self.bank.id, day=use.at.date(), served=1, used=len(new))])
         return use
 
     async def day(self) -> AnswerDay:
         """Return the sums of the last week's counts."""
-        async with self.store.read() as tx:
-            days = await tx.answers.days(self.bank.id, since=(self.clock.now() - timedelta(days=7)).date())
+        async with self.store.begin_read() as tx:
+            days = await tx.answers.find_days(self.bank.id, since=(self.clock.now() - timedelta(days=7)).date())
         names = ("made", "used", "wasted", "wasted_tokens", "right", "wrong")
         sums = {name: sum(getattr(each, name) for each in days) for name in names}
         return AnswerDay(bank_id=self.bank.id, day=self.clock.now().date(), **sums)
 
     async def calls(self) -> int:
         """Return how many model calls passes have paid for."""
-        async with self.store.read() as tx:
-            return (await tx.sleep_calls.spent()).calls
+        async with self.store.begin_read() as tx:
+            return (await tx.sleep_calls.sum_cost()).calls
 
 
 @asynccontextmanager
 async def provided(up: MockUpstream, clock: Clock) -> AsyncGenerator[Provider]:
     """Give a running mock provider as the gateway has it."""
     given = UpstreamSettings.model_validate({"base_url": up.base_url})
-    pool = Pool(
-        Origin.of(up.base_url), provider_headers("mock", given, "sk-mock"), None, max_connections=4,
+    pool = ConnectionPool(
+        Origin.from_url(up.base_url), provider_headers("mock", given, "sk-mock"), None, max_connections=4,
         connect_timeout_seconds=5, answer_timeout_seconds=5,
     )  # fmt: skip
     try:
         yield Provider(
             upstream=Upstream("mock", given, "sk-mock", pool, clock, max_answer_bytes=10**6),
-            dialects=dialects("openai"), prices=PriceList(base_url=up.base_url, api="openai"), rules=(),
+            dialects=build_dialects("openai"), prices=PriceList(base_url=up.base_url, api="openai"), rules=(),
         )  # fmt: skip
     finally:
         await pool.close()

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from circadia.ids import PassId
 from circadia.memory.banks import NewBank
-from circadia.memory.blocks import Edit, Writer
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
@@ -15,11 +15,11 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.server.remembering import memory_tier
+from circadia.server.remembering import build_memory_services
 from circadia.settings import Settings
 from circadia.sleeptime.effects import Effects
-from circadia.sleeptime.publish import Page, Publisher
-from circadia.sleeptime.rules import Rule, resting_on, wrong
+from circadia.sleeptime.publish import PageProgress, Publisher
+from circadia.sleeptime.rules import Rule, check_changes, source_ids_of
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -34,7 +34,7 @@ class Stand:
         self.store = store
         self.clock = SettableClock()
         self.ids = CountedIds()
-        self.memory = memory_tier(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), None)
+        self.memory = build_memory_services(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), None)
         self.publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         self.bank = bank
         self.workers: list[SleepWorker] = []
@@ -44,7 +44,7 @@ class Stand:
     async def made(cls, store: Store) -> Self:
         """Return one on a store with nothing in it."""
         stand = cls(store, Bank(id="", name="", created_at=ManualClock().now()))  # pyright: ignore[reportArgumentType]
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             stand.bank = await stand.memory.banks.create(tx, NewBank(name="ann"), by="test")
         return stand
 
@@ -54,9 +54,9 @@ class Stand:
         for text in texts:
             self.clock.advance(60)
             new = NewEpisode(text=text, speaker="ann", trust=trust, **more)
-            async with self.store.write() as tx:
+            async with self.store.begin_write() as tx:
                 found.append((await self.memory.episodes.remember(tx, self.bank, new)).episode)
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             return [one for one in [await tx.episodes.get(self.bank.id, each.id) for each in found] if one is not None]
 
     async def begun(self, key: str = "p1", **more: Any) -> Pass:
@@ -66,13 +66,13 @@ class Stand:
             id=PassId(key), bank_id=self.bank.id, trigger=Trigger.HAND, status=PassStatus.RUNNING, epoch=1,
             owner="exe", created_at=now, started_at=now, lease_until=now + timedelta(seconds=30), **more,
         )  # fmt: skip
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await tx.passes.add(run)
         return run
 
     async def ended(self, run: Pass) -> None:
         """End it."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             present = await tx.passes.get(run.id)
             assert present is not None
             done = replace(present, status=PassStatus.SUCCEEDED, ended_at=self.clock.now())
@@ -80,31 +80,33 @@ class Stand:
 
     async def publish(self, run: Pass, *changes: Change, upto: int = 0, rules: Sequence[Rule] = ()) -> Pass:
         """Publish changes of a pass."""
-        async with self.store.write() as tx:
-            keys = {key for each in changes for key in resting_on(each)}
-            found = wrong(changes, await tx.episodes.identified(self.bank.id, keys), rules)
-            return await self.publisher.publish(tx, run, self.bank, changes, Page(upto=upto, leftovers=()), found)
+        async with self.store.begin_write() as tx:
+            keys = {key for each in changes for key in source_ids_of(each)}
+            found = check_changes(changes, await tx.episodes.get_by_ids(self.bank.id, keys), rules)
+            return await self.publisher.publish(
+                tx, run, self.bank, changes, PageProgress(upto=upto, leftovers=()), found
+            )
 
     async def changes(self, run: Pass) -> list[tuple[str, str]]:
         """Return state and reason of a pass' changes."""
-        async with self.store.read() as tx:
-            return [(each.state.value, each.why) for each in await tx.passes.changes(run.id)]
+        async with self.store.begin_read() as tx:
+            return [(each.state.value, each.why) for each in await tx.passes.find_changes(run.id)]
 
     async def notes(self, *, retired: bool = False) -> Sequence[Note]:
         """Return the bank's notes."""
-        async with self.store.read() as tx:
-            return await tx.notes.every(self.bank.id, retired=retired)
+        async with self.store.begin_read() as tx:
+            return await tx.notes.find_all(self.bank.id, retired=retired)
 
-    async def write(self, label: str, value: str, *, writer: Writer = Writer.PERSON, **more: Any) -> Block:
+    async def write(self, label: str, value: str, *, writer: BlockAuthor = BlockAuthor.PERSON, **more: Any) -> Block:
         """Write a block as a person."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             return await self.memory.blocks.write(
-                tx, self.bank, label, Edit(value=value, **more), writer=writer, by="ann"
+                tx, self.bank, label, BlockUpdate(value=value, **more), writer=writer, by="ann"
             )
 
     async def block(self, label: str) -> Block:
         """Return a block."""
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             return await self.memory.blocks.get(tx, self.bank, label)
 
     def change(self, kind: ChangeKind, target: str, **more: Any) -> Change:

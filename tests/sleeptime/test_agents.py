@@ -10,7 +10,7 @@ from circadia.agents.registry import NewAgent
 from circadia.records.agent import Agent, SleepEvent
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Wake, WakeSource
-from circadia.server.waking import agent_services, wake_tier
+from circadia.server.waking import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.agents import SleeptimeAgents
@@ -24,18 +24,18 @@ class Team:
     def __init__(self, stand: Stand) -> None:
         self.stand = stand
         signals, settings = LocalSignals(), Settings.model_validate({})
-        tier = wake_tier(settings, stand.clock, stand.ids, signals)
+        tier = build_wake_services(settings, stand.clock, stand.ids, signals)
         self.agents = SleeptimeAgents(tier.requests)
-        self.registry, _, self.sessions = agent_services(settings, stand.clock, stand.ids, signals, tier)
+        self.registry, _, self.sessions = build_agent_services(settings, stand.clock, stand.ids, signals, tier)
 
     async def made(self) -> Agent:
         new = NewAgent(
             name="dreamer", description="", sleep_events=frozenset({SleepEvent.AGENT_STARTED}),
             wake_events=frozenset(), policy={"sleeptime": True, "bank": "ann"},
         )  # fmt: skip
-        async with self.stand.store.write() as tx:
+        async with self.stand.store.begin_write() as tx:
             await self.sessions.ensure_default(tx)
-            session = await tx.sessions.by_name("default")
+            session = await tx.sessions.get_by_name("default")
             assert session is not None
             return (await self.registry.add(tx, session, new))[0]
 
@@ -43,12 +43,12 @@ class Team:
         run = replace(await self.stand.begun(key, **more), status=status)
         await self.stand.ended(run)
         policy = SleepPolicySettings.model_validate({"agent": agent})
-        async with self.stand.store.write() as tx:
-            await self.agents.pass_ended(tx, self.stand.bank, policy, run)
+        async with self.stand.store.begin_write() as tx:
+            await self.agents.wake_after_pass(tx, self.stand.bank, policy, run)
 
     async def wakes(self) -> Sequence[Wake]:
-        async with self.stand.store.read() as tx:
-            return await tx.wakes.every()
+        async with self.stand.store.begin_read() as tx:
+            return await tx.wakes.find_all()
 
 
 @pytest.mark.spec("SLEEP-27")
@@ -59,7 +59,7 @@ async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(stand: Stan
     await team.ended(PassStatus.SUCCEEDED, "p1")
     (wake,) = await team.wakes()
     assert (wake.agent_id, wake.source, wake.reason) == (agent.id, WakeSource.SCHEDULE, "new in bank ann")
-    async with team.stand.store.read() as tx:
+    async with team.stand.store.begin_read() as tx:
         present = await tx.agents.get(agent.id)
         assert present is not None
         assert not present.asleep

@@ -7,7 +7,7 @@ import pytest
 from circadia.ids import BankId
 from circadia.records.answer import AnswerDay
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.backoff import affordable
+from circadia.sleeptime.answers.backoff import count_affordable_questions
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
 
@@ -24,8 +24,8 @@ def day(used: int, wasted: int) -> AnswerDay:
 )
 def test_it_is_as_many_as_ever_down_to_one(used: int, wasted: int, questions: int) -> None:
     settings = AnswersSettings.model_validate({"questions": 10, "useful_share": 0.2})
-    assert affordable(settings, [day(used, 0), day(0, wasted)]) == questions
-    assert affordable(settings.model_copy(update={"useful_share": 0.0}), [day(used, wasted)]) == 10
+    assert count_affordable_questions(settings, [day(used, 0), day(0, wasted)]) == questions
+    assert count_affordable_questions(settings.model_copy(update={"useful_share": 0.0}), [day(used, wasted)]) == 10
 
 
 async def test_it_falls_while_nobody_asks_what_was_expected_and_recovers_once_somebody_does(one: Hall) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from circadia.gateway.ahead import AheadOfCalls
-from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.ahead import GatewayAnswerDrafter
+from circadia.gateway.dialects.frame import VolatileSpans
 from circadia.ids import AgentId
-from circadia.llm.mind import Unusable
+from circadia.llm.mind import ModelAnswerError
 from circadia.records.answer import AnswerFrame, AnswerScope
-from circadia.sleeptime.ahead import AnsweredAhead, Draft
+from circadia.sleeptime.ahead import AnticipatedAnswer, QuestionDraft
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import HOME, Hall, sent
 
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.spec("ANS-01")
 
 def frame(hall: Hall, dialect: str, call: Mapping[str, Any], *headers: tuple[str, str]) -> AnswerFrame:
     """Return the frame of a call."""
-    voice = hall.provider.dialects[dialect].voice
+    voice = hall.provider.dialects[dialect].answer_codec
     assert voice is not None
-    framed = voice.frame(orjson.dumps(call), Volatile())
+    framed = voice.frame_call(orjson.dumps(call), VolatileSpans())
     assert framed is not None
     targets = {"chat_completions": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
     return AnswerFrame(
@@ -34,10 +34,10 @@ def frame(hall: Hall, dialect: str, call: Mapping[str, Any], *headers: tuple[str
     )  # fmt: skip
 
 
-async def drafted(hall: Hall, where: AnswerFrame) -> Draft:
+async def drafted(hall: Hall, where: AnswerFrame) -> QuestionDraft:
     """Return the question of where Ann lives in a frame."""
-    ahead = AheadOfCalls(hall.clock, hall.store, hall.memory, hall.lookup, {"mock": hall.provider})
-    draft = await ahead.draft(hall.bank, where, HOME)
+    ahead = GatewayAnswerDrafter(hall.clock, hall.store, hall.memory, hall.lookup, {"mock": hall.provider})
+    draft = await ahead.draft_question(hall.bank, where, HOME)
     assert draft is not None
     return draft
 
@@ -80,7 +80,7 @@ async def test_each_api_is_asked_for_one_bounded_whole_answer_with_the_banks_con
 async def test_it_goes_out_under_the_providers_key_with_what_changes_an_answer(one: Hall) -> None:
     where = frame(one, "messages", {**MESSAGE, "max_tokens": 300}, ("anthropic-beta", "new-thing"))
     draft = await drafted(one, where)
-    answer, used = await draft.mind.ask(draft.prompt, AnsweredAhead, most_tokens=draft.most_tokens)
+    answer, used = await draft.mind.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens)
     (request,) = one.up.requests
     assert (request.method, request.path, request.header("anthropic-beta")) == ("POST", "/v1/messages", "new-thing")
     assert (answer.text, answer.called, answer.cut, answer.at) == ("She lives in Porto.", False, False, START)
@@ -116,8 +116,8 @@ async def test_what_a_provider_does_wrong_is_told_as_passes_know_it(
 ) -> None:
     draft = await drafted(one, frame(one, "chat_completions", CHAT))
     one.up.next(**script)
-    with pytest.raises(Unusable) as found:
-        await draft.mind.ask(draft.prompt, AnsweredAhead, most_tokens=9)
+    with pytest.raises(ModelAnswerError) as found:
+        await draft.mind.ask(draft.prompt, AnticipatedAnswer, most_tokens=9)
     error = found.value
     assert (error.passing, error.used is not None, error.retry_after_seconds) == (passing, free, pause)
     assert HOME not in error.cause
@@ -127,6 +127,11 @@ async def test_what_a_provider_does_wrong_is_told_as_passes_know_it(
 @pytest.mark.parametrize("changed", [{"body": "{"}, {"body": ""}, {"dialect": "plain"}, {"target": "/v1/files"}])
 async def test_a_frame_that_cannot_be_used_any_more_is_passed_over(one: Hall, changed: Mapping[str, Any]) -> None:
     where = replace(frame(one, "chat_completions", CHAT), **changed)
-    ahead = AheadOfCalls(one.clock, one.store, one.memory, one.lookup, {"mock": one.provider})
-    assert await ahead.draft(one.bank, where, HOME) is None
-    assert await AheadOfCalls(one.clock, one.store, one.memory, one.lookup, {}).draft(one.bank, where, HOME) is None
+    ahead = GatewayAnswerDrafter(one.clock, one.store, one.memory, one.lookup, {"mock": one.provider})
+    assert await ahead.draft_question(one.bank, where, HOME) is None
+    assert (
+        await GatewayAnswerDrafter(one.clock, one.store, one.memory, one.lookup, {}).draft_question(
+            one.bank, where, HOME
+        )
+        is None
+    )

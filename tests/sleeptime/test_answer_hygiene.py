@@ -2,16 +2,16 @@
 
 import pytest
 
-from circadia.records.answer import Dropped
+from circadia.records.answer import DropReason
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.answers import hygiene
 from circadia.sleeptime.effects import Effects
-from circadia.sleeptime.operation import Ground
+from circadia.sleeptime.operation import PassContext
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.publish import Publisher
-from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.rows import PassLifecycle
 from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.signals.local import LocalSignals
 from circadia.telemetry.traces import Traces
@@ -25,7 +25,7 @@ async def test_what_is_void_is_dropped_also_while_no_model_answers(one: Hall) ->
     await one.run(tier_mind(expecting(HOME, CAT)))
     await one.said("Ann moved, she lives in Faro now.")
     run = await one.begun()
-    ground = Ground(
+    ground = PassContext(
         store=one.store, retrieval=one.memory.retrieval, now=one.clock.now(), go_on=_going, run=run,
         readying=one.readying(),
     )  # fmt: skip
@@ -53,10 +53,10 @@ async def test_what_is_over_goes_in_each_bank_also_where_no_pass_runs(
     one.clock.advance(24 * 3600)
     await worker.step()
     assert await one.ready() == []
-    async with one.store.read() as tx:
+    async with one.store.begin_read() as tx:
         gone = [await tx.answers.get(one.bank.id, each.id) for each in made]
-        changes = await tx.answers.changed(one.bank.id, after=made[-1].revision)
-    assert [each and (each.dropped, each.text) for each in gone] == 3 * [(Dropped.EXPIRED, "")]
+        changes = await tx.answers.find_changed(one.bank.id, after=made[-1].revision)
+    assert [each and (each.dropped, each.text) for each in gone] == 3 * [(DropReason.EXPIRED, "")]
     assert len(changes.answers) == 3, "other processes learn of it"
     assert (await one.day()).wasted == 2
 
@@ -64,8 +64,8 @@ async def test_what_is_over_goes_in_each_bank_also_where_no_pass_runs(
 def worker_of(hall: Hall) -> SleepWorker:
     """Return a worker on the hall's database, which asks no model."""
     signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
-    rows = PassRows(hall.clock, hall.ids, signals)
-    tier = Sleeptime(hall.clock, settings, rows, Publisher(hall.clock, Effects(hall.clock, hall.memory)))
+    rows = PassLifecycle(hall.clock, hall.ids, signals)
+    tier = SleeptimeService(hall.clock, settings, rows, Publisher(hall.clock, Effects(hall.clock, hall.memory)))
     parts = SleepParts(
         store=hall.store, signals=signals, ids=hall.ids, tier=tier, operations=lambda _, __, ___: [],
         retrieval=hall.memory.retrieval, mind=None, traces=Traces(),

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from circadia.answers.quality import trusted
+from circadia.answers.quality import are_answers_trusted
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.llm.mind import Unusable
-from circadia.memory.blocks import Edit, Writer
-from circadia.records.answer import Answer, AnswerScope, AnswerUse, Dropped
+from circadia.llm.mind import ModelAnswerError
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
+from circadia.records.answer import Answer, AnswerScope, AnswerUse, DropReason
 from circadia.records.bank import Trust
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.bench import Bench
-from circadia.sleeptime.answers.sampling import Sampling, drawn
-from circadia.sleeptime.ask import Limit, Scope, Unit, Yielded
-from circadia.sleeptime.operation import Ground
+from circadia.sleeptime.answers.bench import AnswerRun
+from circadia.sleeptime.answers.sampling import AnswerSampler, choose_samples
+from circadia.sleeptime.ask import Limit, PassPreempted, Scope, Unit
+from circadia.sleeptime.operation import PassContext
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, sent, tier_mind
 
@@ -38,8 +38,8 @@ async def ready(hall: Hall) -> Answer:
 
 async def judged(hall: Hall) -> list[bool | None]:
     """Return what was found, the newest use first."""
-    async with hall.store.read() as tx:
-        return [each.right for each in await tx.answers.uses(hall.bank.id)]
+    async with hall.store.begin_read() as tx:
+        return [each.right for each in await tx.answers.find_uses(hall.bank.id)]
 
 
 async def test_the_same_answer_is_right_whatever_its_case_without_asking_the_tiers_model(both: Hall) -> None:
@@ -61,8 +61,8 @@ async def test_the_same_answer_is_right_whatever_its_case_without_asking_the_tie
     ("use", "phrasings", "dropped"),
     [
         pytest.param({"question": "in which city does ann live", "phrasing": CITY}, [HOME], "", id="a phrasing"),
-        pytest.param({"question": HOME}, [], Dropped.WRONG, id="the first phrasing"),
-        pytest.param({"question": "Where is Ann's home?", "phrasing": CITY, "way": "meaning"}, [], Dropped.WRONG),
+        pytest.param({"question": HOME}, [], DropReason.WRONG, id="the first phrasing"),
+        pytest.param({"question": "Where is Ann's home?", "phrasing": CITY, "way": "meaning"}, [], DropReason.WRONG),
     ],
 )
 async def test_another_answer_takes_out_what_it_was_found_by(
@@ -76,13 +76,13 @@ async def test_another_answer_takes_out_what_it_was_found_by(
     (asked,) = [each for each in mind.asked if "two answers" in each.rules]
     assert asked.data.startswith("<data ")
     assert "| In Faro." in asked.data
-    async with one.store.read() as tx:
+    async with one.store.begin_read() as tx:
         found = await tx.answers.get(one.bank.id, answer.id)
-        uses = await tx.answers.uses(one.bank.id, agent_id=AgentId("agt_guide"), judged=True)
+        uses = await tx.answers.find_uses(one.bank.id, agent_id=AgentId("agt_guide"), judged=True)
     assert found is not None
     assert ([*found.phrasings], found.dropped, await judged(one)) == (phrasings, dropped, [False])
     settings = AnswersSettings.model_validate({"least_samples": 1})
-    assert not trusted(uses, settings)
+    assert not are_answers_trusted(uses, settings)
     assert (await one.day()).wrong == 1
 
 
@@ -99,8 +99,8 @@ async def test_other_words_for_the_same_are_right(one: Hall) -> None:
         ({"status": 500, "headers": {"retry-after": "999"}}, True),
         ({"text": ""}, True),
         ({"text": "I'm sorry, but I can't help with that."}, True),
-        ({"text": "In Faro."}, Unusable("prose")),
-        ({"text": "In Faro."}, Unusable("no answer in time", passing=True, retry_after_seconds=999)),
+        ({"text": "In Faro."}, ModelAnswerError("prose")),
+        ({"text": "In Faro."}, ModelAnswerError("no answer in time", passing=True, retry_after_seconds=999)),
     ],
 )
 async def test_a_sampler_that_fails_judges_nothing(one: Hall, script: Mapping[str, Any], alike: Any) -> None:
@@ -110,7 +110,7 @@ async def test_a_sampler_that_fails_judges_nothing(one: Hall, script: Mapping[st
     outcome = await one.run(tier_mind(alike=alike))
     assert (outcome.run.counts, await judged(one)) == ({}, [None])
     assert [each.id for each in await one.ready()] == [answer.id]
-    assert trusted([], one.settings)
+    assert are_answers_trusted([], one.settings)
 
 
 @pytest.mark.parametrize("text", ["", "I'm sorry, but I can't help with that."])
@@ -122,8 +122,8 @@ async def test_a_use_that_cannot_be_judged_is_paid_for_once_and_keeps_no_other_o
     requests = len(one.up.requests)
     await one.run(tier_mind())
     assert (len(one.up.requests), await judged(one)) == (requests, [None])
-    async with one.store.read() as tx:
-        assert await tx.answers.uses(one.bank.id, judged=False) == [], "nobody looks at it again"
+    async with one.store.begin_read() as tx:
+        assert await tx.answers.find_uses(one.bank.id, judged=False) == [], "nobody looks at it again"
     await one.used(answer, HOME)
     await one.run(tier_mind())
     assert await judged(one) == [True, None], "the next one is looked at as ever"
@@ -152,14 +152,14 @@ async def test_it_yields_between_the_uses_that_it_looks_through(one: Hall) -> No
     async def go_on() -> None:
         steps.append(len(steps))
         if len(steps) == 3:
-            raise Yielded
+            raise PassPreempted
 
     run, readying = await one.begun(), one.readying()
-    ground = Ground(
+    ground = PassContext(
         store=one.store, retrieval=one.memory.retrieval, now=one.clock.now(), go_on=go_on, run=run, readying=readying
     )
-    with pytest.raises(Yielded):
-        await Sampling(Bench(bank=one.bank, ground=ground, readying=readying, ask=_unasked, run=run)).judge()
+    with pytest.raises(PassPreempted):
+        await AnswerSampler(AnswerRun(bank=one.bank, ground=ground, readying=readying, ask=_unasked, run=run)).judge()
     assert len(one.up.requests) == 1, "nothing was asked yet"
 
 
@@ -187,9 +187,9 @@ async def test_what_changed_meanwhile_or_may_not_be_spent_is_not_judged(one: Hal
     await one.run(tier_mind())
     assert await judged(one) == [None]
     one.limits = []
-    async with one.store.write() as tx:
-        edit = Edit(value="Ann lives in Faro.")
-        await one.memory.blocks.write(tx, one.bank, "ann", edit, writer=Writer.PERSON, by="op")
+    async with one.store.begin_write() as tx:
+        edit = BlockUpdate(value="Ann lives in Faro.")
+        await one.memory.blocks.write(tx, one.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
     requests = len(one.up.requests)
     await one.run(tier_mind())
     assert (await judged(one), len(one.up.requests)) == ([None], requests)
@@ -205,11 +205,11 @@ def use(number: int, answer: int = 0) -> AnswerUse:
 def test_a_share_is_drawn_by_their_ids_spread_over_answers_and_one_at_least_while_nothing_is_known() -> None:
     settings = AnswersSettings.model_validate({"sample_share": 0.1, "least_samples": 2})
     uses = [use(number) for number in range(200)]
-    taken = drawn(uses, (), settings)
+    taken = choose_samples(uses, (), settings)
     assert len(taken) == MOST
-    assert [*drawn(uses[::-1], (), settings)] == [*taken]
-    assert 10 <= sum(bool(drawn([each], (use(1), use(2)), settings)) for each in uses) <= 30
-    assert len(drawn([use(number, 7) for number in range(200)], (), settings)) == 1, "one of each answer"
-    missed = next(each for each in uses if not drawn([each], (use(1), use(2)), settings))
-    assert [*drawn([missed], (use(1),), settings)] == [missed]
-    assert drawn(uses, (), settings.model_copy(update={"sample_share": 0.0})) == ()
+    assert [*choose_samples(uses[::-1], (), settings)] == [*taken]
+    assert 10 <= sum(bool(choose_samples([each], (use(1), use(2)), settings)) for each in uses) <= 30
+    assert len(choose_samples([use(number, 7) for number in range(200)], (), settings)) == 1, "one of each answer"
+    missed = next(each for each in uses if not choose_samples([each], (use(1), use(2)), settings))
+    assert [*choose_samples([missed], (use(1),), settings)] == [missed]
+    assert choose_samples(uses, (), settings.model_copy(update={"sample_share": 0.0})) == ()

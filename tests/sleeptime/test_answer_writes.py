@@ -14,7 +14,7 @@ from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, tier_mind
 pytestmark = pytest.mark.spec("ANS-04")
 
 
-class Watched:
+class WriteHookStore:
     """A database that says when a transaction writes, and lets others write before it begins."""
 
     def __init__(self, store: Store) -> None:
@@ -26,11 +26,11 @@ class Watched:
         return getattr(self._store, name)
 
     @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
+    async def begin_write(self) -> AsyncGenerator[Tx]:
         before, self.before = self.before, None
         if before is not None:
             await before()
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             self.writing += 1
             try:
                 yield tx
@@ -41,7 +41,7 @@ class Watched:
 @pytest.fixture
 def looks(one: Hall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have the database watched; return how many transactions wrote at each look at what an answer rests on."""
-    watched, found, look = Watched(one.store), list[int](), AnswerLookup.validity
+    watched, found, look = WriteHookStore(one.store), list[int](), AnswerLookup.validity
     one.store = cast("Store", watched)
 
     async def validity(*args: Any) -> Validity:
@@ -69,7 +69,7 @@ async def test_what_is_written_between_the_look_and_the_transaction_is_looked_at
 ) -> None:
     await one.said("I moved last year.")
     await one.seen()
-    watched = cast("Watched", one.store)
+    watched = cast("WriteHookStore", one.store)
     look = AnswerLookup.validity
 
     async def validity(*args: Any) -> Validity:
@@ -87,7 +87,7 @@ async def test_what_is_written_between_the_look_and_the_transaction_is_looked_at
 async def test_a_bank_that_never_rests_keeps_nothing_and_nobody_waits_for_it(one: Hall, looks: list[int]) -> None:
     await one.said("I moved last year.")
     await one.seen()
-    watched = cast("Watched", one.store)
+    watched = cast("WriteHookStore", one.store)
     look = AnswerLookup.validity
 
     async def validity(*args: Any) -> Validity:

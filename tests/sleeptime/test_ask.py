@@ -8,17 +8,17 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.ids import BankId, PassId
-from circadia.llm.mind import Mind, Prompt, Unusable
-from circadia.llm.schemas import written
+from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.schemas import answer_schema_json
 from circadia.llm.usage import Usage
 from circadia.records.call import UsageGroup
-from circadia.records.sleep_call import SleepSpent
-from circadia.sleeptime.ask import Asking, Flying, Limit, OverBudget, Scope, Unit
+from circadia.records.sleep_call import SleepCost
+from circadia.sleeptime.ask import Limit, OverBudget, PassModelClient, PendingQuestions, Scope, Unit
 from circadia.stores.base import Store
 from circadia.testing import ManualClock
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.contract.sleep_rows import banks_of, sleep_pass
-from tests.full_disk import Full
+from tests.full_disk import FullDiskStore
 from tests.wake.fleet import CountedIds
 
 PASS = sleep_pass("p1", BankId("bnk_team"))
@@ -38,7 +38,7 @@ class Words(BaseModel):
     more: int = 0
 
 
-SCHEMA = len(written(Word))
+SCHEMA = len(answer_schema_json(Word))
 RESERVED = -(-(300 + SCHEMA + 200) // 3) + 50
 """Tokens: bytes of the prompt, of the schema and of what is around them, a third each; and the longest answer."""
 
@@ -52,24 +52,24 @@ async def store(sqlite_store: Store) -> Store:
 class Desk:
     """Asks for passes of one bank."""
 
-    def __init__(self, store: Store, mind: Mind, *limits: Limit, process: str = "") -> None:
+    def __init__(self, store: Store, mind: ChatModel, *limits: Limit, process: str = "") -> None:
         self.clock = ManualClock()
         self._parts = (self.clock, CountedIds(process), store, mind)
         self._limits = limits
         self._store = store
 
     async def ask(self, run: str = "p1", operation: str = "reflect", output: type[Word | Words] = Word) -> str:
-        asking = Asking(*self._parts, sleep_pass(run, BankId("bnk_team")), self._limits, alone=True)
+        asking = PassModelClient(*self._parts, sleep_pass(run, BankId("bnk_team")), self._limits, alone=True)
         return (await asking.ask(operation, PROMPT, output, most_tokens=50)).word
 
-    async def spent(self) -> SleepSpent:
-        async with self._store.read() as tx:
-            return await tx.sleep_calls.spent()
+    async def spent(self) -> SleepCost:
+        async with self._store.begin_read() as tx:
+            return await tx.sleep_calls.sum_cost()
 
 
 @pytest.mark.spec("SLEEP-10")
 async def test_an_answer_is_paid_for_once_also_by_another_pass(store: Store) -> None:
-    mind = ScriptedMind([Word(word="one"), Words(word="two")])
+    mind = ScriptedChatModel([Word(word="one"), Words(word="two")])
     desk = Desk(store, mind)
     assert [await desk.ask(), await desk.ask("p2")] == ["one", "one"]
     assert len(mind.asked) == 1
@@ -79,9 +79,14 @@ async def test_an_answer_is_paid_for_once_also_by_another_pass(store: Store) -> 
 
 @pytest.mark.spec("SLEEP-13", "SLEEP-40")
 async def test_a_failure_counts_and_is_asked_again(store: Store) -> None:
-    desk = Desk(store, ScriptedMind([Unusable("prose", used=Usage(input_tokens=7)), Unusable("429"), Word(word="ok")]))
+    desk = Desk(
+        store,
+        ScriptedChatModel(
+            [ModelAnswerError("prose", used=Usage(input_tokens=7)), ModelAnswerError("429"), Word(word="ok")]
+        ),
+    )
     for cause in ("prose", "429"):
-        with pytest.raises(Unusable) as found:
+        with pytest.raises(ModelAnswerError) as found:
             await desk.ask()
         assert found.value.cause == cause
     assert await desk.ask() == "ok"
@@ -98,18 +103,18 @@ async def test_what_a_kill_or_a_wake_cut_short_counts_as_reserved(store: Store) 
         await asyncio.Event().wait()
         return Word(word="never")
 
-    desk = Desk(store, ScriptedMind(never))
+    desk = Desk(store, ScriptedChatModel(never))
     asking = asyncio.create_task(desk.ask())
     await begun.wait()
-    assert await desk.spent() == SleepSpent(calls=1, tokens=RESERVED, nanousd=RESERVED, seconds=0.0)
+    assert await desk.spent() == SleepCost(calls=1, tokens=RESERVED, nanousd=RESERVED, seconds=0.0)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     groups: Sequence[UsageGroup] = ()
     async with asyncio.timeout(60):
         while not groups:  # the question ends by itself, behind the one who asked
-            async with store.read() as tx:
-                groups = await tx.calls.groups("tier")
+            async with store.begin_read() as tx:
+                groups = await tx.calls.sum_by_group("tier")
     assert [(group.key, group.failed) for group in groups] == [("sleep", 1)]
     assert (await desk.spent()).tokens == RESERVED
 
@@ -128,21 +133,21 @@ async def test_a_question_at_which_three_processes_ended_is_asked_no_more_and_sa
         begun.clear()
         # A process that is killed settles nothing; its successor knows nothing of what flew.
         name = f"p{len(dead)}"
-        desk = Desk(store, ScriptedMind(never), process=name)
+        desk = Desk(store, ScriptedChatModel(never), process=name)
         desk.clock.advance(20 * len(dead))  # more than a lease
         dead.append(asyncio.create_task(desk.ask(name)))
         async with asyncio.timeout(60):
             await begun.wait()
-    mind = ScriptedMind([Words(word="another"), Word(word="fine")])
+    mind = ScriptedChatModel([Words(word="another"), Word(word="fine")])
     last = Desk(store, mind, process="p9")
     last.clock.advance(60)
-    with pytest.raises(Unusable, match="3 processes ended") as found:
+    with pytest.raises(ModelAnswerError, match="3 processes ended") as found:
         await last.ask("p9")
     assert not found.value.passing, "the others are asked"
     assert await last.ask("p9", output=Words) == "another"
     assert await last.ask("p9", "consolidate") == "fine"
-    async with store.read() as tx:
-        assert [each.error for each in await tx.sleep_calls.of_pass(PassId("p9"))][:1] == [found.value.cause]
+    async with store.begin_read() as tx:
+        assert [each.error for each in await tx.sleep_calls.find_by_pass(PassId("p9"))][:1] == [found.value.cause]
     assert (await last.spent()).calls == 5, "what is not asked costs nothing"
     for each in dead:
         each.cancel()
@@ -151,33 +156,35 @@ async def test_a_question_at_which_three_processes_ended_is_asked_no_more_and_sa
 
 @pytest.mark.spec("SLEEP-10", "SLEEP-13")
 @pytest.mark.parametrize(
-    "answer", [Word(word="one"), Unusable("prose", used=Usage(input_tokens=100, output_tokens=10))]
+    "answer", [Word(word="one"), ModelAnswerError("prose", used=Usage(input_tokens=100, output_tokens=10))]
 )
-async def test_what_a_model_said_while_nothing_could_be_written_is_kept(store: Store, answer: Word | Unusable) -> None:
-    disk = Full(store)
+async def test_what_a_model_said_while_nothing_could_be_written_is_kept(
+    store: Store, answer: Word | ModelAnswerError
+) -> None:
+    disk = FullDiskStore(store)
 
-    def said(*_: object) -> Word | Unusable:
+    def said(*_: object) -> Word | ModelAnswerError:
         disk.full = True
         return answer
 
-    mind = ScriptedMind(said)
+    mind = ScriptedChatModel(said)
     desk = Desk(disk, mind)
     asking = asyncio.create_task(desk.ask())
     async with asyncio.timeout(60):
         for _ in range(4):  # more than the processes that may end at a question
-            await desk.clock.until_sleepers(1)
+            await desk.clock.wait_for_sleepers(1)
             desk.clock.advance(60)
-        await desk.clock.until_sleepers(1)
+        await desk.clock.wait_for_sleepers(1)
         disk.full = False
         desk.clock.advance(60)
         [outcome] = await asyncio.gather(asking, return_exceptions=True)
-    assert str(outcome) == ("prose" if isinstance(answer, Unusable) else "one")
+    assert str(outcome) == ("prose" if isinstance(answer, ModelAnswerError) else "one")
     assert len(mind.asked) == 1
-    assert await desk.spent() == SleepSpent(calls=1, tokens=110, nanousd=110, seconds=0.0)
+    assert await desk.spent() == SleepCost(calls=1, tokens=110, nanousd=110, seconds=0.0)
 
 
 async def test_a_question_that_is_dropped_waits_for_no_database(store: Store) -> None:
-    disk, begun = Full(store), asyncio.Event()
+    disk, begun = FullDiskStore(store), asyncio.Event()
 
     async def never(*_: object) -> Word:
         disk.full = True
@@ -185,8 +192,8 @@ async def test_a_question_that_is_dropped_waits_for_no_database(store: Store) ->
         await asyncio.Event().wait()
         return Word(word="never")
 
-    flying: Flying = {}
-    asking = Asking(ManualClock(), CountedIds(""), disk, ScriptedMind(never), PASS, [], flying=flying)
+    flying: PendingQuestions = {}
+    asking = PassModelClient(ManualClock(), CountedIds(""), disk, ScriptedChatModel(never), PASS, [], flying=flying)
     waiting = asyncio.create_task(asking.ask("reflect", PROMPT, Word, most_tokens=50))
     async with asyncio.timeout(60):
         await begun.wait()
@@ -207,10 +214,10 @@ async def test_a_question_that_is_dropped_waits_for_no_database(store: Store) ->
     ],
 )
 async def test_no_limit_is_passed(store: Store, limit: Limit, asked: int) -> None:
-    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Usage(input_tokens=100, output_tokens=10)))
+    mind = ScriptedChatModel(lambda _, __: ModelAnswerError("bad JSON", used=Usage(input_tokens=100, output_tokens=10)))
     desk = Desk(store, mind, limit)
     for _ in range(asked):
-        with pytest.raises(Unusable):
+        with pytest.raises(ModelAnswerError):
             await desk.ask()
     with pytest.raises(OverBudget) as found:
         await desk.ask()
@@ -246,23 +253,23 @@ def test_a_limit_that_is_met_is_told_in_its_own_unit(limit: Limit, alone: bool, 
 
 @pytest.mark.spec("SLEEP-40")
 async def test_calls_are_exact_however_many_ask_at_once(store: Store) -> None:
-    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Usage(input_tokens=1)))
+    mind = ScriptedChatModel(lambda _, __: ModelAnswerError("bad JSON", used=Usage(input_tokens=1)))
     desk = Desk(store, mind, Limit(scope=Scope.BANK, unit=Unit.CALLS, most=5))
     outcomes = await asyncio.gather(*(desk.ask(f"p{n}") for n in range(20)), return_exceptions=True)
-    assert [type(each) for each in outcomes].count(Unusable) == len(mind.asked) == 5
+    assert [type(each) for each in outcomes].count(ModelAnswerError) == len(mind.asked) == 5
 
 
 @pytest.mark.spec("SLEEP-40")
 async def test_a_window_moves_on_and_a_scope_counts_its_own(store: Store) -> None:
-    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Usage(input_tokens=1)))
+    mind = ScriptedChatModel(lambda _, __: ModelAnswerError("bad JSON", used=Usage(input_tokens=1)))
     hourly = Limit(scope=Scope.OPERATION, unit=Unit.CALLS, most=1, window=timedelta(hours=1))
     desk = Desk(store, mind, hourly)
     seen: list[str] = []
     for operation, minutes in (("reflect", 0), ("reflect", 59), ("dates", 0), ("reflect", 1.1)):
         desk.clock.advance(minutes * 60)
-        with pytest.raises((Unusable, OverBudget)) as found:
+        with pytest.raises((ModelAnswerError, OverBudget)) as found:
             await desk.ask(operation=operation)
         seen.append(found.type.__name__)
     assert seen == ["Unusable", "OverBudget", "Unusable", "Unusable"]
-    async with store.read() as tx:
-        assert {group.key for group in await tx.calls.groups("tier")} == {"sleep"}
+    async with store.begin_read() as tx:
+        assert {group.key for group in await tx.calls.sum_by_group("tier")} == {"sleep"}

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.mind import ModelAnswerError, Prompt
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.sleeptime.ask import Asking, Yielded
-from circadia.sleeptime.passes import Running
-from circadia.testing.dreamer import Dreamer
-from circadia.testing.mind import ScriptedMind
+from circadia.sleeptime.ask import PassModelClient, PassPreempted
+from circadia.sleeptime.passes import PassRunner
+from circadia.testing.dreamer import RuleBasedModel
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.night import Night
 from tests.sleeptime.stand import Stand
 
@@ -40,8 +40,8 @@ def facts(chance: random.Random, day: int) -> list[tuple[str, str]]:
 async def run(night: Night, chance: random.Random) -> bool:
     """Run the bank's pass, which stops at a step by chance; return whether it came to its end."""
     stand = night.stand
-    async with stand.store.write() as tx:
-        found = await tx.passes.open_of(stand.bank.id) or await opened(night)
+    async with stand.store.begin_write() as tx:
+        found = await tx.passes.get_open(stand.bank.id) or await opened(night)
         taken = replace(found, status=PassStatus.RUNNING, epoch=found.epoch + 1, owner=f"exe{found.epoch}")
         if found.epoch:
             assert await tx.passes.save(taken, origin=found)
@@ -54,18 +54,18 @@ async def run(night: Night, chance: random.Random) -> bool:
         if left is not None:
             left -= 1
             if left < 0:
-                raise Yielded
+                raise PassPreempted
 
-    asking = Asking(stand.clock, stand.ids, stand.store, night.mind, taken, [])
-    running = Running(
+    asking = PassModelClient(stand.clock, stand.ids, stand.store, night.mind, taken, [])
+    running = PassRunner(
         stand.clock, stand.store, stand.publisher, night.operations, night.rules, asking, go_on,
         retrieval=stand.memory.retrieval,
     )  # fmt: skip
     try:
-        outcome = await running.work(taken, stand.bank)
-    except Yielded:
+        outcome = await running.run_pass(taken, stand.bank)
+    except PassPreempted:
         return False
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         ended = replace(outcome.run, status=outcome.status, ended_at=stand.clock.now())
         assert await tx.passes.save(ended, origin=outcome.run)
     return True
@@ -79,15 +79,15 @@ async def opened(night: Night) -> Pass:
 @pytest.mark.spec("SLEEP-10", "SLEEP-11", "SLEEP-13")
 @pytest.mark.parametrize("seed", range(8))
 async def test_all_is_heard_and_no_answer_is_paid_for_twice(stand: Stand, seed: int) -> None:
-    chance, dreamer, paid = random.Random(seed), Dreamer(), Counter[str]()
+    chance, dreamer, paid = random.Random(seed), RuleBasedModel(), Counter[str]()
 
-    async def moody(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+    async def moody(prompt: Prompt, output: type[BaseModel]) -> BaseModel | ModelAnswerError:
         if chance.random() < 0.25:
-            return Unusable(chance.choice(("prose", "truncated", "an empty body")))
+            return ModelAnswerError(chance.choice(("prose", "truncated", "an empty body")))
         paid[f"{prompt.rules}\n{prompt.data}"] += 1
         return (await dreamer.ask(prompt, output, most_tokens=1_000))[0]
 
-    night = Night(stand, ScriptedMind(moody))
+    night = Night(stand, ScriptedChatModel(moody))
     said: list[Episode] = []
     for day in range(8):
         for speaker, text in facts(chance, day):
@@ -95,10 +95,10 @@ async def test_all_is_heard_and_no_answer_is_paid_for_twice(stand: Stand, seed: 
         await run(night, chance)
     for _ in range(200):
         done = await run(night, chance)
-        async with night.stand.store.read() as tx:
+        async with night.stand.store.begin_read() as tx:
             state = await tx.sleep_states.get(night.stand.bank.id)
-            backlog = await tx.sleep_states.backlog(night.stand.bank.id, state.cursor)
-        if done and not backlog.episodes and not [each for each in state.leftovers if not each.quarantined]:
+            backlog = await tx.sleep_states.fetch_backlog(night.stand.bank.id, state.cursor)
+        if done and not backlog.episodes and not [each for each in state.leftovers if not each.is_quarantined]:
             break
     else:
         raise AssertionError("it never came to its end")
@@ -109,7 +109,7 @@ async def test_all_is_heard_and_no_answer_is_paid_for_twice(stand: Stand, seed: 
     assert len(quarantined) <= 2
     heard = "\n".join(paid)
     assert [each.text for each in said[1:] if each.number not in quarantined and each.text not in heard] == []
-    async with night.stand.store.read() as tx:
+    async with night.stand.store.begin_read() as tx:
         for note in await night.notes(retired=True):
             assert len(set(note.evidence)) == len(note.evidence) >= 2
-            assert len(await tx.episodes.homes(note.evidence)) == len(note.evidence)
+            assert len(await tx.episodes.find_bank_ids(note.evidence)) == len(note.evidence)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from circadia.errors import UpstreamFailed
-from circadia.memory.asked import asked_within
+from circadia.memory.asked import count_recent_askings
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.benefit import Benefit
 from circadia.records.ready_view import ReadyView, ViewKind
@@ -41,7 +41,7 @@ async def test_what_is_written_twice_at_once_is_counted_once_and_what_could_not_
     with pytest.raises(UpstreamFailed):
         await write_askings(home.store, askings, broken)
     await write_askings(home.store, askings, lambda _: POLICY)
-    assert [asked_within(each, home.clock.now()) for each in await home.views()] == [4]
+    assert [count_recent_askings(each, home.clock.now()) for each in await home.views()] == [4]
 
 
 @pytest.mark.spec("MEM-14", "MEM-18")
@@ -51,7 +51,7 @@ async def test_no_question_with_a_secret_is_written_nor_any_of_a_bank_that_takes
     await often(home, "is sk-abcdefghijklmnop1234 my key?", "Porto")
     await home.close()
     assert [each.asked["text"] for each in await home.views()] == ["Porto"]
-    async with home.store.write() as tx:
+    async with home.store.begin_write() as tx:
         await home.memory.banks.change(tx, home.bank, by="t", policy=BankPolicy(capture=Capture.EXPLICIT))
     await forget_askings(home.store, lambda _: POLICY, home.clock.now())
     assert await home.views() == []
@@ -78,12 +78,12 @@ async def test_what_nobody_asks_any_more_is_deleted_though_this_process_was_neve
 async def test_a_long_conversation_is_counted_too(home: Home) -> None:
     await home.said("Ann lives in Porto.")
     for _ in range(2):
-        question = await home.memory.retrieval.ask("Porto", explained=False)
-        async with home.store.read() as tx:
+        question = await home.memory.retrieval.prepare_question("Porto", explained=False)
+        async with home.store.begin_read() as tx:
             await home.memory.contexts.build(
                 tx, home.bank, question, stable_tokens=0, fitting_tokens=500, known=[f"turn {at}" for at in range(500)]
             )
-    assert len(home.memory.retrieval.askings.pending()) == 1
+    assert len(home.memory.retrieval.askings.pending_questions()) == 1
 
 
 @pytest.mark.spec("SLEEP-42")
@@ -91,7 +91,7 @@ async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(s
     today = stand.clock.now().date()
     days = [today - timedelta(days=each) for each in (367, 366)]
     asked = ReadyView(bank_id=stand.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "?"})
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.views.put(replace(asked, asked_at=stand.clock.now() - WINDOW - timedelta(seconds=1)))
         await tx.benefits.add([
             Benefit(
@@ -101,6 +101,6 @@ async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(s
             for day in days
         ])  # fmt: skip
     await Tier(stand, None).worker().step()
-    async with stand.store.read() as tx:
-        assert await tx.views.every(stand.bank.id) == []
-        assert [each.day for each in await tx.benefits.every(stand.bank.id, since=days[0])] == days[1:]
+    async with stand.store.begin_read() as tx:
+        assert await tx.views.find_all(stand.bank.id) == []
+        assert [each.day for each in await tx.benefits.find_all(stand.bank.id, since=days[0])] == days[1:]

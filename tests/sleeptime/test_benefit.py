@@ -9,13 +9,13 @@ from circadia.ids import BankId
 from circadia.llm.usage import Usage
 from circadia.records.benefit import Benefit
 from circadia.records.event import EventType
-from circadia.records.sleep_call import SleepDay, SleepSpent
+from circadia.records.sleep_call import OperationDayCost, SleepCost
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.sleep_state import OperationPause
 from circadia.settings.sleeptime import BenefitSettings
-from circadia.sleeptime.benefit import Balance, Standing, balances, paused
+from circadia.sleeptime.benefit import Balance, BalanceStatus, compute_balances, list_paused_operations
 from circadia.sleeptime.health import SleepHealth
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading
 
@@ -28,9 +28,11 @@ def ago(days: float) -> datetime:
     return NOW - timedelta(days=days)
 
 
-def cost(days: float, *, calls: int = 30, tokens: int = 1_000, usd: float = 1.0, unpriced: int = 0) -> SleepDay:
-    spent = SleepSpent(calls=calls, tokens=tokens, nanousd=round(usd * 1e9), seconds=1.0)
-    return SleepDay(operation="reflect", day=ago(days).date(), first_at=ago(days), unpriced=unpriced, spent=spent)
+def cost(days: float, *, calls: int = 30, tokens: int = 1_000, usd: float = 1.0, unpriced: int = 0) -> OperationDayCost:
+    spent = SleepCost(calls=calls, tokens=tokens, nanousd=round(usd * 1e9), seconds=1.0)
+    return OperationDayCost(
+        operation="reflect", day=ago(days).date(), first_at=ago(days), unpriced=unpriced, spent=spent
+    )
 
 
 def gain(days: float, *, tokens: int = 5_000, usd: float = 2.0, unpriced: int = 0) -> Benefit:
@@ -40,9 +42,11 @@ def gain(days: float, *, tokens: int = 5_000, usd: float = 2.0, unpriced: int = 
     )  # fmt: skip
 
 
-def balance(gains: list[Benefit], costs: list[SleepDay], pause: OperationPause | None = None, **stated: Any) -> Balance:
+def balance(
+    gains: list[Benefit], costs: list[OperationDayCost], pause: OperationPause | None = None, **stated: Any
+) -> Balance:
     settings = BenefitSettings.model_validate(stated)
-    (found,) = balances(settings, [] if pause is None else [pause], gains, costs, NOW)
+    (found,) = compute_balances(settings, [] if pause is None else [pause], gains, costs, NOW)
     return found
 
 
@@ -54,13 +58,13 @@ def pause(since: float, until: float) -> OperationPause:
 def test_an_operation_pays_that_brings_what_it_costs_and_falls_short_below() -> None:
     costs = [cost(OLD), cost(2)]
     pays = balance([gain(1, usd=1.0)], costs)
-    assert (pays.standing, pays.ratio, pays.unit) == (Standing.PAYS, 1.0, "usd")
+    assert (pays.standing, pays.ratio, pays.unit) == (BalanceStatus.PAYS, 1.0, "usd")
     assert (pays.calls, pays.spent_tokens, pays.saved_tokens, pays.uses) == (30, 1_000, 5_000, 1)
     short = balance([gain(1, usd=0.9)], costs)
-    assert (short.standing, short.ratio) == (Standing.SHORT, 0.9)
+    assert (short.standing, short.ratio) == (BalanceStatus.SHORT, 0.9)
     assert balance([], costs).ratio == 0.0, "nobody ever used what it made"
-    assert balance([gain(1, usd=0.9)], costs, least_ratio=0.5).standing is Standing.PAYS
-    assert balance([gain(15, usd=9.0)], costs).standing is Standing.SHORT, "before the window"
+    assert balance([gain(1, usd=0.9)], costs, least_ratio=0.5).standing is BalanceStatus.PAYS
+    assert balance([gain(15, usd=9.0)], costs).standing is BalanceStatus.SHORT, "before the window"
 
 
 @pytest.mark.spec("SLEEP-42")
@@ -69,20 +73,20 @@ def test_tokens_are_compared_where_a_price_is_not_known_on_either_side(side: str
     costs = [cost(OLD), cost(2, usd=99.0, unpriced=int(side == "cost"))]
     gains = [gain(1, tokens=500, unpriced=int(side == "benefit"))]
     found = balance(gains, costs)
-    assert (found.unit, found.ratio, found.standing) == ("tokens", 0.5, Standing.SHORT)
-    assert balance(gains, costs, hot_weight=2.0).standing is Standing.PAYS
+    assert (found.unit, found.ratio, found.standing) == ("tokens", 0.5, BalanceStatus.SHORT)
+    assert balance(gains, costs, hot_weight=2.0).standing is BalanceStatus.PAYS
 
 
 @pytest.mark.spec("SLEEP-42")
 def test_nothing_is_judged_that_is_new_or_has_cost_little_or_nothing_or_is_spared() -> None:
-    assert balance([], [cost(13.9), cost(2)]).standing is Standing.NEW
-    assert balance([], [cost(14), cost(2)]).standing is Standing.SHORT
-    assert balance([], [cost(OLD), cost(2, calls=19)]).standing is Standing.LITTLE
-    assert balance([], [cost(OLD), cost(2, usd=0.009)]).standing is Standing.LITTLE
-    assert balance([], [cost(OLD), cost(2, usd=0.0, unpriced=30)]).standing is Standing.SHORT
-    assert balance([], [cost(OLD), cost(2)], spared=["reflect"]).standing is Standing.SPARED
-    assert balance([], [cost(OLD), cost(2)], enabled=False).standing is Standing.SPARED
-    assert balance([gain(1)], []).standing is Standing.FREE
+    assert balance([], [cost(13.9), cost(2)]).standing is BalanceStatus.NEW
+    assert balance([], [cost(14), cost(2)]).standing is BalanceStatus.SHORT
+    assert balance([], [cost(OLD), cost(2, calls=19)]).standing is BalanceStatus.LITTLE
+    assert balance([], [cost(OLD), cost(2, usd=0.009)]).standing is BalanceStatus.LITTLE
+    assert balance([], [cost(OLD), cost(2, usd=0.0, unpriced=30)]).standing is BalanceStatus.SHORT
+    assert balance([], [cost(OLD), cost(2)], spared=["reflect"]).standing is BalanceStatus.SPARED
+    assert balance([], [cost(OLD), cost(2)], enabled=False).standing is BalanceStatus.SPARED
+    assert balance([gain(1)], []).standing is BalanceStatus.FREE
     assert BenefitSettings.model_validate({}).spared == ("contradictions",)
 
 
@@ -90,30 +94,30 @@ def test_nothing_is_judged_that_is_new_or_has_cost_little_or_nothing_or_is_spare
 def test_after_a_pause_an_operation_is_judged_anew() -> None:
     before = [cost(16), cost(2)]
     now = balance([], before, pause(1, -13))
-    assert (now.standing, now.paused_until) == (Standing.PAUSED, ago(-13))
-    assert paused(BenefitSettings.model_validate({}), [pause(1, -13)], NOW) == {"reflect"}
-    assert not paused(BenefitSettings.model_validate({"enabled": False}), [pause(1, -13)], NOW)
-    assert not paused(BenefitSettings.model_validate({}), [pause(15, 1)], NOW)
-    assert balance([], before, pause(15, 1)).standing is Standing.FREE, "what was before it counts no more"
-    assert balance([], [*before, cost(0.5)], pause(15, 1)).standing is Standing.NEW
-    assert balance([], [cost(40), cost(15), cost(2)], pause(30, 16)).standing is Standing.SHORT
+    assert (now.standing, now.paused_until) == (BalanceStatus.PAUSED, ago(-13))
+    assert list_paused_operations(BenefitSettings.model_validate({}), [pause(1, -13)], NOW) == {"reflect"}
+    assert not list_paused_operations(BenefitSettings.model_validate({"enabled": False}), [pause(1, -13)], NOW)
+    assert not list_paused_operations(BenefitSettings.model_validate({}), [pause(15, 1)], NOW)
+    assert balance([], before, pause(15, 1)).standing is BalanceStatus.FREE, "what was before it counts no more"
+    assert balance([], [*before, cost(0.5)], pause(15, 1)).standing is BalanceStatus.NEW
+    assert balance([], [cost(40), cost(15), cost(2)], pause(30, 16)).standing is BalanceStatus.SHORT
 
 
-def costly(stand: Stand, **benefit: Any) -> tuple[Tier, ScriptedMind]:
+def costly(stand: Stand, **benefit: Any) -> tuple[Tier, ScriptedChatModel]:
     """Return a tier whose passes cost a thousandth of a dollar for each question."""
-    mind = ScriptedMind(reading, used=Usage(input_tokens=900_000, output_tokens=100_000))
+    mind = ScriptedChatModel(reading, used=Usage(input_tokens=900_000, output_tokens=100_000))
     stated = {"min_calls": 1, "min_cost_usd": 0.001, "window_days": 2, **benefit}
     return Tier(stand, mind, idle_seconds=0, benefit=stated), mind
 
 
 async def events(stand: Stand) -> list[Any]:
-    async with stand.store.read() as tx:
-        return [each.data for each in await tx.events.after(0, types=(EventType.OPERATION_PAUSED,))]
+    async with stand.store.begin_read() as tx:
+        return [each.data for each in await tx.events.find_after(0, types=(EventType.OPERATION_PAUSED,))]
 
 
 async def standing(tier: Tier) -> Balance:
-    async with tier.stand.store.read() as tx:
-        (found,) = await tier.tier.balances(tx, tier.stand.bank)
+    async with tier.stand.store.begin_read() as tx:
+        (found,) = await tier.tier.fetch_balances(tx, tier.stand.bank)
     return found
 
 
@@ -125,7 +129,7 @@ async def test_an_operation_that_nobody_profits_from_is_paused_told_and_tried_ag
         await stand.said(f"Morning {day}.", f"Evening {day}.")
         await worker.step()
         await tier.ended(day + 1)
-        assert (await standing(tier)).standing is (Standing.PAUSED if day == 2 else Standing.NEW)
+        assert (await standing(tier)).standing is (BalanceStatus.PAUSED if day == 2 else BalanceStatus.NEW)
         stand.clock.advance(24 * 3600)
     (told,) = await events(stand)
     assert (told["bank"], told["operation"], told["ratio"], told["window_days"]) == ("ann", "pairs", 0.0, 2)
@@ -140,7 +144,7 @@ async def test_an_operation_that_nobody_profits_from_is_paused_told_and_tried_ag
     await worker.step()
     await tier.ended(5)
     assert len(mind.asked) == asked + 1
-    assert (await standing(tier)).standing is Standing.NEW
+    assert (await standing(tier)).standing is BalanceStatus.NEW
     assert len(await events(stand)) == 1
 
 
@@ -149,7 +153,7 @@ async def test_resume_and_a_person_s_own_wish_start_a_paused_operation(stand: St
     tier, mind = costly(stand)
     worker = tier.worker()
     now = stand.clock.now()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         state = await tx.sleep_states.get(stand.bank.id)
         waits = OperationPause(operation="pairs", at=now, until=now + timedelta(days=2))
         await tx.sleep_states.put(type(state)(bank_id=stand.bank.id, pauses=(waits,)))
@@ -158,13 +162,13 @@ async def test_resume_and_a_person_s_own_wish_start_a_paused_operation(stand: St
     await worker.step()
     await tier.ended(1)
     assert len(mind.asked) == 1
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.resume(tx, stand.bank, by="ann")
     await stand.said("Three.", "Four.")
     await worker.step()
     await tier.ended(2)
     assert len(mind.asked) == 2
-    assert (await standing(tier)).standing is Standing.NEW
+    assert (await standing(tier)).standing is BalanceStatus.NEW
 
 
 @pytest.mark.spec("SLEEP-42")
@@ -173,7 +177,7 @@ async def test_an_operation_whose_work_is_used_goes_on(stand: Stand) -> None:
     worker = tier.worker()
     for day in range(4):
         await stand.said(f"Morning {day}.", f"Evening {day}.")
-        async with stand.store.write() as tx:
+        async with stand.store.begin_write() as tx:
             used = Benefit(
                 bank_id=stand.bank.id, operation="pairs", day=stand.clock.now().date(), uses=9, saved_tokens=10**8,
                 saved_seconds=0.0, saved_nanousd=10**8, unpriced_tokens=0,
@@ -182,7 +186,7 @@ async def test_an_operation_whose_work_is_used_goes_on(stand: Stand) -> None:
         await worker.step()
         await tier.ended(day + 1)
         stand.clock.advance(24 * 3600)
-    assert ((await standing(tier)).standing, await events(stand)) == (Standing.PAYS, [])
+    assert ((await standing(tier)).standing, await events(stand)) == (BalanceStatus.PAYS, [])
     assert len(mind.asked) == 4
 
 
@@ -194,7 +198,7 @@ async def test_tokens_that_were_saved_and_spent_today_are_measured(stand: Stand)
     await tier.worker().step()
     await tier.ended(1)
     today = stand.clock.now().date()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         for day in (today, today - timedelta(days=1)):
             await tx.benefits.add([_saving(stand.bank.id, day)])
     await health.step()

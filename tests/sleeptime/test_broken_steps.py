@@ -7,20 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt, Unusable
-from circadia.memory.blocks import Writer
+from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.memory.blocks import BlockAuthor
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import SleepState
-from circadia.sleeptime.operation import Ask, Ground, Step, View
-from circadia.testing.mind import ScriptedMind
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, PassContext, Step
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
+from tests.sleeptime.tier_stand import PairOutput, Pairs, Slow, Tier, reading
 
 
 async def state_of(stand: Stand) -> SleepState:
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         return await tx.sleep_states.get(stand.bank.id)
 
 
@@ -33,12 +33,12 @@ class Own:
     def __init__(self, *, plans: bool) -> None:
         self.plans = plans
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         if not self.plans and any(each.text == "poison" for each in view.page):
             raise KeyError("poison")
         return [Step(name="all", episodes=view.page)] if view.page else []
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         if any(each.text == "poison" for each in step.episodes):
             raise KeyError("poison")
         return []
@@ -49,7 +49,7 @@ class Own:
 async def test_a_fault_in_a_users_own_operation_sets_apart_what_it_fails_on_and_stops_no_other(
     stand: Stand, plans: bool
 ) -> None:
-    tier = Tier(stand, ScriptedMind(reading), does=[Own(plans=plans), Pairs()], idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(reading), does=[Own(plans=plans), Pairs()], idle_seconds=0)
     texts = ["a", "b", "poison", "c"]
     await stand.said(*texts)
     for number in range(1, 12):
@@ -60,7 +60,7 @@ async def test_a_fault_in_a_users_own_operation_sets_apart_what_it_fails_on_and_
         await tier.ended(number)
     (left,) = (await state_of(stand)).leftovers
     told = "it raised KeyError; see the log, or switch 'own_broken' off"
-    assert (left.first, left.quarantined, left.cause) == (3, True, told)
+    assert (left.first, left.is_quarantined, left.cause) == (3, True, told)
     first = (await tier.passes())[0]
     assert (first.status, first.detail) == (PassStatus.PARTIAL, f"own_broken: episodes 1 to 4: {told}")
     read = {word for note in await stand.notes() for word in note.text.split()}
@@ -72,16 +72,16 @@ class Editing(Pairs):
 
     name = "editing"
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         return [Step(name="edited", data={"label": each}) for each in view.edited]
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
-        await ask(Prompt(rules="Edit.", data=str(step.data["label"])), Read, most_tokens=9)
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
+        await ask(Prompt(rules="Edit.", data=str(step.data["label"])), PairOutput, most_tokens=9)
         return []
 
 
-def prose(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
-    return Unusable("prose") if prompt.rules == "Edit." else Read(text=prompt.data)
+def prose(prompt: Prompt, _: type[BaseModel]) -> PairOutput | ModelAnswerError:
+    return ModelAnswerError("prose") if prompt.rules == "Edit." else PairOutput(text=prompt.data)
 
 
 @pytest.mark.spec("SLEEP-13", "SLEEP-02")
@@ -89,9 +89,9 @@ def prose(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
 async def test_what_is_never_answered_of_an_edit_is_left_after_some_passes_though_nothing_is_new(
     stand: Stand, turns: bool
 ) -> None:
-    mind = ScriptedMind(prose)
+    mind = ScriptedChatModel(prose)
     tier = Tier(stand, mind, does=[Pairs(), Editing()], idle_seconds=0, frequency_turns=1)
-    await stand.write("human", "Ann", writer=Writer.PERSON)
+    await stand.write("human", "Ann", writer=BlockAuthor.PERSON)
     for number in range(1, 12):
         if turns:
             await stand.said(f"{number} a", f"{number} b")
@@ -112,12 +112,12 @@ async def test_what_is_never_answered_of_an_edit_is_left_after_some_passes_thoug
 @pytest.mark.spec("SLEEP-43", "SLEEP-14")
 async def test_steps_that_wait_for_a_model_leave_the_threads_that_all_share_to_others(stand: Stand) -> None:
     class Threaded(Slow):
-        async def __call__(self, prompt: Prompt, output: type[BaseModel]) -> Read:
-            return await asyncio.to_thread(Read, text=prompt.data)  # as a model does that is opened late
+        async def __call__(self, prompt: Prompt, output: type[BaseModel]) -> PairOutput:
+            return await asyncio.to_thread(PairOutput, text=prompt.data)  # as a model does that is opened late
 
     crowd = ThreadPoolExecutor(1)
     asyncio.get_running_loop().set_default_executor(crowd)
-    tier = Tier(stand, ScriptedMind(Threaded()))
+    tier = Tier(stand, ScriptedChatModel(Threaded()))
     await stand.said("one", "two")
     await tier.asked()
     await tier.worker().step()
@@ -127,13 +127,13 @@ async def test_steps_that_wait_for_a_model_leave_the_threads_that_all_share_to_o
 @pytest.mark.spec("SLEEP-10")
 async def test_who_cancels_a_pass_ends_its_question(stand: Stand) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow))
+    tier = Tier(stand, ScriptedChatModel(slow))
     worker = tier.worker()
     await stand.said("one", "two")
     run = await tier.asked()
     await worker.step()
     await slow.asked.wait()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         present = await tx.passes.get(run.id)
         assert present is not None
         await tier.tier.cancel(tx, stand.bank, present, by="ann")
@@ -142,19 +142,19 @@ async def test_who_cancels_a_pass_ends_its_question(stand: Stand) -> None:
         while not await errors(stand):
             await asyncio.sleep(0)
     assert await errors(stand) == ["dropped"]
-    assert not worker.running
+    assert not worker.running_count
 
 
 async def errors(stand: Stand) -> list[str]:
-    async with stand.store.read() as tx:
-        (run,) = await tx.passes.every()
-        return [each.error for each in await tx.sleep_calls.of_pass(run.id) if each.error]
+    async with stand.store.begin_read() as tx:
+        (run,) = await tx.passes.find_all()
+        return [each.error for each in await tx.sleep_calls.find_by_pass(run.id) if each.error]
 
 
 class Whole(Pairs):
     """Asks once more where a pass looks at the whole bank."""
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         self.full = getattr(self, "full", 0) + view.full
         return super().plan(view)
 
@@ -162,7 +162,7 @@ class Whole(Pairs):
 @pytest.mark.spec("SLEEP-04")
 async def test_a_pass_over_the_whole_bank_that_goes_on_does_not_begin_anew(stand: Stand) -> None:
     whole, slow = Whole(), Slow()
-    tier = Tier(stand, ScriptedMind(slow), does=[whole], idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(slow), does=[whole], idle_seconds=0)
     await stand.said("one", "two")
     await tier.asked(full=True)
     worker = tier.worker()
@@ -181,13 +181,13 @@ async def test_a_pass_over_the_whole_bank_that_goes_on_does_not_begin_anew(stand
 class Unclosed(Own):
     """Another one, that fails once all is published."""
 
-    async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
+    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
         raise KeyError("poison")
 
 
 @pytest.mark.spec("SLEEP-13")
 async def test_a_fault_at_the_end_of_a_pass_leaves_what_it_has_published_and_is_told(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), does=[Unclosed(plans=True), Pairs()], idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(reading), does=[Unclosed(plans=True), Pairs()], idle_seconds=0)
     await stand.said("one", "two")
     await tier.asked()
     await tier.worker().step()

@@ -10,19 +10,19 @@ from pydantic import BaseModel
 
 from circadia.llm.mind import Prompt
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode, Stale
+from circadia.records.episode import Demotion, Episode
 from circadia.records.note import Note, NoteKind
 from circadia.records.sleep_pass import Pass
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.looking import Looking
+from circadia.sleeptime.looking import CachedBankReader
 from circadia.sleeptime.notebook import Notebook
-from circadia.sleeptime.operation import Operation, View
+from circadia.sleeptime.operation import Operation, PageContext
 from circadia.sleeptime.operations.collect import Collect
-from circadia.sleeptime.operations.registry import chosen
+from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.propose import demote
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.test_looking import Counted
-from tests.sleeptime.told import FRIDAY, Past, note, numbered, page, said
+from tests.sleeptime.test_looking import ReadCountingStore
+from tests.sleeptime.told import FRIDAY, EpisodeLookup, note, numbered, page, said
 
 AT_ONCE = 25
 FEWEST_FOUND = 20
@@ -38,18 +38,18 @@ async def nobody(prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
     raise AssertionError
 
 
-async def found(view: View, *, operation: Operation | None = None, unused_days: int = 90) -> Sequence[Change]:
+async def found(view: PageContext, *, operation: Operation | None = None, unused_days: int = 90) -> Sequence[Change]:
     """Return what is proposed."""
     operation = operation or Collect(unused_days=unused_days)
     return [change for step in operation.plan(view) for change in await operation.propose(step, view, nobody)]
 
 
-def stale(how: Stale, episodes: Sequence[Episode]) -> list[Episode]:
+def stale(how: Demotion, episodes: Sequence[Episode]) -> list[Episode]:
     """Return them demoted."""
     return [replace(each, stale=(how,)) for each in episodes]
 
 
-OVER = Stale(by="pass p0", reason="over: Ann lives in Braga", evidence="not_9", at=FRIDAY, weight=0.3)
+OVER = Demotion(by="pass p0", reason="over: Ann lives in Braga", evidence="not_9", at=FRIDAY, weight=0.3)
 AGAIN = replace(OVER, reason="said again on 2023-05-12", evidence="epi_9")
 OLD = numbered([said("I live in Porto.", at=timedelta(days=-3000)), said("Porto has been my home since 2011.")])
 NEW = numbered([said("It rains here all day.")], first=9)
@@ -126,16 +126,18 @@ async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_b
     run = await stand.begun()
     await stand.publish(run, *await found(page(sources, notes=notes, past=sources)))
     assert [state for state, _ in await stand.changes(run)] == ["published"] * 2 + ["staged"] * (AT_ONCE - 2)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert len(await stand.notes()) == 40
 
 
-def after(days: float, first: Note, *, others: int = FEWEST_FOUND, used: float = 0, itself: bool = False) -> View:
+def after(
+    days: float, first: Note, *, others: int = FEWEST_FOUND, used: float = 0, itself: bool = False
+) -> PageContext:
     """Return the view of a pass so long after Friday, when agents were given all notes but the first, or that, too."""
     notes = [first, *(note(str(at), "Ann lives in Porto.", OLD) for at in range(100, 100 + others))]
     found = {each.number: FRIDAY + timedelta(days=used) for each in notes[0 if itself else 1 :]}
-    there = Past(rows={each.id: each for each in (*OLD, *NEW)}, used=found)
+    there = EpisodeLookup(rows={each.id: each for each in (*OLD, *NEW)}, used=found)
     return replace(page(NEW, notes=notes), now=FRIDAY + timedelta(days=days), look=there)
 
 
@@ -152,7 +154,7 @@ async def test_a_note_that_was_never_found_while_others_were_is_retired_with_why
 @pytest.mark.spec("SLEEP-20")
 @pytest.mark.parametrize(("stated", "gone"), [({}, []), ({"unused_days": 30}, ["not_1"]), ({"unused_days": 0}, [])])
 async def test_a_bank_states_after_how_long(stated: dict[str, int], gone: list[str]) -> None:
-    (operation,) = chosen(SleepPolicySettings.model_validate(stated), False, ("collect",))
+    (operation,) = choose_operations(SleepPolicySettings.model_validate(stated), False, ("collect",))
     changes = await found(after(40, note("1", "Ann lives in Porto.", OLD)), operation=operation)
     assert [each.target for each in changes] == gone
 
@@ -184,8 +186,8 @@ async def test_what_agents_were_given_is_read_once_where_a_note_is_old_enough_to
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     await stand.publish(await stand.begun(), *(stand.note(f"n{at}", sources) for at in range(2 * AT_ONCE)))
     stand.clock.advance(timedelta(days=days, seconds=-1 if days == 90 else 0).total_seconds())
-    reads = Counted(stand.store)
-    look = Looking(reads, stand.bank, None, sources)  # pyright: ignore[reportArgumentType] # it only reads
+    reads = ReadCountingStore(stand.store)
+    look = CachedBankReader(reads, stand.bank, None, sources)  # pyright: ignore[reportArgumentType] # it only reads
     now = stand.clock.now()
     view = replace(page(sources, notes=await stand.notes(), full=True), now=now, look=look)
     assert len(Collect(unused_days=90).plan(view)) > 1
@@ -203,12 +205,12 @@ async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_fo
     book = Notebook()
 
     async def retired(key: str) -> Pass:
-        async with stand.store.read() as tx:
+        async with stand.store.begin_read() as tx:
             bank = await tx.banks.get(stand.bank.id)
             assert bank is not None
-            notes = await book.newest(tx, bank)
+            notes = await book.fetch_newest(tx, bank)
         run = await stand.begun(key)
-        look = Looking(stand.store, stand.bank, None, sources)
+        look = CachedBankReader(stand.store, stand.bank, None, sources)
         view = replace(page(sources, notes=notes), now=stand.clock.now(), look=look)
         await stand.publish(run, *await found(view))
         await stand.ended(run)
@@ -216,14 +218,14 @@ async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_fo
 
     assert await stand.changes(await retired("p1")) == []
     stand.clock.advance(timedelta(days=91).total_seconds())
-    async with stand.store.write() as tx:
-        numbers = [each.number for each in await tx.notes.every(stand.bank.id)]
-        await tx.notes.use(stand.bank.id, numbers[1:], stand.clock.now(), before=stand.clock.now())
+    async with stand.store.begin_write() as tx:
+        numbers = [each.number for each in await tx.notes.find_all(stand.bank.id)]
+        await tx.notes.mark_used(stand.bank.id, numbers[1:], stand.clock.now(), before=stand.clock.now())
     run = await retired("p2")
     why = "in 91 days it was never found, while 20 other notes were"
     assert await stand.changes(run) == [("published", why)]
     assert [each.id for each in await stand.notes()] == keys[1:]
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert len(await stand.notes()) == len(keys)
     assert await stand.changes(await retired("p3")) == []

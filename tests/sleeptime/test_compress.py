@@ -6,10 +6,10 @@ import pytest
 
 from circadia.records.change import ChangeState
 from circadia.records.note import NoteKind
-from circadia.sleeptime.operations.compress import Compress, Compressed
+from circadia.sleeptime.operations.compress import Compress, SummaryDraft
 from circadia.sleeptime.operations.consolidate import Consolidate
-from circadia.testing.dreamer import Dreamer, rows
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.dreamer import RuleBasedModel, parse_rows
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 
@@ -22,7 +22,7 @@ def night(stand: Stand) -> Night:
     return Night(stand, operations=[Consolidate(), Compress(long=8)])
 
 
-async def noted(night: Night, first: int, upto: int, *answers: Compressed) -> ScriptedMind:
+async def noted(night: Night, first: int, upto: int, *answers: SummaryDraft) -> ScriptedChatModel:
     """Have a note of each two things that are said on a day."""
     for day in range(first, upto):
         said = [f"I sowed row {day}.", f"Row {day} has sprouted."]
@@ -33,7 +33,7 @@ async def noted(night: Night, first: int, upto: int, *answers: Compressed) -> Sc
     return mind
 
 
-ROWS = Compressed(text="In May 2025 Ann sowed row 0 to row 4.", ids=["n1", "n2", "n3", "n4", "n5"])
+ROWS = SummaryDraft(text="In May 2025 Ann sowed row 0 to row 4.", ids=["n1", "n2", "n3", "n4", "n5"])
 
 
 @pytest.mark.spec("SLEEP-23")
@@ -51,7 +51,7 @@ async def test_what_a_summary_covers_is_not_read_again_and_the_last_conversation
     await noted(night, 0, 6, ROWS)
     mind = await noted(night, 6, 11, ROWS)
     (data,) = data_of(mind, "summarize a long span")
-    assert [row.text for row in rows(data)] == [f"Ann sowed row {day}." for day in range(5, 10)]
+    assert [row.text for row in parse_rows(data)] == [f"Ann sowed row {day}." for day in range(5, 10)]
 
 
 @pytest.mark.spec("SLEEP-03", "SLEEP-23")
@@ -62,7 +62,7 @@ async def test_a_short_span_is_not_asked_about(night: Night) -> None:
 
 @pytest.mark.spec("SLEEP-31")
 async def test_a_summary_of_what_was_not_shown_is_refused(night: Night) -> None:
-    await noted(night, 0, 6, Compressed(text="Ann sowed rows.", ids=["n1", "n77"]))
+    await noted(night, 0, 6, SummaryDraft(text="Ann sowed rows.", ids=["n1", "n77"]))
     assert len(await night.notes()) == 6
     assert len(await night.changes(state=ChangeState.REFUSED)) == 1
 
@@ -71,7 +71,7 @@ async def test_a_summary_of_what_was_not_shown_is_refused(night: Night) -> None:
 async def test_a_conversation_of_four_hundred_turns_costs_at_most_three_hundred_prompt_tokens_a_turn(
     stand: Stand,
 ) -> None:
-    mind = Dreamer()
+    mind = RuleBasedModel()
     night = Night(stand, mind)
     topics = ("garden", "guitar", "kitchen", "harbour", "physics", "marathon", "painting", "software")
     for session in range(20):

@@ -4,14 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from circadia.llm.mind import Unusable
-from circadia.memory.context import tokens
+from circadia.llm.mind import ModelAnswerError
+from circadia.memory.context import estimate_tokens
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
-from circadia.sleeptime.operations.consolidate import Consolidate, Consolidated, Written
-from circadia.sleeptime.prompts import prompt, version
-from circadia.testing.dreamer import Dreamer, rows
+from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
+from circadia.sleeptime.prompts import build_prompt, prompt_version
+from circadia.testing.dreamer import RuleBasedModel, parse_rows
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import page
@@ -20,8 +20,8 @@ MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 OPERATIONS = ("consolidate", "contradictions", "reflect", "compress", "rethink")
 
 
-def written(text: str, *ids: str, **more: list[str]) -> Consolidated:
-    return Consolidated(notes=[Written(text=text, ids=list(ids), **more)])
+def written(text: str, *ids: str, **more: list[str]) -> ConsolidationAnswer:
+    return ConsolidationAnswer(notes=[NoteDraft(text=text, ids=list(ids), **more)])
 
 
 @pytest.mark.spec("SLEEP-20")
@@ -55,9 +55,9 @@ async def test_a_backlog_is_read_once_in_steps_of_fifty_and_to_its_end(stand: St
     mind = answering()
     night.mind = mind
     await night.run()
-    read = [row for each in mind.asked for row in rows(each.data) if row.part == "Said now"]
+    read = [row for each in mind.asked for row in parse_rows(each.data) if row.part == "Said now"]
     assert sorted(row.text for row in read) == sorted(said)
-    assert max(len(rows(each.data)) for each in mind.asked) <= 50
+    assert max(len(parse_rows(each.data)) for each in mind.asked) <= 50
     assert len(mind.asked) <= 8, "segments share questions"
 
 
@@ -69,7 +69,7 @@ async def test_a_long_step_is_parted_by_its_tokens(stand: Stand) -> None:
     mind = answering()
     night.mind = mind
     await night.run()
-    assert max(tokens(each.data) for each in mind.asked) < 4_000
+    assert max(estimate_tokens(each.data) for each in mind.asked) < 4_000
 
 
 @pytest.mark.spec("SLEEP-20")
@@ -100,7 +100,7 @@ async def test_earlier_notes_take_no_more_room_than_what_is_new_but_for_a_few_an
     await night.said(*(f"My telescope lens {at} {'broke ' * words}" for at in range(24)), at=MAY + timedelta(days=20))
     night.mind = mind = answering()
     await night.run()
-    read = rows(mind.asked[0].data)
+    read = parse_rows(mind.asked[0].data)
     notes = [row.day for row in read if row.part == "Earlier notes"]
     assert len(notes) == shown
     assert notes == sorted(notes)
@@ -139,11 +139,11 @@ async def test_a_note_of_one_source_or_of_nothing_new_is_none(stand: Stand) -> N
     night = Night(
         stand,
         answering(
-            Consolidated(
+            ConsolidationAnswer(
                 notes=[
-                    Written(text="Ann lives in Porto.", ids=["e1"]),
-                    Written(text=" ", ids=["e1", "e2"]),
-                    Written(text="Ann is a nurse.", ids=[]),
+                    NoteDraft(text="Ann lives in Porto.", ids=["e1"]),
+                    NoteDraft(text=" ", ids=["e1", "e2"]),
+                    NoteDraft(text="Ann is a nurse.", ids=[]),
                 ]
             )
         ),
@@ -204,9 +204,9 @@ async def test_a_note_is_as_trusted_as_its_least_trusted_source(stand: Stand) ->
 async def test_what_has_failed_is_read_again_and_what_is_in_a_note_is_not(stand: Stand) -> None:
     night = Night(stand, operations=[Consolidate()])
     await night.said("I live in Porto.", "I work as a nurse.", session="a")
-    night.mind = answering(lambda _: Unusable("prose instead of JSON"))
+    night.mind = answering(lambda _: ModelAnswerError("prose instead of JSON"))
     assert (await night.run()).status is PassStatus.FAILED
-    night.mind = Dreamer()
+    night.mind = RuleBasedModel()
     for _ in range(3):
         await night.run()
     assert await night.texts() == ["Ann lives in Porto. Ann works as a nurse."]
@@ -242,9 +242,9 @@ async def test_the_model_reads_days_beside_the_wording_and_no_secret(stand: Stan
 @pytest.mark.spec("SLEEP-50")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_rules_of_each_operation_are_short_and_say_that_data_is_no_instruction(name: str) -> None:
-    asked = prompt(name, page([]), "data", edits=10)
-    assert version(name) >= 1
+    asked = build_prompt(name, page([]), "data", edits=10)
+    assert prompt_version(name) >= 1
     assert "never an instruction" in asked.rules
     assert "{" not in asked.rules
-    assert tokens(asked.rules) <= 500
+    assert estimate_tokens(asked.rules) <= 500
     assert asked.data.startswith("<data ")

@@ -6,14 +6,14 @@ from typing import cast
 import pytest
 
 from circadia.ids import EpisodeId
-from circadia.llm.mind import Unusable
+from circadia.llm.mind import ModelAnswerError
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate
-from circadia.sleeptime.operations.contradictions import Compared, Contradiction, Contradictions
-from circadia.testing.dreamer import Dreamer
+from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
+from circadia.testing.dreamer import RuleBasedModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 
@@ -22,9 +22,9 @@ JUNE = MAY + timedelta(days=30)
 HERON = ("The launch of the Heron rocket is on 9 August", "it was to be on 1 July")
 
 
-def found(now: str, before: str, holds: list[str], ended: list[str], verdict: str = "replaced") -> Compared:
+def found(now: str, before: str, holds: list[str], ended: list[str], verdict: str = "replaced") -> ComparisonAnswer:
     one = {"now": now, "before": before, "holds": holds, "ended": ended, "verdict": verdict}
-    return Compared(found=[Contradiction.model_validate(one)])
+    return ComparisonAnswer(found=[Contradiction.model_validate(one)])
 
 
 @pytest.mark.spec("SLEEP-22", "SLEEP-29")
@@ -97,7 +97,7 @@ async def test_what_no_date_or_trust_decides_is_flagged_and_both_stay(
     assert await night.changes(ChangeKind.DEMOTE_EPISODE) == []
     evidence = cast("list[str]", flag.after["evidence"])
     *_, last = (each for each in evidence if each.startswith("epi") and each != flag.target)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await forget(tx, stand.bank, [EpisodeId(last)])
     (flag,) = await night.changes(ChangeKind.FLAG)
     assert flag.after is None, "it said what was forgotten"
@@ -170,7 +170,7 @@ async def test_a_comparison_that_failed_is_made_again(stand: Stand) -> None:
     night = Night(stand)
     await two_notes(night)
     good = writing("The launch of the Heron rocket is on 9 August.")
-    night.mind = answering(lambda each: Unusable("prose") if "compare" in each.rules else good(each))
+    night.mind = answering(lambda each: ModelAnswerError("prose") if "compare" in each.rules else good(each))
     assert (await night.run()).status is PassStatus.PARTIAL
     night.mind = answering(found(*HERON, ["n2"], ["n1"]))
     await night.run()
@@ -184,5 +184,5 @@ async def test_nothing_is_asked_where_no_two_notes_are_about_the_same(stand: Sta
     await night.run()
     await night.said("The parser is slow.", "The budget is 500 euros.", "The parser is fast.", speaker="ben")
     await night.run()
-    assert isinstance(night.mind, Dreamer)
+    assert isinstance(night.mind, RuleBasedModel)
     assert night.asked()["Compared"] == 0

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.records.bank import Trust
-from circadia.sleeptime.dates import dated, dated_by, first_open_date, relative, told
+from circadia.sleeptime.dates import (
+    add_dates,
+    add_dates_from_sources,
+    episode_text_with_dates,
+    find_relative_dates,
+    first_open_date,
+)
 from tests.sleeptime.told import said
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
@@ -16,7 +22,7 @@ pytestmark = pytest.mark.spec("SLEEP-24")
 
 
 def dates(text: str, at: datetime = FRIDAY) -> list[str]:
-    return [each.iso for each in relative(text, at)]
+    return [each.iso for each in find_relative_dates(text, at)]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +50,7 @@ def dates(text: str, at: datetime = FRIDAY) -> list[str]:
 def test_a_relative_date_is_a_day_or_as_vague_as_it_was_told(text: str, iso: str) -> None:
     assert dates(text) == [iso]
     assert first_open_date(text)
-    assert first_open_date(dated(text, FRIDAY)) == ""
+    assert first_open_date(add_dates(text, FRIDAY)) == ""
 
 
 @pytest.mark.parametrize(
@@ -59,14 +65,16 @@ def test_a_relative_date_is_a_day_or_as_vague_as_it_was_told(text: str, iso: str
 )
 def test_what_can_be_meant_in_two_ways_is_left_to_the_model(text: str) -> None:
     assert dates(text) == []
-    assert dated(text, FRIDAY) == text
+    assert add_dates(text, FRIDAY) == text
 
 
 def test_the_wording_is_kept_and_the_date_stands_beside_it() -> None:
     text = "I saw Mia yesterday, and last week we had lunch."
-    assert dated(text, FRIDAY) == ("I saw Mia yesterday (2023-05-11), and last week (week of 2023-05-01) we had lunch.")
-    assert dated_by("Ann saw Mia yesterday.", [(text, FRIDAY)]) == "Ann saw Mia yesterday (2023-05-11)."
-    assert dated_by("Ann saw Mia yesterday.", [("I saw Mia.", FRIDAY)]) == "Ann saw Mia yesterday."
+    assert add_dates(text, FRIDAY) == (
+        "I saw Mia yesterday (2023-05-11), and last week (week of 2023-05-01) we had lunch."
+    )
+    assert add_dates_from_sources("Ann saw Mia yesterday.", [(text, FRIDAY)]) == "Ann saw Mia yesterday (2023-05-11)."
+    assert add_dates_from_sources("Ann saw Mia yesterday.", [("I saw Mia.", FRIDAY)]) == "Ann saw Mia yesterday."
 
 
 def test_a_quotation_keeps_its_relative_dates() -> None:
@@ -83,17 +91,20 @@ def test_a_quotation_keeps_its_relative_dates() -> None:
 )  # fmt: skip
 def test_a_day_counts_from_that_of_whoever_says_it(zone: object, day: str) -> None:
     episode = said("I quit my job yesterday.", metadata={"timezone": zone}, at=datetime(2023, 5, 12, 20, tzinfo=UTC))
-    assert told(episode) == f"I quit my job yesterday ({day})."
+    assert episode_text_with_dates(episode) == f"I quit my job yesterday ({day})."
 
 
 def test_the_offset_of_the_time_counts_where_there_is_no_zone() -> None:
     late = datetime.fromisoformat("2023-05-12T00:30:00+02:00")
-    assert told(said("I quit my job yesterday.", at=late)) == "I quit my job yesterday (2023-05-11)."
+    assert episode_text_with_dates(said("I quit my job yesterday.", at=late)) == "I quit my job yesterday (2023-05-11)."
 
 
 def test_what_a_tool_or_a_stranger_says_is_not_dated_by_when_it_was_stored() -> None:
     for trust in (Trust.TOOL, Trust.EXTERNAL):
-        assert told(said("The minister resigned yesterday.", trust=trust)) == "The minister resigned yesterday."
+        assert (
+            episode_text_with_dates(said("The minister resigned yesterday.", trust=trust))
+            == "The minister resigned yesterday."
+        )
 
 
 @given(st.dates(date(1900, 1, 1), date(2100, 12, 31)), st.integers(1, 100))
@@ -108,7 +119,7 @@ WORDS = "I was will be last next this week month year Monday 3 days day ago yest
 @given(st.datetimes(timezones=st.just(UTC)), st.lists(st.sampled_from(WORDS.split())))
 def test_whatever_is_said_nothing_but_dates_is_added_and_none_twice(at: datetime, parts: list[str]) -> None:
     text = " ".join(parts)
-    once = dated(text, at)
+    once = add_dates(text, at)
     pattern = r" \((?:week of )?\d{4}(?:-\d\d){0,2}\)"
     assert re.sub(pattern, "", once) == text
-    assert len(re.findall(pattern, once)) == len(relative(text, at))
+    assert len(re.findall(pattern, once)) == len(find_relative_dates(text, at))

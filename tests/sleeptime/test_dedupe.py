@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from circadia.llm.mind import Prompt
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode, Stale
+from circadia.records.episode import Demotion, Episode
 from circadia.records.note import NoteKind
-from circadia.sleeptime.operation import View
+from circadia.sleeptime.operation import PageContext
 from circadia.sleeptime.operations.dedupe import Dedupe
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import FRIDAY, note, numbered, page, said
@@ -27,7 +27,7 @@ async def nobody(prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
     raise AssertionError
 
 
-async def found(view: View) -> Sequence[Change]:
+async def found(view: PageContext) -> Sequence[Change]:
     """Return what is proposed."""
     operation = Dedupe()
     return [change for step in operation.plan(view) for change in await operation.propose(step, view, nobody)]
@@ -83,7 +83,7 @@ async def test_of_many_notes_that_say_the_same_one_stays() -> None:
 HOME = "My home is the yellow house in Porto."
 
 
-def again(text: str, other: str | None = None, **more: Any) -> View:
+def again(text: str, other: str | None = None, **more: Any) -> PageContext:
     """Return the view of what was said long ago and is said now."""
     (old,) = numbered([said(text, session="old", at=timedelta(days=-90))])
     new = numbered([said(other or text, session="new", **more)], first=2)
@@ -121,7 +121,7 @@ async def test_the_same_of_another_person_counts_for_itself() -> None:
 
 
 async def test_what_is_stale_is_not_demoted_again() -> None:
-    stale = (Stale(by="pass p0", reason="said again", evidence="epi_0", at=FRIDAY, weight=0.3),)
+    stale = (Demotion(by="pass p0", reason="said again", evidence="epi_0", at=FRIDAY, weight=0.3),)
     old = numbered([said(HOME, at=timedelta(days=-9), stale=stale)])
     assert await found(page(numbered([said(HOME)], first=2), past=old)) == []
 
@@ -138,11 +138,11 @@ async def test_a_repetition_is_demoted_in_the_bank_and_can_be_taken_back(stand: 
     changes = await found(page([*old, *new]))
     run = await stand.begun()
     await stand.publish(run, *changes)
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         kept = await tx.episodes.get(stand.bank.id, old[0].id)
     assert kept is not None
     assert [(each.weight, each.evidence) for each in kept.stale] == [(0.3, new[0].id)]
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
         back = await tx.episodes.get(stand.bank.id, old[0].id)
     assert back is not None

@@ -12,7 +12,7 @@ from circadia.ids import BankId
 from circadia.records.sleep_pass import Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.due import End, Gate, Known, due
+from circadia.sleeptime.due import ActivityEnd, BankSleepStatus, PassBlocker, decide_pass
 
 LATE_SECONDS = 10.0
 
@@ -28,23 +28,25 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-def known(**more: Any) -> Known:
+def known(**more: Any) -> BankSleepStatus:
     """Return a bank with two turns, said at 0 and at 10 s, while its agents are awake."""
     backlog = Backlog(episodes=4, turns=2, importance=1.0, oldest_at=at(0), newest_at=at(10), last=4)
-    fresh = Known(state=SleepState(bank_id=BankId("b")), backlog=backlog, asleep_since=None, busy=False, begun=0)
+    fresh = BankSleepStatus(
+        state=SleepState(bank_id=BankId("b")), backlog=backlog, asleep_since=None, busy=False, begun=0
+    )
     return replace(fresh, **more)
 
 
-def nothing(**more: Any) -> Known:
+def nothing(**more: Any) -> BankSleepStatus:
     """Return a bank in which nothing was said since the last pass."""
     return known(backlog=Backlog(), **more)
 
 
-def with_backlog(**more: Any) -> Known:
+def with_backlog(**more: Any) -> BankSleepStatus:
     return known(backlog=replace(known().backlog, **more))
 
 
-def with_state(**more: Any) -> Known:
+def with_state(**more: Any) -> BankSleepStatus:
     return known(state=replace(known().state, **more))
 
 
@@ -61,10 +63,10 @@ def with_state(**more: Any) -> Known:
         (with_backlog(importance=5.0), 11, Trigger.IMPORTANCE),
         (known(filled=0.79), 11, None),
         (known(filled=0.8), 11, Trigger.OVERFLOW),
-        (known(ended=End(of="conversation", at=at(11))), 11, Trigger.ENDED),
-        (known(ended=End(of="pulse", at=at(11))), 11, Trigger.ENDED),
-        (known(ended=End(of="conversation", at=at(-LATE_SECONDS))), 11, Trigger.ENDED),
-        (known(ended=End(of="conversation", at=at(-LATE_SECONDS - 0.1))), 11, None),
+        (known(ended=ActivityEnd(of="conversation", at=at(11))), 11, Trigger.ENDED),
+        (known(ended=ActivityEnd(of="pulse", at=at(11))), 11, Trigger.ENDED),
+        (known(ended=ActivityEnd(of="conversation", at=at(-LATE_SECONDS))), 11, Trigger.ENDED),
+        (known(ended=ActivityEnd(of="conversation", at=at(-LATE_SECONDS - 0.1))), 11, None),
         (known(stale=0.19), 11, None),
         (known(stale=0.2), 11, Trigger.STALE),
         (known(edited_at=at(30)), 69.9, None),
@@ -77,11 +79,11 @@ def with_state(**more: Any) -> Known:
     ],
 )
 def test_the_first_trigger_whose_time_has_come_begins_a_pass(
-    seen: Known, seconds: float, trigger: Trigger | None
+    seen: BankSleepStatus, seconds: float, trigger: Trigger | None
 ) -> None:
-    verdict = due(IDLE, seen, at(seconds))
+    verdict = decide_pass(IDLE, seen, at(seconds))
     assert verdict.trigger is trigger
-    assert (verdict.gate is Gate.NOBODY_DUE) is (trigger is None)
+    assert (verdict.gate is PassBlocker.NOBODY_DUE) is (trigger is None)
 
 
 @pytest.mark.spec("SLEEP-03")
@@ -92,22 +94,27 @@ def test_the_cheapest_gate_that_is_closed_is_the_answer() -> None:
     back_off = replace(many, state=failing)
     busy = replace(back_off, busy=True)
     paused = replace(busy, state=replace(failing, paused_by="ann"))
-    found = [due(rules, seen, at(100)) for rules, seen in (
+    found = [decide_pass(rules, seen, at(100)) for rules, seen in (
         (policy(enabled=False), paused), (IDLE, paused), (IDLE, busy), (IDLE, back_off), (IDLE, many),
         (IDLE, replace(many, begun=11)), (IDLE, ready),
     )]  # fmt: skip
     assert [(each.gate, each.at) for each in found] == [
-        (Gate.DISABLED, None), (Gate.PAUSED, None), (Gate.BUSY, None), (Gate.BACK_OFF, at(500)),
-        (Gate.PASSES, at(3605)), (Gate.EMPTY, None), (None, None),
-    ]  # fmt: skip
-    assert due(IDLE, back_off, at(500)).gate is Gate.PASSES
+        (PassBlocker.DISABLED, None),
+        (PassBlocker.PAUSED, None),
+        (PassBlocker.BUSY, None),
+        (PassBlocker.BACK_OFF, at(500)),
+        (PassBlocker.PASSES, at(3605)),
+        (PassBlocker.EMPTY, None),
+        (None, None),
+    ]
+    assert decide_pass(IDLE, back_off, at(500)).gate is PassBlocker.PASSES
 
 
 @pytest.mark.spec("SLEEP-13")
 @pytest.mark.parametrize(("ahead", "waits"), [(30, True), (3600 * 1.25, True), (3600 * 9, False), (86400 * 30, False)])
 def test_a_pause_after_failures_ends_also_where_the_clock_was_set_back(ahead: float, waits: bool) -> None:
     failing = replace(known(), state=SleepState(bank_id=BankId("b"), failures=1, not_before=at(100 + ahead)))
-    assert (due(IDLE, failing, at(100)).gate is Gate.BACK_OFF) is waits
+    assert (decide_pass(IDLE, failing, at(100)).gate is PassBlocker.BACK_OFF) is waits
 
 
 @pytest.mark.spec("SLEEP-13")
@@ -115,21 +122,24 @@ def test_what_failed_is_tried_again_and_what_is_quarantined_is_not() -> None:
     nothing = Backlog()
     failed = Leftover(first=1, last=9, failures=5, cause="bad JSON")
     poison = Leftover(first=3, last=3, failures=3, cause="bad JSON")
-    assert due(IDLE, replace(with_state(leftovers=(poison, failed)), backlog=nothing), at(0)).trigger is Trigger.IDLE
-    assert due(IDLE, replace(with_state(leftovers=(poison,)), backlog=nothing), at(0)).gate is Gate.EMPTY
+    assert (
+        decide_pass(IDLE, replace(with_state(leftovers=(poison, failed)), backlog=nothing), at(0)).trigger
+        is Trigger.IDLE
+    )
+    assert decide_pass(IDLE, replace(with_state(leftovers=(poison,)), backlog=nothing), at(0)).gate is PassBlocker.EMPTY
 
 
 @pytest.mark.spec("SLEEP-01")
 def test_a_trigger_can_be_switched_off() -> None:
     rules = policy(frequency_turns=0, importance=0, overflow_share=0, stale_share=0)
     many = replace(with_backlog(turns=99, importance=99.0), filled=1.0, stale=1.0)
-    assert due(rules, many, at(11)).trigger is None
-    assert due(rules, nothing(stale=1.0), at(11)).gate is Gate.EMPTY
+    assert decide_pass(rules, many, at(11)).trigger is None
+    assert decide_pass(rules, nothing(stale=1.0), at(11)).gate is PassBlocker.EMPTY
 
 
 @pytest.mark.spec("SLEEP-01", "SLEEP-02")
 def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_too_long() -> None:
-    end = End(of="conversation", at=at(50))
+    end = ActivityEnd(of="conversation", at=at(50))
     full = known(filled=1.0, stale=1.0, edited_at=at(0), ended=end, replying_since=at(100))
     for seen in (
         full,
@@ -137,17 +147,26 @@ def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_
         replace(full, asleep_since=at(0)),
         replace(full, scheduled_at=at(0)),
     ):
-        assert due(IDLE, seen, at(101)).gate is Gate.REPLYING
-    assert due(IDLE, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
+        assert decide_pass(IDLE, seen, at(101)).gate is PassBlocker.REPLYING
+    assert decide_pass(IDLE, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
 
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-03")
 def test_each_trigger_says_in_words_what_it_was() -> None:
-    found = [due(IDLE, seen, at(90)).detail for seen in (
-        known(filled=1.0, turn_at=at(80)), known(filled=0.856, turn_at=at(80)), nothing(stale=0.25),
-        nothing(edited_at=at(0)), nothing(edited_at=at(40)), nothing(), known(ended=End(of="pulse", at=at(80))),
-        known(ended=End(of="conversation", at=at(80))), nothing(ended=End(of="conversation", at=at(80))),
-    )]  # fmt: skip
+    found = [
+        decide_pass(IDLE, seen, at(90)).detail
+        for seen in (
+            known(filled=1.0, turn_at=at(80)),
+            known(filled=0.856, turn_at=at(80)),
+            nothing(stale=0.25),
+            nothing(edited_at=at(0)),
+            nothing(edited_at=at(40)),
+            nothing(),
+            known(ended=ActivityEnd(of="pulse", at=at(80))),
+            known(ended=ActivityEnd(of="conversation", at=at(80))),
+            nothing(ended=ActivityEnd(of="conversation", at=at(80))),
+        )
+    ]
     assert found == [
         "a call was too long for its model", "a call filled 86% of its model's context",
         "25% of the bank has gone stale since the last pass", "a block was written by somebody else",
@@ -168,8 +187,8 @@ def test_what_is_told_as_the_time_to_look_again_is_when_a_pass_begins(
     turns: int, importance: float, newest: float, now: float
 ) -> None:
     seen = with_backlog(turns=turns, importance=importance, newest_at=at(newest))
-    verdict = due(IDLE, seen, at(max(now, newest)))
+    verdict = decide_pass(IDLE, seen, at(max(now, newest)))
     if verdict.trigger is None:
         assert verdict.at is not None
-        assert due(IDLE, seen, verdict.at).trigger is not None
-        assert due(IDLE, seen, verdict.at - timedelta(microseconds=1)).trigger is None
+        assert decide_pass(IDLE, seen, verdict.at).trigger is not None
+        assert decide_pass(IDLE, seen, verdict.at - timedelta(microseconds=1)).trigger is None

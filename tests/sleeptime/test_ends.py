@@ -7,7 +7,7 @@ import pytest
 from circadia.ids import AgentId
 from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import Trigger
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading
 
@@ -23,7 +23,7 @@ ENDS = pytest.mark.parametrize("end", [TALK, PULSE], ids=["conversation", "pulse
 async def test_what_was_said_before_the_end_is_worked_through_at_once_and_what_comes_later_is_not(
     stand: Stand, end: tuple[str, str, Mapping[str, object]]
 ) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=86_400)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=86_400)
     await tier.agent(asleep=False)
     worker = tier.worker()
     tier.signals.publish(*end)  # nothing waits, so it makes nothing due, and nothing that is said long after it
@@ -46,7 +46,7 @@ async def test_what_was_said_before_the_end_is_worked_through_at_once_and_what_c
 async def test_a_server_that_has_never_looked_at_the_bank_hears_the_end_too_and_one_pass_begins(
     stand: Stand, end: tuple[str, str, Mapping[str, object]]
 ) -> None:
-    here, there = (Tier(stand, ScriptedMind(reading), idle_seconds=86_400) for _ in range(2))
+    here, there = (Tier(stand, ScriptedChatModel(reading), idle_seconds=86_400) for _ in range(2))
     await here.agent(asleep=False)
     await stand.said("a", "b")
     workers = there.worker("exe2"), here.worker("exe1")
@@ -58,7 +58,7 @@ async def test_a_server_that_has_never_looked_at_the_bank_hears_the_end_too_and_
 
 @pytest.mark.spec("SLEEP-02")
 async def test_an_end_in_the_middle_of_a_reply_counts_once_the_reply_is_there(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=86_400)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=86_400)
     await tier.agent(asleep=False)
     worker = tier.worker()
     await stand.said("a", "b")
@@ -78,8 +78,8 @@ async def test_an_end_in_the_middle_of_a_reply_counts_once_the_reply_is_there(st
 async def test_it_can_be_switched_off_and_the_end_of_anothers_talk_is_nothing_to_a_bank(
     stand: Stand, end: tuple[str, str, Mapping[str, object]]
 ) -> None:
-    off = Tier(stand, ScriptedMind(reading), idle_seconds=86_400, at_end=False)
-    on = Tier(stand, ScriptedMind(reading), idle_seconds=86_400)
+    off = Tier(stand, ScriptedChatModel(reading), idle_seconds=86_400, at_end=False)
+    on = Tier(stand, ScriptedChatModel(reading), idle_seconds=86_400)
     await off.agent(asleep=False)
     await stand.said("a", "b")
     workers = off.worker(), on.worker("exe2")

@@ -11,10 +11,10 @@ from circadia.llm.mind import Prompt
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.sleeptime.grounding import grounded, sources, ungrounded
-from circadia.sleeptime.operation import View
+from circadia.sleeptime.grounding import check_grounding, collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.operation import PageContext
 from circadia.sleeptime.operations.extract import Extract
-from circadia.sleeptime.wording import worded
+from circadia.sleeptime.wording import check_wording
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import note, page, said
 
@@ -39,7 +39,7 @@ async def nobody(prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
     raise AssertionError
 
 
-async def notes(view: View) -> Sequence[Change]:
+async def notes(view: PageContext) -> Sequence[Change]:
     """Return what is proposed."""
     operation = Extract()
     return [change for step in operation.plan(view) for change in await operation.propose(step, view, nobody)]
@@ -64,7 +64,7 @@ async def test_a_note_has_the_sentences_about_the_subject_with_their_days_and_sp
     assert len(rests) >= 2
     assert len(text) <= sum(len(each.text) for each in rests) * 0.6
     assert after["importance"] == 0.45
-    assert ungrounded(text, sources(rests)) == ""
+    assert describe_ungrounded_claims(text, collect_sources(rests)) == ""
 
 
 async def test_the_same_page_gives_the_same_note_and_what_is_in_a_note_gives_none() -> None:
@@ -115,5 +115,5 @@ async def test_a_note_gets_through_the_rules_of_the_publication(stand: Stand) ->
     told = await stand.said(*(text for _, text in GARDEN))
     (change,) = await notes(page(told))
     run = await stand.begun()
-    await stand.publish(run, change, rules=[grounded, worded])
+    await stand.publish(run, change, rules=[check_grounding, check_wording])
     assert [state for state, _ in await stand.changes(run)] == ["published"]

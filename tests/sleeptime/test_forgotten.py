@@ -24,20 +24,20 @@ async def test_no_record_of_a_pass_holds_what_was_forgotten(stand: Stand) -> Non
         id=CallId("c1"), pass_id=run.id, bank_id=stand.bank.id, operation="o", key="k", answer='"Porto"',
         at=stand.clock.now(),
     )  # fmt: skip
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.sleep_calls.add(call)
     await stand.ended(run)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await forget(tx, stand.bank, [porto.id])
-    async with stand.store.read() as tx:
-        changes = await tx.passes.changes(run.id)
+    async with stand.store.begin_read() as tx:
+        changes = await tx.passes.find_changes(run.id)
         assert [each.state for each in changes] == [ChangeState.PUBLISHED] * 3
         assert "Porto" not in str(changes)
         assert "Ann has pets." in str(changes)
-        assert [each.answer for each in await tx.sleep_calls.of_pass(run.id)] == [None]
+        assert [each.answer for each in await tx.sleep_calls.find_by_pass(run.id)] == [None]
         present = await tx.passes.get(run.id)
     assert present is not None
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         undone = await stand.publisher.undo(tx, present, stand.bank, by="ann")
     assert [(each.state.value, each.why) for each in undone] == [
         ("published", "not undone: what it rests on was forgotten"),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from benchmarks.grounding import LANGUAGES, TRUE, claims
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.sleeptime.grounding import grounded, sources, ungrounded
-from circadia.sleeptime.rules import resting_on
+from circadia.sleeptime.grounding import check_grounding, collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.rules import source_ids_of
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import said
 
@@ -41,7 +41,7 @@ TOLD = [
     ],
 )
 def test_what_sources_say_in_other_forms_passes(text: str) -> None:
-    assert ungrounded(text, sources(TOLD)) == ""
+    assert describe_ungrounded_claims(text, collect_sources(TOLD)) == ""
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_sources_say_in_other_forms_passes(text: str) -> None:
     ],
 )
 def test_what_is_in_no_source_is_named(text: str, strange: str) -> None:
-    assert ungrounded(text, sources(TOLD)) == f"{strange} is in no source"
+    assert describe_ungrounded_claims(text, collect_sources(TOLD)) == f"{strange} is in no source"
 
 
 @pytest.mark.spec("SLEEP-33")
@@ -70,40 +70,44 @@ def test_what_is_in_no_source_is_named(text: str, strange: str) -> None:
 def test_no_language_has_true_claims_that_are_refused_without_a_judge(language: str) -> None:
     true = [each for each in claims(language) if each.kind == TRUE]
     assert len(true) == 20
-    assert [why for each in true if (why := ungrounded(each.text, sources(each.sources)))] == []
+    assert [why for each in true if (why := describe_ungrounded_claims(each.text, collect_sources(each.sources)))] == []
 
 
 @pytest.mark.spec("SLEEP-33")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_another_number_date_address_or_code_needs_no_judge_in_any_language(language: str) -> None:
-    refused = {each.kind for each in claims(language) if ungrounded(each.text, sources(each.sources))}
+    refused = {
+        each.kind for each in claims(language) if describe_ungrounded_claims(each.text, collect_sources(each.sources))
+    }
     assert refused >= {"wrong number", "wrong date", "wrong address", "wrong code"}
 
 
 def test_a_reason_is_cut() -> None:
-    found = ungrounded("She met " + " and ".join(f"Zack{'a' * at}" for at in range(30)), sources(TOLD))
+    found = describe_ungrounded_claims(
+        "She met " + " and ".join(f"Zack{'a' * at}" for at in range(30)), collect_sources(TOLD)
+    )
     assert len(found) < 110
     assert found.endswith("… are in no source")
 
 
 @given(st.text(alphabet="Zack 12.,:-/$%'\n5th May2023pm@x.orgdoz", max_size=80))
 def test_a_text_is_grounded_in_itself(text: str) -> None:
-    assert ungrounded(text, sources([said(text or "x")])) == ""
+    assert describe_ungrounded_claims(text, collect_sources([said(text or "x")])) == ""
 
 
 @given(st.integers(101, 10**9), st.integers(101, 10**9))
 def test_a_number_of_more_than_two_digits_passes_in_any_spelling_and_no_other_does(number: int, other: int) -> None:
-    known = sources([said(f"There are {number} of them.")], "")
-    assert ungrounded(f"It is {number:,}.", known) == ""
+    known = collect_sources([said(f"There are {number} of them.")], "")
+    assert describe_ungrounded_claims(f"It is {number:,}.", known) == ""
     digits = str(other).strip("0")
     alike = digits == str(number).strip("0") or len(digits) <= 2 or 2013 <= other <= 2033
-    assert (ungrounded(f"It is {other}.", known) == "") == alike
+    assert (describe_ungrounded_claims(f"It is {other}.", known) == "") == alike
 
 
 async def told(stand: Stand, change: Change) -> str:
     """Return what the rule says."""
-    async with stand.store.read() as tx:
-        return grounded(change, await tx.episodes.identified(stand.bank.id, resting_on(change)))
+    async with stand.store.begin_read() as tx:
+        return check_grounding(change, await tx.episodes.get_by_ids(stand.bank.id, source_ids_of(change)))
 
 
 @pytest.mark.spec("SLEEP-20", "MEM-14")
@@ -165,5 +169,5 @@ async def test_no_relative_date_gets_into_a_note_or_a_block(stand: Stand) -> Non
 def test_a_text_of_any_making_is_looked_at_in_little_time(part: str) -> None:
     """A pattern that goes through a text for each of its characters would take hours here."""
     text = part * (100_000 // len(part))
-    known = sources([said(text)])
-    assert ungrounded(text[: len(part) * 9], known) == ""
+    known = collect_sources([said(text)])
+    assert describe_ungrounded_claims(text[: len(part) * 9], known) == ""

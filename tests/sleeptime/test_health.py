@@ -12,19 +12,19 @@ from circadia.errors import StorageUnavailable
 from circadia.records.event import EventType
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.health import SleepHealth
-from circadia.sleeptime.rows import PassRows
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.rows import PassLifecycle
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.wake.alerts import Alerts
-from tests.full_disk import Full
+from circadia.wake.alerts import AlertNotifier
+from tests.full_disk import FullDiskStore
 from tests.sleeptime.stand import Stand
 
 
-def health_of(stand: Stand, store: Store | None = None, **stated: Any) -> tuple[SleepHealth, Sleeptime]:
+def health_of(stand: Stand, store: Store | None = None, **stated: Any) -> tuple[SleepHealth, SleeptimeService]:
     settings = SleeptimeSettings.model_validate(stated)
-    rows = PassRows(stand.clock, stand.ids, LocalSignals())
-    tier = Sleeptime(stand.clock, settings, rows, stand.publisher)
+    rows = PassLifecycle(stand.clock, stand.ids, LocalSignals())
+    tier = SleeptimeService(stand.clock, settings, rows, stand.publisher)
     return SleepHealth(stand.clock, store or stand.store, tier), tier
 
 
@@ -33,8 +33,8 @@ async def _note(posted: list[object], alert: Mapping[str, object]) -> None:
 
 
 async def alerts(stand: Stand) -> list[Any]:
-    async with stand.store.read() as tx:
-        found = await tx.events.after(0, limit=100, types=(EventType.ALERT,))
+    async with stand.store.begin_read() as tx:
+        found = await tx.events.find_after(0, limit=100, types=(EventType.ALERT,))
     return [each.data for each in found]
 
 
@@ -57,7 +57,7 @@ async def test_a_bank_turns_red_when_nothing_is_worked_through_though_something_
 
 @pytest.mark.spec("SLEEP-60")
 async def test_a_bank_that_turns_red_while_the_disk_is_full_is_told_once_there_is_room(stand: Stand) -> None:
-    disk = Full(stand.store)
+    disk = FullDiskStore(stand.store)
     health, _ = health_of(stand, disk)
     await stand.said("one")
     stand.clock.advance(24 * 3600)
@@ -79,16 +79,16 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
     health, tier = health_of(stand)
     await stand.said("one")
     stand.clock.advance(24 * 3600)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.pause(tx, stand.bank, by="operator")
     await health.step()
     assert (health.seen.lag_seconds, dict(health.seen.red)) == (0.0, {})
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         state = await tx.sleep_states.get(stand.bank.id)
         await tx.sleep_states.put(replace(state, failures=3))
     await health.step()
     assert (health.seen.failures, health.seen.red) == (3, {"ann": "3 passes failed in a row"})
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.sleep_states.put(replace(state, failures=3, cursor=99))
     await health.step()
     told = {"ann": "3 passes failed in a row"}
@@ -99,7 +99,7 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
 async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well_again(stand: Stand) -> None:
     first, second = health_of(stand)[0], health_of(stand)[0]
     posted: list[object] = []
-    telling = [Alerts(stand.clock, stand.ids, stand.store, partial(_note, posted)) for _ in range(2)]
+    telling = [AlertNotifier(stand.clock, stand.ids, stand.store, partial(_note, posted)) for _ in range(2)]
     for each in telling:
         await each.step()
     await stand.said("one", "two")
@@ -110,7 +110,7 @@ async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well
     third = health_of(stand)[0]  # the first dies, and another is started
     for each in (second, third):
         await each.step()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         state = await tx.sleep_states.get(stand.bank.id)
         await tx.sleep_states.put(replace(state, cursor=99))
     await second.step()
@@ -119,12 +119,12 @@ async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well
     for _ in range(2):
         await asyncio.gather(second.step(), third.step())
     assert (await alerts(stand))[1:] == [{"cause": "sleep_time_over", "banks": ["ann"], "red": 0}]
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.sleep_states.put(replace(state, cursor=99, failures=3))
     for each in (third, second):
         await each.step()
     assert [each["cause"] for each in await alerts(stand)] == ["sleep_time", "sleep_time_over", "sleep_time"]
     for each in (*telling, *telling):
         await each.step()
-        await each.settled()
+        await each.wait_until_posted()
     assert posted == ["sleep_time", "sleep_time_over"], "each at most once an hour"

@@ -7,12 +7,12 @@ import pytest
 
 from circadia.ids import EpisodeId
 from circadia.sleeptime import looking
-from circadia.sleeptime.looking import Looking
+from circadia.sleeptime.looking import CachedBankReader
 from circadia.stores.base import Store, Tx
 from tests.sleeptime.stand import Stand
 
 
-class Counted:
+class ReadCountingStore:
     """A store of which is counted how often it is read."""
 
     def __init__(self, store: Store) -> None:
@@ -20,9 +20,9 @@ class Counted:
         self.reads = 0
 
     @contextlib.asynccontextmanager
-    async def read(self) -> AsyncGenerator[Tx]:
+    async def begin_read(self) -> AsyncGenerator[Tx]:
         self.reads += 1
-        async with self._store.read() as tx:
+        async with self._store.begin_read() as tx:
             yield tx
 
 
@@ -30,14 +30,14 @@ class Counted:
 async def test_steps_of_a_page_read_each_episode_once(stand: Stand) -> None:
     before = await stand.said("I live in Porto.", "I like figs.")
     page = await stand.said("I moved to Faro.")
-    store = Counted(stand.store)
-    look = Looking(store, stand.bank, None, page)  # pyright: ignore[reportArgumentType] # it only reads
+    store = ReadCountingStore(stand.store)
+    look = CachedBankReader(store, stand.bank, None, page)  # pyright: ignore[reportArgumentType] # it only reads
     ids = [each.id for each in (*page, *before)]
-    assert list(await look.episodes(ids[:1])) == ids[:1]
+    assert list(await look.fetch_episodes(ids[:1])) == ids[:1]
     assert store.reads == 0
     for wanted in (ids, ids[::-1], [*ids[1:], EpisodeId("epi_none")]):
-        assert await look.episodes(wanted) == {each.id: each for each in (*page, *before) if each.id in wanted}
-        assert list(await look.episodes(wanted)) == [each for each in wanted if each in ids]
+        assert await look.fetch_episodes(wanted) == {each.id: each for each in (*page, *before) if each.id in wanted}
+        assert list(await look.fetch_episodes(wanted)) == [each for each in wanted if each in ids]
     assert store.reads == 3  # once for all that there are; what there is not may have come meanwhile
 
 
@@ -47,9 +47,9 @@ async def test_what_is_kept_for_a_page_is_bounded_and_the_page_always_is(
     monkeypatch.setattr(looking, "KNOWN", 2)
     before = await stand.said("I live in Porto.", "I like figs.")
     page = await stand.said("I moved to Faro.")
-    look = Looking(stand.store, stand.bank, None, page)
+    look = CachedBankReader(stand.store, stand.bank, None, page)
     for _ in range(2):
-        assert len(await look.episodes([each.id for each in (*before, *page)])) == 3
-        assert set(look.known) == {page[0].id}
-    assert len(await look.episodes([before[0].id])) == 1
-    assert set(look.known) == {page[0].id, before[0].id}
+        assert len(await look.fetch_episodes([each.id for each in (*before, *page)])) == 3
+        assert set(look.cached_episodes) == {page[0].id}
+    assert len(await look.fetch_episodes([before[0].id])) == 1
+    assert set(look.cached_episodes) == {page[0].id, before[0].id}

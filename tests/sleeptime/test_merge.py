@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.sleeptime.merge import merged
+from circadia.sleeptime.merge import merge_lines
 
 BASE = "name: Ann\ncity: Lisbon\npet: cat\nfood: fish\njob: nurse"
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=6).map("\n".join)
@@ -28,14 +28,14 @@ TEXTS = st.lists(st.sampled_from("abcd"), max_size=6).map("\n".join)
 def test_both_sides_are_kept_and_where_they_meet_the_other_side_is(
     ours: str, theirs: str, text: str, lost: tuple[str, ...]
 ) -> None:
-    found = merged(BASE if ours else "", ours=ours, theirs=theirs)
+    found = merge_lines(BASE if ours else "", ours=ours, theirs=theirs)
     assert (found.text, tuple(found.lost)) == (text, lost)
 
 
 @pytest.mark.spec("SLEEP-30", "SLEEP-70")
 @given(base=TEXTS, ours=TEXTS, theirs=TEXTS)
 def test_no_line_that_somebody_wrote_is_ever_lost(base: str, ours: str, theirs: str) -> None:
-    text = merged(base, ours=ours, theirs=theirs).text.split("\n")
+    text = merge_lines(base, ours=ours, theirs=theirs).text.split("\n")
     for line in set(theirs.split("\n")) - set(base.split("\n")):
         assert text.count(line) >= theirs.split("\n").count(line)
     for line in set(base.split("\n")) - set(theirs.split("\n")) - set(ours.split("\n")):
@@ -44,9 +44,9 @@ def test_no_line_that_somebody_wrote_is_ever_lost(base: str, ours: str, theirs: 
 
 @given(base=TEXTS, changed=TEXTS)
 def test_what_one_side_alone_changed_is_taken(base: str, changed: str) -> None:
-    assert merged(base, ours=changed, theirs=base).text == changed
-    assert merged(base, ours=base, theirs=changed).text == changed
-    assert merged(base, ours=changed, theirs=changed).text == changed
+    assert merge_lines(base, ours=changed, theirs=base).text == changed
+    assert merge_lines(base, ours=base, theirs=changed).text == changed
+    assert merge_lines(base, ours=changed, theirs=changed).text == changed
 
 
 @pytest.mark.spec("SLEEP-32")
@@ -63,13 +63,13 @@ def test_what_one_side_alone_changed_is_taken(base: str, changed: str) -> None:
 def test_what_is_undone_goes_out_from_between_lines_that_somebody_wrote(
     theirs: str, text: str, lost: tuple[str, ...]
 ) -> None:
-    found = merged("human\nshe likes\nours", ours="human\nshe likes", theirs=theirs, undoing=True)
+    found = merge_lines("human\nshe likes\nours", ours="human\nshe likes", theirs=theirs, undoing=True)
     assert (found.text, tuple(found.lost)) == (text, lost)
 
 
 @pytest.mark.spec("SLEEP-32")
 @given(base=TEXTS, ours=TEXTS, theirs=TEXTS)
 def test_no_line_that_somebody_wrote_is_lost_by_undoing(base: str, ours: str, theirs: str) -> None:
-    text = merged(base, ours=ours, theirs=theirs, undoing=True).text.split("\n")
+    text = merge_lines(base, ours=ours, theirs=theirs, undoing=True).text.split("\n")
     for line in set(theirs.split("\n")) - set(base.split("\n")):
         assert text.count(line) >= theirs.split("\n").count(line)

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.spec("SLEEP-20")
 
 
 async def shown(stand: Stand, book: Notebook) -> list[Note]:
-    async with stand.store.read() as tx:
-        return list(await book.newest(tx, await present(tx, stand.bank)))
+    async with stand.store.begin_read() as tx:
+        return list(await book.fetch_newest(tx, await present(tx, stand.bank)))
 
 
 async def present(tx: Tx, bank: Bank) -> Bank:
@@ -43,25 +43,25 @@ async def test_it_shows_the_newest_that_stand_after_any_additions_retirements_an
             every += new
             run = await stand.publish(run, *(stand.note(each, sources) for each in new))
         elif act == "forget":
-            async with stand.store.write() as tx:
+            async with stand.store.begin_write() as tx:
                 await forget(tx, await present(tx, stand.bank), [draw.choice(every or [NoteId("none")])])
         elif every:
-            async with stand.store.write() as tx:
+            async with stand.store.begin_write() as tx:
                 for each in draw.sample(every, min(3, len(every))):
                     await tx.notes.retire(each, stand.clock.now() if act == "retire" else None)
         if draw.random() < 0.7:
-            async with stand.store.read() as tx:
-                rows = [replace(each, used_at=None) for each in await tx.notes.newest(stand.bank.id, 6)]
+            async with stand.store.begin_read() as tx:
+                rows = [replace(each, used_at=None) for each in await tx.notes.find_newest(stand.bank.id, 6)]
             assert await shown(stand, book) == rows
 
 
 async def test_notes_are_shown_without_what_changes_beside_them_and_read_once(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
     await stand.publish(await stand.begun(), stand.note("n1", sources))
-    async with stand.store.write() as tx:
-        (note,) = await tx.notes.every(stand.bank.id)
-        await tx.notes.embed({note.number: b"1234"}, "a model")
-        await tx.notes.use(stand.bank.id, [note.number], stand.clock.now(), before=stand.clock.now())
+    async with stand.store.begin_write() as tx:
+        (note,) = await tx.notes.find_all(stand.bank.id)
+        await tx.notes.save_vectors({note.number: b"1234"}, "a model")
+        await tx.notes.mark_used(stand.bank.id, [note.number], stand.clock.now(), before=stand.clock.now())
     book = Notebook()
     (first,) = await shown(stand, book)
     assert first == replace(note, vector=None, embedder=None)
@@ -75,9 +75,9 @@ async def test_it_keeps_the_notes_of_the_banks_that_it_was_asked_for_last(stand:
     before = await shown(stand, book)
     assert (await shown(stand, book))[0] is before[0]  # the only bank, whatever it takes
     other = replace(stand.bank, id=type(stand.bank.id)("bnk_other"), name="other")
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.banks.add(other)
-        assert await book.newest(tx, await present(tx, other)) == []
+        assert await book.fetch_newest(tx, await present(tx, other)) == []
     again = await shown(stand, book)
     assert again == before
     assert again[0] is not before[0]

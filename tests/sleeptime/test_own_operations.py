@@ -7,7 +7,7 @@ from circadia.errors import ConfigError, InvalidRequest
 from circadia.records.change import ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.operations.registry import chosen, loaded
+from circadia.sleeptime.operations.registry import choose_operations, load_own_operations
 from tests.sleeptime.night import Night
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier
@@ -16,7 +16,7 @@ OWN = {"own_open_tasks": "examples.sleeptime.open_tasks:OpenTasks"}
 
 
 async def test_the_example_keeps_a_block_of_tasks_with_their_sources(stand: Stand) -> None:
-    night = Night(stand, operations=loaded(OWN))
+    night = Night(stand, operations=load_own_operations(OWN))
     asked, _, _ = await night.said("todo: call the landlord", "It rains.", "todo: buy soap")
     assert (await night.run()).status is PassStatus.SUCCEEDED
     assert (await stand.block("tasks")).value == "[ ] call the landlord\n[ ] buy soap"
@@ -30,12 +30,12 @@ async def test_the_example_keeps_a_block_of_tasks_with_their_sources(stand: Stan
 
 @pytest.mark.spec("SLEEP-11")
 async def test_what_only_some_operations_have_read_stays_for_all_of_them(stand: Stand) -> None:
-    night = Night(stand, operations=loaded(OWN))
+    night = Night(stand, operations=load_own_operations(OWN))
     (asked,) = await night.said("todo: call the landlord")
     assert (await night.run(operations=("own_open_tasks",))).status is PassStatus.SUCCEEDED
     cursors: list[int] = []
     for status in (PassStatus.NO_CHANGE, PassStatus.NO_CHANGE):
-        async with stand.store.read() as tx:
+        async with stand.store.begin_read() as tx:
             cursors.append((await tx.sleep_states.get(stand.bank.id)).cursor)
         assert (await night.run()).status is status
     assert cursors == [0, asked.number]
@@ -44,12 +44,12 @@ async def test_what_only_some_operations_have_read_stays_for_all_of_them(stand: 
 
 def test_it_stands_before_the_blocks_are_rewritten_and_can_be_switched_off() -> None:
     settings = SleeptimeSettings.model_validate({"own_operations": OWN})
-    own = loaded(settings.own_operations)
-    names = [each.name for each in chosen(settings, True, (), own)]
+    own = load_own_operations(settings.own_operations)
+    names = [each.name for each in choose_operations(settings, True, (), own)]
     assert names.index("own_open_tasks") == names.index("rethink") - 1
-    assert [each.name for each in chosen(settings, False, ("own_open_tasks",), own)] == ["own_open_tasks"]
+    assert [each.name for each in choose_operations(settings, False, ("own_open_tasks",), own)] == ["own_open_tasks"]
     off = settings.policy_of({"operations": {"own_open_tasks": {"enabled": False}}})
-    assert "own_open_tasks" not in [each.name for each in chosen(off, True, (), own)]
+    assert "own_open_tasks" not in [each.name for each in choose_operations(off, True, (), own)]
 
 
 @pytest.mark.spec("SLEEP-61")
@@ -85,7 +85,7 @@ async def test_who_asks_for_an_operation_that_is_none_is_told_those_that_there_a
 )
 def test_what_is_no_operation_is_told_with_its_key(name: str, place: str, told: str) -> None:
     with pytest.raises(ConfigError, match=rf"sleeptime\.own_operations\.{name}") as error:
-        loaded({name: place})
+        load_own_operations({name: place})
     assert told in str(error.value)
 
 

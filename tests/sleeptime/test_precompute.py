@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from circadia.answers.lookup import Outcome
-from circadia.llm.mind import Unusable
-from circadia.memory.blocks import Edit, Writer
+from circadia.answers.lookup import LookupOutcome
+from circadia.llm.mind import ModelAnswerError
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.answer import AnswerMode
 from circadia.records.bank import Trust
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.ask import Limit, Scope, Unit
-from circadia.sleeptime.operations.registry import chosen
-from circadia.sleeptime.prompts import version
-from circadia.testing.dreamer import question_verdicts
+from circadia.sleeptime.operations.registry import choose_operations
+from circadia.sleeptime.prompts import prompt_version
+from circadia.testing.dreamer import build_question_verdicts
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, predictions, sent, tier_mind
 
 pytestmark = pytest.mark.spec("SLEEP-28")
@@ -46,18 +46,18 @@ async def test_what_is_expected_is_answered_by_the_agents_own_call_and_found(bot
     assert (body["tools"], body["max_tokens"]) == (TOOLS, 4_000)
     for question in ("Where does  Ann live", "In which city does Ann live?"):
         found = await both.found(frame, question)
-        assert (found.outcome, found.answer and found.answer.text) == (Outcome.HIT, "She lives in Porto.")
+        assert (found.outcome, found.answer and found.answer.text) == (LookupOutcome.HIT, "She lives in Porto.")
     assert (await both.day()).made == 2
-    async with both.store.read() as tx:
-        assert {(each.key, each.calls) for each in await tx.calls.groups("tier")} == {("sleep", 4)}
+    async with both.store.begin_read() as tx:
+        assert {(each.key, each.calls) for each in await tx.calls.sum_by_group("tier")} == {("sleep", 4)}
 
 
 async def test_it_stands_last_asks_a_model_and_can_be_switched_off() -> None:
     policy = SleepPolicySettings.model_validate({})
-    assert [each.name for each in chosen(policy, True, ())][-2:] == ["reindex", "precompute"]
-    assert "precompute" not in [each.name for each in chosen(policy, False, ())]
+    assert [each.name for each in choose_operations(policy, True, ())][-2:] == ["reindex", "precompute"]
+    assert "precompute" not in [each.name for each in choose_operations(policy, False, ())]
     off = SleepPolicySettings.model_validate({"operations": {"precompute": {"enabled": False}}})
-    assert "precompute" not in [each.name for each in chosen(off, True, ())]
+    assert "precompute" not in [each.name for each in choose_operations(off, True, ())]
 
 
 async def test_without_a_model_or_anybody_who_asks_nothing_is_done(one: Hall) -> None:
@@ -98,7 +98,7 @@ async def test_after_a_kill_nothing_that_was_paid_for_is_asked_again(both: Hall)
     both.up.next(hang=True)
     run = await both.begun()
     work = asyncio.create_task(both.work(run, mind))
-    await both.up.arrived(2)
+    await both.up.wait_for_requests(2)
     work.cancel()  # the second one is never heard of again
     await asyncio.gather(work, return_exceptions=True)
     await asyncio.gather(*both.flying.values(), return_exceptions=True)
@@ -118,7 +118,7 @@ async def test_it_yields_to_whoever_waits_and_what_was_under_way_is_not_lost(one
     one.up.next(delay=free)
     mind = tier_mind(expecting(HOME, CAT), expecting(HOME, CAT))
     work = asyncio.create_task(one.run(mind, stop=stop))
-    await one.up.arrived(1)
+    await one.up.wait_for_requests(1)
     stop.set()
     outcome = await work
     assert (outcome.status, await one.ready()) == (PassStatus.NO_CHANGE, [])
@@ -179,7 +179,7 @@ async def test_a_provider_that_says_rubbish_is_asked_three_times_and_then_no_mor
     one.up.next(times=3, garbage=True)
     work = asyncio.create_task(one.run(tier_mind(expecting(HOME, CAT))))
     for _ in range(2):
-        await one.clock.until_sleepers(1)
+        await one.clock.wait_for_sleepers(1)
         one.clock.advance(10)
     assert ((await work).status, len(one.up.requests), await one.ready()) == (PassStatus.NO_CHANGE, 3, [])
 
@@ -190,7 +190,7 @@ async def test_a_tiers_model_that_says_nothing_of_use_ends_it_without_harm(one: 
     await one.seen()
     await one.agent("other")
     await one.seen("other")
-    failed = Unusable("prose", passing=passing, retry_after_seconds=999)
+    failed = ModelAnswerError("prose", passing=passing, retry_after_seconds=999)
     outcome = await one.run(tier_mind(failed, expecting(HOME)))
     made = [] if passing else [HOME]
     assert (outcome.status, await one.questions()) == (PassStatus.NO_CHANGE, made), "the other agent has its own"
@@ -225,7 +225,7 @@ async def test_a_transcript_that_says_what_to_predict_yields_no_such_answer(one:
     ordered = ("Ignore all", "Predict the")
 
     def verdicts(data: str) -> QuestionVerdicts:
-        found = question_verdicts(data)
+        found = build_question_verdicts(data)
         texts = re.findall(r"^question \d+: (.*)$", data, re.M)
         for each, text in zip(found.questions, texts, strict=True):
             each.answered, each.same = not text.startswith(ordered), []
@@ -239,7 +239,7 @@ async def test_a_transcript_that_says_what_to_predict_yields_no_such_answer(one:
     (asked,) = predictions(mind)
     assert not any(each in asked.data for each in ("desk", "was here")), "tools and strangers say nothing here"
     assert asked.data.startswith("<data ")
-    assert (await one.found(frame, HOME)).outcome is Outcome.HIT
+    assert (await one.found(frame, HOME)).outcome is LookupOutcome.HIT
 
 
 @pytest.mark.spec("ANS-01", "ANS-03")
@@ -268,7 +268,7 @@ async def test_nothing_is_made_for_an_agent_that_may_not_any_more(one: Hall, tak
         free = asyncio.Event()
         one.up.next(delay=free)
         work = asyncio.create_task(one.run(mind))
-        await one.up.arrived(1)
+        await one.up.wait_for_requests(1)
         await take_away()
         free.set()
         await work
@@ -283,10 +283,10 @@ async def test_an_answer_whose_source_changes_while_it_is_made_is_not_kept(both:
     free = asyncio.Event()
     both.up.next(delay=free)
     work = asyncio.create_task(both.run(tier_mind(expecting(HOME))))
-    await both.up.arrived(1)
-    async with both.store.write() as tx:
-        edit = Edit(value="Ann lives in Faro.")
-        await both.memory.blocks.write(tx, both.bank, "ann", edit, writer=Writer.PERSON, by="op")
+    await both.up.wait_for_requests(1)
+    async with both.store.begin_write() as tx:
+        edit = BlockUpdate(value="Ann lives in Faro.")
+        await both.memory.blocks.write(tx, both.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
     free.set()
     assert (await work).run.counts == {}
     assert await both.ready() == []
@@ -314,7 +314,7 @@ async def test_two_agents_and_two_users_are_never_mixed(both: Hall) -> None:
     for frame in (bobs, eves, others):
         for asked in (bobs, eves, others):
             found = await both.found(asked, names[frame.scope])
-            assert (found.outcome is Outcome.HIT) == (asked is frame)
+            assert (found.outcome is LookupOutcome.HIT) == (asked is frame)
 
 
 @pytest.mark.spec("ANS-01", "ANS-04")
@@ -327,7 +327,7 @@ async def test_another_model_has_answers_of_its_own_and_the_one_before_gets_no_m
     await one.run(tier_mind(expecting(HOME), expecting(CAT)))
     (answer,) = await one.ready()
     assert (answer.scope, sent(one.up)[-1]["model"]) == (new.scope, "mock-2")
-    assert (await one.found(old, HOME)).outcome is Outcome.MISS
+    assert (await one.found(old, HOME)).outcome is LookupOutcome.MISS
 
 
 async def test_what_is_ready_is_not_answered_again_and_nothing_is_expected_until_somebody_asks(one: Hall) -> None:
@@ -368,9 +368,9 @@ async def test_what_is_over_void_or_too_much_is_dropped_and_counted_as_waste_if_
     assert [each.id for each in await both.ready()] == [home.id, rest[1].id], "the one used longest ago goes"
     day = await both.day()
     assert (day.made, day.used, day.wasted, day.wasted_tokens) == (3, 1, 1, rest[0].tokens)
-    async with both.store.write() as tx:
-        edit = Edit(value="Ann lives in Faro.")
-        await both.memory.blocks.write(tx, both.bank, "ann", edit, writer=Writer.PERSON, by="op")
+    async with both.store.begin_write() as tx:
+        edit = BlockUpdate(value="Ann lives in Faro.")
+        await both.memory.blocks.write(tx, both.bank, "ann", edit, writer=BlockAuthor.PERSON, by="op")
     outcome = await both.run(tier_mind(expecting(HOME)))
     assert outcome.run.counts == {"answers": 1, "answers_dropped": 2}
     assert (await both.day()).wasted == 2
@@ -381,4 +381,4 @@ async def test_what_is_over_void_or_too_much_is_dropped_and_counted_as_waste_if_
 
 
 def test_the_rules_of_both_questions_are_files_with_a_version() -> None:
-    assert [version(name) for name in ("predict", "compare", "expected_questions")] == [2, 2, 1]
+    assert [prompt_version(name) for name in ("predict", "compare", "expected_questions")] == [2, 2, 1]

@@ -12,7 +12,7 @@ from circadia.ids import EpisodeId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.sleeptime.publish import Page, Seen
+from circadia.sleeptime.publish import BankWatermark, PageProgress
 from tests.sleeptime.stand import Stand
 
 
@@ -31,7 +31,7 @@ async def test_changes_cursor_and_generation_move_together(stand: Stand) -> None
     )
     assert now.counts == {"add_note": 1, "write_block": 1, "demote_episode": 1}
     assert (now.after, now.generation_after) == (second.number, published + 1)
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         assert (await tx.sleep_states.get(stand.bank.id)).cursor == second.number
         assert await tx.passes.get(run.id) == now
         kept = await tx.episodes.get(stand.bank.id, first.id)
@@ -46,7 +46,7 @@ async def test_changes_cursor_and_generation_move_together(stand: Stand) -> None
 async def test_who_has_lost_a_pass_publishes_nothing(stand: Stand, lost: str) -> None:
     sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
     run = await stand.begun()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         other = (
             replace(run, epoch=2)
             if lost == "epoch"
@@ -56,7 +56,7 @@ async def test_who_has_lost_a_pass_publishes_nothing(stand: Stand, lost: str) ->
     with pytest.raises(Conflict):
         await stand.publish(run, stand.note("n1", sources), upto=2)
     assert await stand.notes(retired=True) == []
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         assert (await tx.sleep_states.get(stand.bank.id)).cursor == 0
 
 
@@ -135,8 +135,8 @@ async def test_a_block_one_of_whose_sources_was_forgotten_meanwhile_leaves_nothi
     spans = [[0, 30, ["epi_gone"]]]
     await stand.publish(run, replace(change, after={**(change.after or {}), "spans": spans}))
     assert await stand.changes(run) == [("refused", FORGOTTEN)]
-    async with stand.store.read() as tx:
-        (kept,) = await tx.passes.changes(run.id)
+    async with stand.store.begin_read() as tx:
+        (kept,) = await tx.passes.find_changes(run.id)
     assert (kept.before, kept.after) == (None, None)
     assert (await stand.block("human")).value == "Ann is kind."
 
@@ -176,7 +176,7 @@ async def test_more_than_the_ceiling_and_much_shorter_blocks_wait_for_a_person(s
     )
     assert [state for state, _ in await stand.changes(run)] == ["published"] * 2 + ["staged"] * 4
     assert len(await stand.notes()) == 38
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         done = await stand.publisher.accept(tx, run, stand.bank)
     assert [each.state.value for each in done] == ["published"] * 4
     assert len(await stand.notes()) == 35
@@ -201,13 +201,13 @@ async def test_a_whole_pass_is_taken_back_and_what_others_did_since_stays(stand:
         stand.rewrite(None, "new", "made by the pass"),
     )
     await stand.write("human", "Ann\nPorto\ncat\ntea")
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         done = await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert {each.state.value for each in done} == {"undone"}
     assert (await stand.block("human")).value == "Ann\nLisbon\ncat\ntea"
     assert [note.id for note in await stand.notes()] == ["n0"]
-    async with stand.store.read() as tx:
-        assert [each.label for each in await tx.blocks.every(stand.bank.id)] == ["human"]
+    async with stand.store.begin_read() as tx:
+        assert [each.label for each in await tx.blocks.find_all(stand.bank.id)] == ["human"]
         kept = await tx.episodes.get(stand.bank.id, first.id)
         assert kept is not None
         assert kept.stale == ()
@@ -230,7 +230,7 @@ async def test_what_passes_made_of_each_others_notes_is_gone_in_whatever_order_t
         await stand.ended(run)
     assert [each.id for each in await stand.notes()] == ["not_3"]
     for key in order:
-        async with stand.store.write() as tx:
+        async with stand.store.begin_write() as tx:
             await stand.publisher.undo(tx, runs[key], stand.bank, by="ann")
     assert await stand.notes() == []
 
@@ -243,7 +243,7 @@ async def test_a_review_and_a_dry_run_propose_and_change_nothing(stand: Stand, h
     now = await stand.publish(run, stand.note("n1", sources), upto=sources[-1].number)
     assert await stand.changes(run) == [("staged", "they say the same")]
     assert (await stand.notes(), now.generation_after, now.counts) == ([], None, {"staged": 1})
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         cursor = (await tx.sleep_states.get(stand.bank.id)).cursor
     assert cursor == (0 if how == "dry_run" else sources[-1].number)
 
@@ -256,31 +256,31 @@ async def test_what_a_person_demotes_beside_a_pass_is_not_taken_for_the_pass_own
     after = {"reason": "over", "evidence": "letter", "weight": 0.3}
     change = stand.change(ChangeKind.DEMOTE_EPISODE, own.id, after=after)
 
-    async def published(seen: Seen | None) -> None:
-        async with stand.store.write() as tx:
-            done = Page(upto=2, leftovers=(), seen=seen)
+    async def published(seen: BankWatermark | None) -> None:
+        async with stand.store.begin_write() as tx:
+            done = PageProgress(upto=2, leftovers=(), seen=seen)
             await stand.publisher.publish(tx, run, stand.bank, [change], done, [])
 
     async def demoted() -> None:
-        async with stand.store.write() as tx:
+        async with stand.store.begin_write() as tx:
             await stand.memory.episodes.demote(tx, stand.bank, theirs.id, by="ann", reason="over", evidence="me")
 
     if how == "undo":
-        await published(Seen(demotions=0, edited_at=None))
-        async with stand.store.read() as tx:
+        await published(BankWatermark(demotions=0, edited_at=None))
+        async with stand.store.begin_read() as tx:
             state = await tx.sleep_states.get(stand.bank.id)
-            assert await tx.sleep_states.stale(stand.bank.id, state.demotions) == {}, "its own is known"
+            assert await tx.sleep_states.find_stale(stand.bank.id, state.demotions) == {}, "its own is known"
         await demoted()
     else:
         await demoted()  # while the model thinks
-        await published(None if how == "partial" else Seen(demotions=0, edited_at=None))
-    async with stand.store.write() as tx:
+        await published(None if how == "partial" else BankWatermark(demotions=0, edited_at=None))
+    async with stand.store.begin_write() as tx:
         if how == "accept":
             await stand.publisher.accept(tx, run, stand.bank)
         elif how == "undo":
             await stand.publisher.undo(tx, run, stand.bank, by="ann")
         state = await tx.sleep_states.get(stand.bank.id)
-        assert theirs.id in await tx.sleep_states.stale(stand.bank.id, state.demotions)
+        assert theirs.id in await tx.sleep_states.find_stale(stand.bank.id, state.demotions)
 
 
 def _no_three(change: Change, _: Mapping[EpisodeId, Episode]) -> str:

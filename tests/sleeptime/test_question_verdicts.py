@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from circadia.answers.lookup import Outcome
-from circadia.llm.mind import Unusable
+from circadia.answers.lookup import LookupOutcome
+from circadia.llm.mind import ModelAnswerError
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
-from circadia.testing.dreamer import question_verdicts
+from circadia.testing.dreamer import build_question_verdicts
 from tests.sleeptime.answers_stand import HOME, Hall, expecting, tier_mind
 
 
@@ -23,7 +23,7 @@ async def test_phrasings_that_ask_for_something_else_than_the_first_are_left_out
     ]  # fmt: skip
 
     def verdicts(data: str) -> QuestionVerdicts:
-        found = question_verdicts(data)
+        found = build_question_verdicts(data)
         found.questions[0].same = [int(number) for number in re.findall(r"phrasing (\d+): Has the invoice", data)]
         return found
 
@@ -48,7 +48,7 @@ async def test_a_verdict_says_whether_an_answer_is_one_and_who_may_find_it(
     await one.run(tier_mind(expecting("And the second one?"), verdicts=verdicts))
     ready = await one.ready()
     assert [each.conversation for each in ready] == ([None if alone else "s1"] if kept else [])
-    outcome = Outcome.HIT if kept and alone else Outcome.MISS
+    outcome = LookupOutcome.HIT if kept and alone else LookupOutcome.MISS
     assert (await one.found(frame, "And the second one?")).outcome is outcome, "it is asked in another conversation"
 
 
@@ -58,7 +58,7 @@ async def test_without_a_verdict_only_the_first_phrasing_is_kept_and_only_if_it_
 ) -> None:
     await one.said("I moved last year.", session="s1")
     await one.seen()
-    failed = Unusable("prose")
+    failed = ModelAnswerError("prose")
     await one.run(tier_mind(expecting([HOME, "Ann lives where?"], "What is the rent?"), verdicts=lambda _: failed))
     assert [(*each.phrasings, each.conversation) for each in await one.ready()] == [
         (HOME, None), ("What is the rent?", "s1"),

@@ -8,11 +8,11 @@ import pytest
 from circadia.llm.mind import Prompt
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.operations.consolidate import Consolidate, Consolidated, Written
-from circadia.sleeptime.operations.contradictions import Compared, Contradiction, Contradictions
-from circadia.sleeptime.operations.reflect import Belief, Checked, Reflect, Reflected
-from circadia.testing.dreamer import rows
-from circadia.testing.mind import ScriptedMind
+from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
+from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
+from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, Reflect, ReflectionAnswer
+from circadia.testing.dreamer import parse_rows
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import note, numbered, page, said
@@ -26,7 +26,7 @@ def night(stand: Stand) -> Night:
     return Night(stand, operations=[Consolidate(), Contradictions(), Reflect(each=4)])
 
 
-async def noted(night: Night, first: int, upto: int, *answers: Reflected) -> ScriptedMind:
+async def noted(night: Night, first: int, upto: int, *answers: ReflectionAnswer) -> ScriptedChatModel:
     """Have a note of each two things that are said, one on each day."""
     for day in range(first, upto):
         said = [f"I went running in park {day}.", f"Running {day} kilometres was fine."]
@@ -41,7 +41,7 @@ async def beliefs(night: Night) -> list[str]:
     return [each.text for each in await night.notes() if each.kind is NoteKind.BELIEF]
 
 
-RUNS = Reflected(beliefs=[Belief(text="Ann runs nearly every day.", ids=["e1", "e2", "e3"])])
+RUNS = ReflectionAnswer(beliefs=[Belief(text="Ann runs nearly every day.", ids=["e1", "e2", "e3"])])
 
 
 @pytest.mark.spec("SLEEP-21")
@@ -64,7 +64,7 @@ async def test_it_waits_until_so_many_notes_are_new_and_reads_none_of_them_twice
     seen: list[str] = []
     for day in range(1, 13):
         mind = await noted(night, day, day + 1)
-        read = [row for data in data_of(mind, "what follows from several") for row in rows(data)]
+        read = [row for data in data_of(mind, "what follows from several") for row in parse_rows(data)]
         seen += [row.text for row in read if row.key[0] == "n"]
     assert len(seen) == 12, "three questions of four notes"
     assert len(set(seen)) == 12
@@ -72,14 +72,16 @@ async def test_it_waits_until_so_many_notes_are_new_and_reads_none_of_them_twice
 
 @pytest.mark.spec("SLEEP-21")
 async def test_a_belief_of_one_episode_or_of_a_note_alone_is_none(night: Night) -> None:
-    answer = Reflected(beliefs=[Belief(text="Ann is fit.", ids=["e1"]), Belief(text="Ann is fast.", ids=["n1", "n2"])])
+    answer = ReflectionAnswer(
+        beliefs=[Belief(text="Ann is fit.", ids=["e1"]), Belief(text="Ann is fast.", ids=["n1", "n2"])]
+    )
     await noted(night, 1, 5, answer)
     assert await beliefs(night) == []
 
 
 @pytest.mark.spec("SLEEP-31")
 async def test_a_belief_on_what_was_not_shown_is_refused(night: Night) -> None:
-    await noted(night, 1, 5, Reflected(beliefs=[Belief(text="Ann is fit.", ids=["e1", "e2", "e999"])]))
+    await noted(night, 1, 5, ReflectionAnswer(beliefs=[Belief(text="Ann is fit.", ids=["e1", "e2", "e999"])]))
     assert await beliefs(night) == []
     assert len(await night.changes(ChangeKind.ADD_NOTE, ChangeState.REFUSED)) == 1
 
@@ -90,20 +92,20 @@ async def test_a_belief_is_asked_about_again_when_its_evidence_falls_and_is_give
     await night.said("I never ran, I made that up.", at=MAY + timedelta(days=40), session="late")
 
     def key_of(prompt: Prompt, text: str) -> str:
-        return next((row.key for row in rows(prompt.data) if row.text == text), "")
+        return next((row.key for row in parse_rows(prompt.data) if row.text == text), "")
 
-    def over(prompt: Prompt) -> Consolidated:
+    def over(prompt: Prompt) -> ConsolidationAnswer:
         new, old = key_of(prompt, "I never ran, I made that up."), key_of(prompt, "Ann ran 1 kilometres.")
-        return Consolidated(notes=[Written(text="Ann has made up her runs.", ids=[new, old], ended=[old])])
+        return ConsolidationAnswer(notes=[NoteDraft(text="Ann has made up her runs.", ids=[new, old], ended=[old])])
 
-    def compared(prompt: Prompt) -> Compared:
+    def compared(prompt: Prompt) -> ComparisonAnswer:
         new, old = key_of(prompt, "Ann has made up her runs."), key_of(prompt, "I went running in park 1.")
         one = Contradiction(
             now="Ann has made up her runs", before="Ann ran 1 kilometres", holds=[new], ended=[old], verdict="replaced"
         )
-        return Compared(found=[one])
+        return ComparisonAnswer(found=[one])
 
-    given_up = Reflected(beliefs=[], checked=[Checked(id="b1", holds=False)])
+    given_up = ReflectionAnswer(beliefs=[], checked=[BeliefCheck(id="b1", holds=False)])
     mind = night.mind = answering(over, compared, given_up)
     await night.run()
     (data,) = data_of(mind, "what follows from several")
@@ -117,10 +119,10 @@ async def test_a_belief_is_asked_about_again_when_its_evidence_falls_and_is_give
 @pytest.mark.spec("SLEEP-21")
 async def test_a_belief_that_still_holds_stays_and_only_beliefs_that_were_shown_can_fall(night: Night) -> None:
     await noted(night, 1, 5, RUNS)
-    again = Reflected(beliefs=[], checked=[Checked(id="b1", holds=True), Checked(id="b7", holds=False)])
+    again = ReflectionAnswer(beliefs=[], checked=[BeliefCheck(id="b1", holds=True), BeliefCheck(id="b7", holds=False)])
     await noted(night, 5, 9, again)
     assert await beliefs(night) == ["Ann runs nearly every day."]
-    await noted(night, 9, 13, Reflected(beliefs=[], checked=[Checked(id="n1", holds=False)]))
+    await noted(night, 9, 13, ReflectionAnswer(beliefs=[], checked=[BeliefCheck(id="n1", holds=False)]))
     assert len(await night.notes()) == 13
 
 
@@ -137,13 +139,13 @@ async def test_the_rule_on_earlier_beliefs_stands_where_there_are_some(night: Ni
 @pytest.mark.spec("SLEEP-02", "SLEEP-21")
 async def test_a_belief_is_asked_about_again_once_when_a_person_demotes_its_evidence(night: Night) -> None:
     await noted(night, 1, 5, RUNS)
-    async with night.stand.store.read() as tx:
-        rows = await tx.episodes.every(night.stand.bank.id)
-    async with night.stand.store.write() as tx:
+    async with night.stand.store.begin_read() as tx:
+        rows = await tx.episodes.find_all(night.stand.bank.id)
+    async with night.stand.store.begin_write() as tx:
         assert await night.stand.memory.episodes.demote(
             tx, night.stand.bank, rows[0].id, by="ann", reason="it was a joke", evidence="letter", weight=0.3
         )
-    holds = Reflected(beliefs=[], checked=[Checked(id="b1", holds=True)])
+    holds = ReflectionAnswer(beliefs=[], checked=[BeliefCheck(id="b1", holds=True)])
     for asked in (1, 0):
         mind = night.mind = answering(*([holds] * asked))
         await night.run()

@@ -11,29 +11,29 @@ import pytest
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import EpisodeId, NoteId
-from circadia.memory.asked import asked_within
+from circadia.memory.asked import count_recent_askings
 from circadia.memory.banks import NewBank
-from circadia.memory.blocks import Edit, Writer
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.context import Context
-from circadia.memory.embedding.background import Background
+from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.forgetting import forget
 from circadia.memory.index import Question
-from circadia.memory.retrieval import Found
+from circadia.memory.retrieval import SearchHit
 from circadia.memory.terms import stored_terms
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.records.bank import Bank, Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.records.sleep_pass import PassStatus
-from circadia.server.remembering import memory_tier
+from circadia.server.remembering import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.ask import Yielded
-from circadia.sleeptime.operation import Ground
+from circadia.sleeptime.ask import PassPreempted
+from circadia.sleeptime.operation import PassContext
 from circadia.sleeptime.operations import reindex
-from circadia.sleeptime.operations.registry import chosen
+from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.operations.reindex import Reindex, write_askings
 from circadia.sleeptime.runs import SleepParts
 from circadia.sleeptime.worker import SleepWorker
@@ -60,15 +60,17 @@ class Home:
         self.clock = clock
         self.embedder = embedder
         self.ids = ids
-        self.memory: Memory = memory_tier(Settings.model_validate({}), clock, self.ids, LocalSignals(), embedder)
-        self.background = Background(clock, store, LocalSignals(), embedder)
+        self.memory: MemoryServices = build_memory_services(
+            Settings.model_validate({}), clock, self.ids, LocalSignals(), embedder
+        )
+        self.background = BackgroundEmbedder(clock, store, LocalSignals(), embedder)
         self.bank = Bank(id="", name="", created_at=clock.now())  # pyright: ignore[reportArgumentType]
 
     @classmethod
     async def made(cls, store: Store) -> Self:
         """Return a first one."""
         home = cls(store, ManualClock(), FakeEmbedder(), CountedIds())
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             home.bank = await home.memory.banks.create(tx, NewBank(name="ann"), by="test")
         return home
 
@@ -80,7 +82,7 @@ class Home:
 
     async def said(self, *texts: str, **more: Any) -> list[EpisodeId]:
         """Remember."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             new = [NewEpisode(text=text, speaker="Ann", trust=Trust.PERSON, **more) for text in texts]
             return [(await self.memory.episodes.remember(tx, self.bank, each)).episode.id for each in new]
 
@@ -90,28 +92,28 @@ class Home:
             id=NoteId(self.ids.new("not")), bank_id=self.bank.id, number=0, at=self.clock.now(), text=text,
             trust=Trust.PERSON, kind=kind, evidence=evidence, created_at=self.clock.now(), terms=stored_terms(text),
         )  # fmt: skip
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await tx.notes.add(note)
         return note.id
 
-    async def find(self, question: str, *, viewless: bool = False, **more: Any) -> Sequence[Found]:
+    async def find(self, question: str, *, viewless: bool = False, **more: Any) -> Sequence[SearchHit]:
         """Search as an entrance does it, or without looking at views."""
 
-        async def work(tx: Tx, asked: Question) -> Sequence[Found]:
+        async def work(tx: Tx, asked: Question) -> Sequence[SearchHit]:
             bank = await tx.banks.get(self.bank.id)
             assert bank is not None
             return await self.memory.retrieval.find(tx, bank, replace(asked, **more))
 
         if not viewless:
-            return await self.memory.retrieval.answered(self.store, question, work)
-        asked = replace(await self.memory.retrieval.ask(question), text="")
-        async with self.store.read() as tx:
+            return await self.memory.retrieval.run_question(self.store, question, work)
+        asked = replace(await self.memory.retrieval.prepare_question(question), text="")
+        async with self.store.begin_read() as tx:
             return await work(tx, asked)
 
     async def told(self, question: str, *, viewless: bool = False) -> Context:
         """Return what the bank says in a prompt to a question, as the gateway puts it in."""
-        asked = await self.memory.retrieval.ask(question, explained=False)
-        async with self.store.read() as tx:
+        asked = await self.memory.retrieval.prepare_question(question, explained=False)
+        async with self.store.begin_read() as tx:
             bank = await tx.banks.get(self.bank.id)
             assert bank is not None
             return await self.memory.contexts.build(
@@ -123,14 +125,14 @@ class Home:
 
         async def go_on() -> None:
             if stop:
-                raise Yielded
+                raise PassPreempted
 
         async def embed() -> None:
             await self.background.catch_up()
             if said:
                 await self.said(said)
 
-        ground = Ground(
+        ground = PassContext(
             store=self.store, retrieval=self.memory.retrieval, now=self.clock.now(), go_on=go_on,
             embed=embed,
         )  # fmt: skip
@@ -138,8 +140,8 @@ class Home:
 
     async def views(self, kind: ViewKind = ViewKind.QUESTION) -> Sequence[ReadyView]:
         """Return the bank's views."""
-        async with self.store.read() as tx:
-            return [each for each in await tx.views.every(self.bank.id) if each.kind is kind]
+        async with self.store.begin_read() as tx:
+            return [each for each in await tx.views.find_all(self.bank.id) if each.kind is kind]
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ async def everything(home: Home, draw: random.Random, episodes: list[EpisodeId],
     act = draw.choice(["say", "say", "note", "demote", "restore", "retire", "forget", "block", "embed", "bring"])
     one = draw.choice(episodes) if episodes else None
     word = draw.choice(["Porto", "Oslo", "tea", "a cat", "chess"])
-    async with home.store.read() as tx:
+    async with home.store.begin_read() as tx:
         bank = await tx.banks.get(home.bank.id)
     assert bank is not None
     if act == "say":
@@ -183,23 +185,23 @@ async def everything(home: Home, draw: random.Random, episodes: list[EpisodeId],
     elif act == "embed":
         await home.close(views=0)
     elif act == "block":
-        async with home.store.write() as tx:
-            edit = Edit(value=word * draw.randrange(9))
-            await writer.memory.blocks.write(tx, bank, "human", edit, writer=Writer.PERSON, by="test")
+        async with home.store.begin_write() as tx:
+            edit = BlockUpdate(value=word * draw.randrange(9))
+            await writer.memory.blocks.write(tx, bank, "human", edit, writer=BlockAuthor.PERSON, by="test")
     elif act in ("retire", "bring") and notes:
-        async with home.store.write() as tx:
+        async with home.store.begin_write() as tx:
             await tx.notes.retire(draw.choice(notes), home.clock.now() if act == "retire" else None)
     elif one is not None and act == "note":
         notes.append(await writer.noted(f"Ann and {word}", one))
     elif one is not None and act in ("demote", "restore"):
-        async with home.store.write() as tx:
+        async with home.store.begin_write() as tx:
             if act == "demote":
                 await writer.memory.episodes.demote(tx, bank, one, by="t", reason="r", evidence=draw.choice("abc"))
             else:
                 await writer.memory.episodes.restore(tx, bank, one, evidence=draw.choice("abc"))
     elif one is not None and act == "forget":
         episodes.remove(one)
-        async with home.store.write() as tx:
+        async with home.store.begin_write() as tx:
             await forget(tx, bank, [one])
             notes[:] = [each for each in notes if await tx.notes.get(bank.id, each) is not None]
 
@@ -254,12 +256,12 @@ async def test_what_is_forgotten_takes_the_questions_with_it_also_those_that_are
     await home.close()
     await often(home, "Again: my secret is 4711.")
     assert len(await home.views()) == 1
-    async with home.store.write() as tx:
+    async with home.store.begin_write() as tx:
         await forget(tx, home.bank, [one])
     assert await home.views() == []
     await home.close()
     assert await home.views() == []
-    async with home.store.write() as tx:
+    async with home.store.begin_write() as tx:
         await home.memory.banks.delete(tx, home.bank, by="test")
     await write_askings(home.store, home.memory.retrieval.askings, lambda _: POLICY)
 
@@ -275,7 +277,7 @@ async def test_the_most_asked_within_the_window_are_kept_ready_and_the_others_ar
     await often(home, "four")
     await home.close(views=2)
     (four,) = await home.views()
-    assert (four.asked, asked_within(four, home.clock.now()), four.limit) == ({"text": "four"}, 2, 10)
+    assert (four.asked, count_recent_askings(four, home.clock.now()), four.limit) == ({"text": "four"}, 2, 10)
 
 
 async def test_only_so_many_questions_of_a_bank_are_counted_those_that_are_asked_most(
@@ -290,7 +292,7 @@ async def test_only_so_many_questions_of_a_bank_are_counted_those_that_are_asked
     await write_askings(home.store, home.memory.retrieval.askings, lambda _: policy)
     found = sorted(str(each.asked["text"]) for each in await home.views())
     assert found == [f"question {at}" for at in (0, 2, 3, 4)], "four times the views"
-    assert not home.memory.retrieval.askings.pending()
+    assert not home.memory.retrieval.askings.pending_questions()
 
 
 @pytest.mark.parametrize("policy", [{"views": 0}, {"operations": {"reindex": {"enabled": False}}}, {"enabled": False}])
@@ -322,11 +324,11 @@ async def test_a_subject_shows_beliefs_then_the_newest_notes_and_is_put_together
     assert await home.close() == {"vectors": 6, "views": 2}
     found = {str(each.asked["text"]): each for each in await home.views(ViewKind.SUBJECT)}
     assert set(found) == {"Ann", "Porto"}
-    async with home.store.read() as tx:
-        notes = await tx.notes.numbered(home.bank.id, [each.number for each in found["Porto"].hits])
+    async with home.store.begin_read() as tx:
+        notes = await tx.notes.get_by_numbers(home.bank.id, [each.number for each in found["Porto"].hits])
     assert [notes[each.number].id for each in found["Porto"].hits] == [belief, new, old]
     assert await home.close() == {}
-    async with home.store.write() as tx:
+    async with home.store.begin_write() as tx:
         await tx.notes.retire(new, home.clock.now())
     assert await home.close() == {"views": 2}
     assert [len(each.hits) for each in await home.views(ViewKind.SUBJECT)] == [2, 2]
@@ -337,15 +339,20 @@ async def test_a_pass_makes_views_after_it_has_published_and_its_record_counts_t
     tier = Tier(stand, None, does=[])
     retrieval = stand.memory.retrieval
     parts = SleepParts(
-        store=stand.store, signals=tier.signals, ids=stand.ids, tier=tier.tier, operations=chosen, retrieval=retrieval
+        store=stand.store,
+        signals=tier.signals,
+        ids=stand.ids,
+        tier=tier.tier,
+        operations=choose_operations,
+        retrieval=retrieval,
     )
     worker = SleepWorker(stand.clock, parts, owner="exe1", alone=True)
 
-    async def search(tx: Tx, question: Question) -> Sequence[Found]:
+    async def search(tx: Tx, question: Question) -> Sequence[SearchHit]:
         return await retrieval.find(tx, stand.bank, question)
 
     for _ in range(2):
-        await retrieval.answered(stand.store, "cat", search)
+        await retrieval.run_question(stand.store, "cat", search)
     await tier.asked(operations=("reindex",))
     await worker.step()
     (run,) = await tier.ended()

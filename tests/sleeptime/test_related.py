@@ -10,7 +10,7 @@ from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import related
-from circadia.sleeptime.related import Related
+from circadia.sleeptime.related import RelatedIndex
 from circadia.testing import ManualClock
 
 TEXT = "harbour kettle violin garden tunnel pepper ladder marble quartz saddle lantern anchor basket copper"
@@ -43,11 +43,11 @@ def test_what_is_near_to_several_is_what_is_near_to_any_of_them(
     monkeypatch: pytest.MonkeyPatch, many: int, most_cells: int
 ) -> None:
     monkeypatch.setattr(related, "CELLS", most_cells)
-    there = Related([note(at, text) for at, text in enumerate(some(1, many))])
+    there = RelatedIndex([note(at, text) for at, text in enumerate(some(1, many))])
     asked = [said(at, text) for at, text in enumerate([*some(2, 4), "", "nobody knows zebras"])]
     for least in (0.0, 0.2, 0.5):
-        alone = {row.id for each in asked for row in there.to([each], many, least=least)}
-        assert {row.id for row in there.to(asked, many, least=least)} == alone
+        alone = {row.id for each in asked for row in there.find_nearest([each], many, least=least)}
+        assert {row.id for row in there.find_nearest(asked, many, least=least)} == alone
 
 
 def test_rows_that_came_since_are_found_as_if_all_were_looked_at_anew() -> None:
@@ -55,8 +55,10 @@ def test_rows_that_came_since_are_found_as_if_all_were_looked_at_anew() -> None:
     asked = [said(at, text) for at, text in enumerate(some(4, 5))]
     grown = None
     for there in (notes[:0], notes[:20], notes[:20], notes[:45], [*notes[:10], *notes[12:50]], notes):
-        grown = Related(there, grown)
-        assert [row.id for row in grown.to(asked, 10)] == [row.id for row in Related(there).to(asked, 10)]
+        grown = RelatedIndex(there, grown)
+        assert [row.id for row in grown.find_nearest(asked, 10)] == [
+            row.id for row in RelatedIndex(there).find_nearest(asked, 10)
+        ]
 
 
 @pytest.mark.parametrize("most_cells", [1, 70, 500_000])
@@ -65,9 +67,11 @@ def test_many_are_looked_for_at_once_as_each_alone(most_cells: int, monkeypatch:
     rows = [note(number, text) for number, text in enumerate(some(5, 40), 1)]
     strangers = [note(100, "nobody else says zeppelin"), note(101, "the of and"), note(102, "")]
     asked = [*rows[:15], *strangers, *(said(number, text) for number, text in enumerate(some(6, 12), 1))]
-    near = Related(rows)
+    near = RelatedIndex(rows)
     for least in (0.0, 0.3):
-        assert near.each(asked, 3, least=least) == [near.to([one], 3, least=least) for one in asked]
-    assert any(near.each(asked, 3))
-    assert list(Related[Note]([]).each(asked, 3)) == [()] * len(asked)
-    assert list(near.each([], 3)) == []
+        assert near.find_nearest_each(asked, 3, least=least) == [
+            near.find_nearest([one], 3, least=least) for one in asked
+        ]
+    assert any(near.find_nearest_each(asked, 3))
+    assert list(RelatedIndex[Note]([]).find_nearest_each(asked, 3)) == [()] * len(asked)
+    assert list(near.find_nearest_each([], 3)) == []

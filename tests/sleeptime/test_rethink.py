@@ -6,14 +6,14 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.llm.mind import Prompt
-from circadia.memory.blocks import Writer
+from circadia.memory.blocks import BlockAuthor
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions
-from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, Rethought
-from circadia.testing.dreamer import Dreamer, rows
-from circadia.testing.mind import ScriptedMind
+from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
+from circadia.testing.dreamer import RuleBasedModel, parse_rows
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 
@@ -27,14 +27,14 @@ def night(stand: Stand) -> Night:
     return Night(stand, operations=[Consolidate(), Contradictions(), Rethink()])
 
 
-def edits(*wanted: tuple[str, str | None, str], finished: bool = True, on: str = "n1") -> Rethought:
+def edits(*wanted: tuple[str, str | None, str], finished: bool = True, on: str = "n1") -> RethinkAnswer:
     made = [BlockEdit(label=label, old_text=old, new_text=new, ids=[on]) for label, old, new in wanted]
-    return Rethought(edits=made, finished=finished)
+    return RethinkAnswer(edits=made, finished=finished)
 
 
 async def rethought(
-    night: Night, *answers: Rethought, note: str = "Ann lives in Porto.", trust: Trust = Trust.PERSON
-) -> ScriptedMind:
+    night: Night, *answers: RethinkAnswer, note: str = "Ann lives in Porto.", trust: Trust = Trust.PERSON
+) -> ScriptedChatModel:
     """Have one new note, and these answers to it."""
     await night.said(f"It is so: {note}", f"As I say, {note}", trust=trust)
     mind = night.mind = answering(writing(note), *answers)
@@ -43,8 +43,8 @@ async def rethought(
 
 
 async def value(night: Night, label: str = "learned") -> str:
-    async with night.stand.store.read() as tx:
-        found = await tx.blocks.latest(night.stand.bank.id, label)
+    async with night.stand.store.begin_read() as tx:
+        found = await tx.blocks.get_latest(night.stand.bank.id, label)
     return "" if found is None else found.value
 
 
@@ -167,7 +167,7 @@ async def test_what_a_person_wrote_is_replaced_by_a_note_that_says_it_is_over(ni
 )
 async def test_an_edit_that_is_not_clear_or_not_founded_changes_nothing(night: Night, edit: BlockEdit) -> None:
     await night.stand.write("human", "Ann is Ann.")
-    await rethought(night, Rethought(edits=[edit], finished=True))
+    await rethought(night, RethinkAnswer(edits=[edit], finished=True))
     assert await value(night, "human") == "Ann is Ann."
 
 
@@ -187,7 +187,7 @@ async def test_a_few_notes_wait_for_more_and_each_is_shown_once(night: Night) ->
         mind = await rethought(night, note=f"Ann has a {('cat', 'dog', 'bee', 'cow', 'pig', 'hen')[at]}.")
         found = data_of(mind, RULES)
         asked += len(found)
-        shown += [row.text for data in found for row in rows(data)]
+        shown += [row.text for data in found for row in parse_rows(data)]
     assert asked == 2
     assert len(shown) == len(set(shown)) == 6
 
@@ -196,18 +196,24 @@ async def test_a_few_notes_wait_for_more_and_each_is_shown_once(night: Night) ->
 async def test_a_person_who_edits_the_same_block_while_the_model_thinks_loses_nothing(night: Night) -> None:
     await night.stand.write("human", "Ann is a nurse.")
     night.stand.clock.advance(60)
-    dreamer = Dreamer()
+    dreamer = RuleBasedModel()
 
     async def edited(prompt: Prompt, output: type[BaseModel]) -> BaseModel:
-        if output is Rethought:
-            async with night.stand.store.write() as tx:
+        if output is RethinkAnswer:
+            async with night.stand.store.begin_write() as tx:
                 await night.stand.memory.blocks.insert(
-                    tx, night.stand.bank, "human", "Never before nine.", line=1, expected=None, writer=Writer.PERSON,
+                    tx,
+                    night.stand.bank,
+                    "human",
+                    "Never before nine.",
+                    line=1,
+                    expected=None,
+                    writer=BlockAuthor.PERSON,
                     by="ann",
-                )  # fmt: skip
+                )
         return (await dreamer.ask(prompt, output, most_tokens=1))[0]
 
-    night.mind = ScriptedMind(edited)
+    night.mind = ScriptedChatModel(edited)
     await night.said("I live in Porto.", "I work as a nurse.")
     await night.run()
     lines = (await value(night, "human")).split("\n")
@@ -219,7 +225,7 @@ async def test_a_person_who_edits_the_same_block_while_the_model_thinks_loses_no
 async def test_a_pass_that_is_undone_takes_its_lines_out_again(night: Night) -> None:
     await night.said("I live in Porto.", "I work as a nurse.")
     outcome = await night.run()
-    async with night.stand.store.write() as tx:
+    async with night.stand.store.begin_write() as tx:
         await night.stand.publisher.undo(tx, outcome.run, night.stand.bank, by="ann")
     assert await value(night) == ""
     assert await night.notes() == []
@@ -232,7 +238,7 @@ async def test_what_a_person_writes_into_a_block_takes_what_contradicts_it_out_o
     await night.run()
     await night.stand.write("human", "Ann has moved and lives in Braga.")
     out = BlockEdit(label="learned", old_text="Ann lives in Porto.", new_text="", ids=["n1"])
-    mind = night.mind = answering(Rethought(edits=[out], finished=True))
+    mind = night.mind = answering(RethinkAnswer(edits=[out], finished=True))
     await night.run()
     (data,) = data_of(mind, RULES)
     assert "## Block human, room for 4967 characters, just written by somebody else\n| Ann has moved" in data

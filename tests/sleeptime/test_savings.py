@@ -10,8 +10,8 @@ import pytest
 
 from circadia.ids import AgentId, BankId, CallId, EpisodeId
 from circadia.llm.prices import PriceList
-from circadia.memory.context import Context, shown_tokens
-from circadia.memory.uses import Use, Uses, use_of
+from circadia.memory.context import Context, excerpt_tokens
+from circadia.memory.uses import BankUse, UseQueue, build_use
 from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
@@ -20,7 +20,7 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
-from circadia.sleeptime.savings import Savings, Source, Weight, saved, seconds_a_token
+from circadia.sleeptime.savings import Savings, Source, Weight, compute_savings, fit_seconds_per_token
 from circadia.stores.sqlite import open_sqlite
 from tests.sleeptime.stand import Stand
 
@@ -38,13 +38,13 @@ def source(operation: str, size: int, *evidence: str) -> Source:
 @pytest.mark.spec("SLEEP-42")
 def test_a_source_saves_its_evidence_less_itself_and_each_episode_is_saved_once() -> None:
     names = ("a", "b", "c", "shown", "known")
-    rows = {EpisodeId(key): Weight(number=n, said=n, tokens=100) for n, key in enumerate(names)}
+    rows = {EpisodeId(key): Weight(number=n, text_hash=n, tokens=100) for n, key in enumerate(names)}
     sources = [
         source("consolidate", 30, "a", "b", "shown", "known", "forgotten"),
         source("reflect", 30, "a", "b", "c"),
         source("compress", 30, "a", "b", "c"),
     ]
-    found = list(saved(sources, rows, shown={3}, known={4}))
+    found = list(compute_savings(sources, rows, shown={3}, known={4}))
     assert found == [("consolidate", 170), ("reflect", 70), ("compress", 0)]
 
 
@@ -54,13 +54,13 @@ def savings(stand: Stand) -> Savings:
 
 
 async def gains(stand: Stand) -> Sequence[Benefit]:
-    async with stand.store.read() as tx:
-        return await tx.benefits.every(stand.bank.id, since=stand.clock.now().date())
+    async with stand.store.begin_read() as tx:
+        return await tx.benefits.find_all(stand.bank.id, since=stand.clock.now().date())
 
 
 async def asked(stand: Stand, question: str, *, fitting: int = 1_000) -> Context:
-    found = await stand.memory.retrieval.ask(question)
-    async with stand.store.read() as tx:
+    found = await stand.memory.retrieval.prepare_question(question)
+    async with stand.store.begin_read() as tx:
         bank = await tx.banks.get(stand.bank.id)
         assert bank is not None
         return await stand.memory.contexts.build(tx, bank, found, stable_tokens=1_000, fitting_tokens=fitting)
@@ -70,7 +70,7 @@ def size(row: Episode | Note) -> int:
     """Return what a context takes for it."""
     layer = Layer.NOTES if isinstance(row, Note) else Layer.EPISODES
     speaker = row.speaker if isinstance(row, Episode) else None
-    return shown_tokens(Excerpt(layer, row.number, row.at, row.text, row.trust.value, speaker, row.kind.value))
+    return excerpt_tokens(Excerpt(layer, row.number, row.at, row.text, row.trust.value, speaker, row.kind.value))
 
 
 async def noted(stand: Stand, *, operation: str = "consolidate") -> tuple[Note, Sequence[Episode]]:
@@ -83,9 +83,9 @@ async def noted(stand: Stand, *, operation: str = "consolidate") -> tuple[Note, 
     return note, said
 
 
-def notes_only(stand: Stand, note: Note, **more: Any) -> Use:
+def notes_only(stand: Stand, note: Note, **more: Any) -> BankUse:
     """Return an answer in which the note stands alone."""
-    use = Use(
+    use = BankUse(
         bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[note.number], episodes=[],
         blocks=[], known=[],
     )  # fmt: skip
@@ -96,9 +96,9 @@ def notes_only(stand: Stand, note: Note, **more: Any) -> Use:
 async def test_a_note_is_credited_to_who_made_it_at_the_price_of_the_call_s_model(stand: Stand) -> None:
     note, said = await noted(stand, operation="contradictions")
     uses = stand.memory.uses
-    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini"))
-    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", episodes=[said[0].number]))
-    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", known=[hash(said[0].text)]))
+    uses.add(notes_only(stand, note, upstream="openai", model="gpt-4o-mini"))
+    uses.add(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", episodes=[said[0].number]))
+    uses.add(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", known=[hash(said[0].text)]))
     await savings(stand).step()
     (found,) = await gains(stand)
     spared = 7 * size(said[0]) - 3 * size(note)
@@ -122,9 +122,9 @@ async def test_a_context_notes_what_stands_in_it_and_a_rewritten_block_saves_the
     context = await asked(stand, "Where is the flat?")
     shown = {hit.scored.number for hit in context.hits if hit.scored.layer is Layer.EPISODES}
     assert shown == {each.number for each in said}
-    stand.memory.uses.note(use_of(stand.bank, ANN, context.hits, context.blocks))
+    stand.memory.uses.add(build_use(stand.bank, ANN, context.hits, context.blocks))
     context = await asked(stand, "", fitting=0)
-    stand.memory.uses.note(use_of(stand.bank, ANN, context.hits, context.blocks))
+    stand.memory.uses.add(build_use(stand.bank, ANN, context.hits, context.blocks))
     await savings(stand).step()
     by = {each.operation: each for each in await gains(stand)}
     assert (by["consolidate"].uses, by["consolidate"].saved_tokens) == (1, 0), "its evidence stands beside it"
@@ -136,21 +136,21 @@ async def test_a_context_notes_what_stands_in_it_and_a_rewritten_block_saves_the
 @pytest.mark.spec("SLEEP-42", "MEM-03")
 async def test_what_is_forgotten_or_imported_or_of_a_deleted_bank_saves_nothing(stand: Stand) -> None:
     note, said = await noted(stand)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.notes.add(replace(note, id=type(note.id)("not_2"), pass_id=None))
     imported = (await stand.notes())[-1]
     uses = stand.memory.uses
-    uses.note(notes_only(stand, imported))
+    uses.add(notes_only(stand, imported))
     await savings(stand).step()
     assert await gains(stand) == []
-    uses.note(notes_only(stand, note))
-    async with stand.store.write() as tx:
+    uses.add(notes_only(stand, note))
+    async with stand.store.begin_write() as tx:
         await tx.notes.remove([note.id])
         await tx.episodes.remove([said[0].id])
     await savings(stand).step()
     assert await gains(stand) == []
-    uses.note(notes_only(stand, imported))
-    async with stand.store.write() as tx:
+    uses.add(notes_only(stand, imported))
+    async with stand.store.begin_write() as tx:
         await tx.banks.remove(stand.bank.id)
     await savings(stand).step()
     assert await gains(stand) == []
@@ -165,10 +165,10 @@ async def test_who_made_a_note_or_a_block_is_known_after_the_records_of_the_pass
     await stand.publish(run, replace(written, operation="own_tasks"), upto=3)
     await stand.ended(run)
     await stand.write("tasks", "Ann lives in Porto. And?")
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         assert await tx.passes.purge(stand.clock.now() + timedelta(seconds=1)) == 2
-    stand.memory.uses.note(notes_only(stand, note, notes=[], blocks=[await stand.block("tasks")]))
-    stand.memory.uses.note(notes_only(stand, note))
+    stand.memory.uses.add(notes_only(stand, note, notes=[], blocks=[await stand.block("tasks")]))
+    stand.memory.uses.add(notes_only(stand, note))
     await savings(stand).step()
     assert {each.operation: each.saved_tokens for each in await gains(stand)} == {
         "own_notes": 3 * size(said[0]) - size(note), "own_tasks": 3 * size(said[0]) - 7,
@@ -184,13 +184,13 @@ async def test_a_bank_that_fails_loses_no_other_s_uses_and_what_finds_no_databas
         bank_id=stand.bank.id, label="bad", version=1, parent=None, value="x", limit=9, by="t", at=stand.clock.now(),
         spans=[None],  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
-    stand.memory.uses.note(notes_only(stand, note, bank=BankId("another"), notes=[], blocks=[bad]))
-    stand.memory.uses.note(notes_only(stand, note))
+    stand.memory.uses.add(notes_only(stand, note, bank=BankId("another"), notes=[], blocks=[bad]))
+    stand.memory.uses.add(notes_only(stand, note))
     await savings(stand).step()
     assert [each.uses for each in await gains(stand)] == [1]
     closed = await open_sqlite(tmp_path / "other.db")
     await closed.close()
-    stand.memory.uses.note(notes_only(stand, note))
+    stand.memory.uses.add(notes_only(stand, note))
     await Savings(stand.clock, closed, stand.memory.uses, {}).step()
     await savings(stand).step()
     assert [each.uses for each in await gains(stand)] == [2]
@@ -208,9 +208,9 @@ def line(stand: Stand, n: int, **more: Any) -> Call:
 @pytest.mark.spec("SLEEP-42")
 async def test_seconds_and_price_of_what_a_tool_hands_out_are_those_of_the_agent_s_last_calls(stand: Stand) -> None:
     note, said = await noted(stand)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.calls.add([line(stand, n) for n in range(FEWEST)])
-    stand.memory.uses.note(notes_only(stand, note))
+    stand.memory.uses.add(notes_only(stand, note))
     await savings(stand).step()
     (found,) = await gains(stand)
     spared = 3 * size(said[0]) - size(note)
@@ -223,14 +223,14 @@ async def test_a_call_for_embeddings_tells_no_price_and_one_of_another_provider_
     note, said = await noted(stand)
     spared = 3 * size(said[0]) - size(note)
     embedding = line(stand, FEWEST, endpoint="embeddings", model="text-embedding-3-small")
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.calls.add([*(line(stand, n) for n in range(FEWEST)), embedding])
     counted = savings(stand)
-    stand.memory.uses.note(notes_only(stand, note))
+    stand.memory.uses.add(notes_only(stand, note))
     await counted.step()
     assert [each.saved_nanousd for each in await gains(stand)] == [150 * spared]
-    stand.memory.uses.note(notes_only(stand, note, upstream="free", model="gpt-4o-mini"))
-    stand.memory.uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini"))
+    stand.memory.uses.add(notes_only(stand, note, upstream="free", model="gpt-4o-mini"))
+    stand.memory.uses.add(notes_only(stand, note, upstream="openai", model="gpt-4o-mini"))
     await counted.step()
     (found,) = await gains(stand)
     assert (found.saved_nanousd, found.unpriced_tokens) == (2 * 150 * spared, spared)
@@ -238,57 +238,59 @@ async def test_a_call_for_embeddings_tells_no_price_and_one_of_another_provider_
 
 async def test_a_ledger_that_cannot_tell_seconds_tells_none(stand: Stand) -> None:
     lines = [line(stand, n) for n in range(FEWEST)]
-    assert seconds_a_token(lines, "openai", "gpt-4o-mini") == pytest.approx(0.0001)
-    assert seconds_a_token(lines[1:], "openai", "gpt-4o-mini") == 0.0
-    assert seconds_a_token(lines, "another", "gpt-4o-mini") == 0.0
-    assert seconds_a_token([lines[0]] * FEWEST, "openai", "gpt-4o-mini") == 0.0
+    assert fit_seconds_per_token(lines, "openai", "gpt-4o-mini") == pytest.approx(0.0001)
+    assert fit_seconds_per_token(lines[1:], "openai", "gpt-4o-mini") == 0.0
+    assert fit_seconds_per_token(lines, "another", "gpt-4o-mini") == 0.0
+    assert fit_seconds_per_token([lines[0]] * FEWEST, "openai", "gpt-4o-mini") == 0.0
     slow_at_first = [replace(each, first_token_seconds=9.0 - n) for n, each in enumerate(lines)]
-    assert seconds_a_token(slow_at_first, "openai", "gpt-4o-mini") == 0.0
+    assert fit_seconds_per_token(slow_at_first, "openai", "gpt-4o-mini") == 0.0
 
 
 async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(stand: Stand) -> None:
-    uses = Uses()
-    uses.note(use_of(stand.bank, ANN, ()))
-    assert not uses.take(), "nothing stood in it"
-    use = Use(
+    uses = UseQueue()
+    uses.add(build_use(stand.bank, ANN, ()))
+    assert not uses.drain(), "nothing stood in it"
+    use = BankUse(
         bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[1], episodes=(), blocks=(), known=()
     )  # fmt: skip
     for _ in range(BOUND + 2):
-        uses.note(use)
-    assert (uses.dropped, len(uses.take()), uses.take()) == (2, BOUND, [])
+        uses.add(use)
+    assert (uses.dropped, len(uses.drain()), uses.drain()) == (2, BOUND, [])
 
 
 @pytest.mark.spec("SLEEP-20", "MEM-18", "SLEEP-42")
 async def test_what_agents_are_given_is_marked_once_a_day_and_episodes_alone_spare_nothing(stand: Stand) -> None:
     note, _ = await noted(stand)
     said = await stand.said("I like figs.", "I like plums.", importance=0.5)
-    alone = Use(
+    alone = BankUse(
         bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[], episodes=[said[0].number], blocks=[],
         known=[],
     )  # fmt: skip
     counted, first = savings(stand), stand.clock.now()
-    stand.memory.uses.note(alone)
+    stand.memory.uses.add(alone)
     await counted.step()
     assert (await gains(stand), await marked(stand)) == ([], (None, 1))
-    stand.memory.uses.note(notes_only(stand, note, episodes=[each.number for each in said]))
+    stand.memory.uses.add(notes_only(stand, note, episodes=[each.number for each in said]))
     await counted.step()
     assert await marked(stand) == (first, 2)
     spared = await gains(stand)
     assert [each.uses for each in spared] == [1]
     stand.clock.advance(60)
-    stand.memory.uses.note(notes_only(stand, note))
+    stand.memory.uses.add(notes_only(stand, note))
     await savings(stand).step()  # another process, which does not remember
     assert await marked(stand) == (first, 2)
     stand.clock.advance(timedelta(days=1).total_seconds())
-    stand.memory.uses.note(notes_only(stand, note))
+    stand.memory.uses.add(notes_only(stand, note))
     await counted.step()
     assert await marked(stand) == (stand.clock.now(), 2)
 
 
 async def marked(stand: Stand) -> tuple[datetime | None, int]:
     """Return when the note was last given to somebody, and how many episodes were."""
-    async with stand.store.read() as tx:
-        _, found = await tx.episodes.found_below(stand.bank.id, (), before=stand.clock.now() + timedelta(seconds=1))
+    async with stand.store.begin_read() as tx:
+        _, found = await tx.episodes.count_by_importance(
+            stand.bank.id, (), before=stand.clock.now() + timedelta(seconds=1)
+        )
     (note,) = await stand.notes()
     return note.used_at, found
 
@@ -297,6 +299,6 @@ async def marked(stand: Stand) -> tuple[datetime | None, int]:
 async def test_an_answer_of_episodes_alone_is_noted_without_what_only_savings_need(stand: Stand) -> None:
     await stand.said("I live in Porto.")
     context = await asked(stand, "Porto")
-    use = use_of(stand.bank, ANN, context.hits, known=["a long history"])
+    use = build_use(stand.bank, ANN, context.hits, known=["a long history"])
     assert use is not None
     assert (use.notes, len(use.episodes), use.known) == ([], 1, ())

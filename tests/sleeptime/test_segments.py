@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.sleeptime.segments import Segment, segments
+from circadia.sleeptime.segments import Segment, split_segments
 from tests.sleeptime.told import page, said
 
 RECENT_WINDOW = 50
@@ -35,12 +35,12 @@ SCHOOL = [
 
 
 def texts(found: Sequence[Segment]) -> list[list[str]]:
-    return [[each.text for each in segment.every] for segment in found]
+    return [[each.text for each in segment.all_episodes] for segment in found]
 
 
 @pytest.mark.spec("SLEEP-20")
 def test_a_change_of_topic_begins_a_segment() -> None:
-    found = segments(page([said(text) for text in (*BOAT, *SCHOOL)]))
+    found = split_segments(page([said(text) for text in (*BOAT, *SCHOOL)]))
     assert texts(found) == [BOAT, SCHOOL]
     assert "hull" in found[0].name
     assert "maths" in found[1].name
@@ -53,22 +53,27 @@ def test_conversations_that_run_at_the_same_time_are_kept_apart() -> None:
         for pair in zip(BOAT, SCHOOL, strict=True)
         for name, text in zip("ab", pair, strict=True)
     ]
-    assert texts(segments(page(both))) == [BOAT, SCHOOL]
+    assert texts(split_segments(page(both))) == [BOAT, SCHOOL]
 
 
 @pytest.mark.spec("SLEEP-20")
 def test_a_long_silence_begins_a_segment() -> None:
     later = timedelta(days=3)
     both = [said(text, at=None if number < 8 else later) for number, text in enumerate((*BOAT, *BOAT[::-1]))]
-    assert texts(segments(page(both))) == [BOAT, BOAT[::-1]]
+    assert texts(split_segments(page(both))) == [BOAT, BOAT[::-1]]
 
 
 @pytest.mark.spec("SLEEP-20")
 def test_what_is_said_twice_in_a_conversation_is_read_once_and_both_are_evidence() -> None:
-    (found,) = segments(page([said("The code is 4711."), said("Sure?"), said("the code is 4711!"), said("Oh, sure?")]))
+    (found,) = split_segments(
+        page([said("The code is 4711."), said("Sure?"), said("the code is 4711!"), said("Oh, sure?")])
+    )
     assert [each.text for each in found.episodes] == ["The code is 4711.", "Sure?"]
-    assert [each.text for each in found.evidence(found.episodes[0])] == ["The code is 4711.", "the code is 4711!"]
-    assert len(found.every) == 4
+    assert [each.text for each in found.with_duplicates(found.episodes[0])] == [
+        "The code is 4711.",
+        "the code is 4711!",
+    ]
+    assert len(found.all_episodes) == 4
 
 
 @pytest.mark.spec("SLEEP-20")
@@ -80,7 +85,7 @@ def test_what_is_said_twice_in_a_conversation_is_read_once_and_both_are_evidence
     ],
 )  # fmt: skip
 def test_what_differs_in_a_number_a_direction_or_a_negation_is_read(other: str) -> None:
-    (found,) = segments(page([said("Ann owes Ben 50 euros."), said(other)]))
+    (found,) = split_segments(page([said("Ann owes Ben 50 euros."), said(other)]))
     assert (len(found.episodes), found.duplicates) == (2, {})
 
 
@@ -91,7 +96,7 @@ def test_the_same_of_another_person_or_another_day_is_read() -> None:
         said("I went for a run.", speaker="ben"),
         said("I went for a run.", at=timedelta(days=1)),
     )
-    (found,) = segments(page([ann, ben, next_day]))
+    (found,) = split_segments(page([ann, ben, next_day]))
     assert len(found.episodes) == 3
 
 
@@ -111,15 +116,17 @@ def test_each_new_episode_is_in_exactly_one_segment_that_is_not_too_long(
         at += timedelta(minutes=minutes)
         told.append((text, session, at))
     view = page([said(text, session=session, at=when) for text, session, when in told])
-    found = segments(view)
-    assert sorted(each.number for segment in found for each in segment.every) == [each.number for each in view.page]
-    assert all(0 < len(segment.every) <= RECENT_WINDOW for segment in found)
-    assert all(len({each.session for each in segment.every}) == 1 for segment in found)
-    assert segments(view) == found
+    found = split_segments(view)
+    assert sorted(each.number for segment in found for each in segment.all_episodes) == [
+        each.number for each in view.page
+    ]
+    assert all(0 < len(segment.all_episodes) <= RECENT_WINDOW for segment in found)
+    assert all(len({each.session for each in segment.all_episodes}) == 1 for segment in found)
+    assert split_segments(view) == found
 
 
 @pytest.mark.spec("SLEEP-20")
 @pytest.mark.parametrize(("episodes", "parts"), [(50, 1), (51, 2)])
 def test_a_segment_has_at_most_50_episodes(episodes: int, parts: int) -> None:
     view = page([said("boat", at=timedelta(seconds=number)) for number in range(episodes)])
-    assert len(segments(view)) == parts
+    assert len(split_segments(view)) == parts

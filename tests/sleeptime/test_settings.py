@@ -16,10 +16,10 @@ from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.operations.reindex import forget_askings, write_askings
 from circadia.sleeptime.rows import NewPass
 from circadia.stores.base import Store
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_reindex import POLICY, Home, often
-from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
+from tests.sleeptime.tier_stand import PairOutput, Pairs, Slow, Tier, reading
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 TWO_CALLS = {"calls": 2}
@@ -37,11 +37,11 @@ async def asked_in_four_passes(stand: Stand, settings: Mapping[str, Any]) -> lis
     An answer takes 100,000 tokens, a ten-thousandth of a dollar and ten seconds, and twelve wait for their question.
     """
 
-    def script(prompt: Prompt, _: type[BaseModel]) -> Read:
+    def script(prompt: Prompt, _: type[BaseModel]) -> PairOutput:
         stand.clock.advance(10)
-        return Read(text=prompt.data)
+        return PairOutput(text=prompt.data)
 
-    mind = ScriptedMind(script, used=Usage(input_tokens=99_990, output_tokens=10))
+    mind = ScriptedChatModel(script, used=Usage(input_tokens=99_990, output_tokens=10))
     own = {"own_operations": {"own_pairs": "tests.sleeptime.test_settings:OwnPairs"}}
     tier = Tier(stand, mind, does=[OwnPairs()], when="manual", **own, **settings)
     worker = tier.worker()
@@ -89,13 +89,13 @@ async def test_passes_spend_what_their_settings_allow_in_each_window_and_go_on_i
 @pytest.mark.parametrize("setting", ["passes_per_hour", "max_passes_per_hour"])
 async def test_no_more_passes_begin_within_an_hour_than_a_bank_or_all_of_them_may(stand: Stand, setting: str) -> None:
     settings: dict[str, Any] = {"idle_seconds": 0, setting: 3}
-    tier = Tier(stand, ScriptedMind(reading), **settings)
+    tier = Tier(stand, ScriptedChatModel(reading), **settings)
     worker = tier.worker()
     for at in range(5):
         await stand.said(f"{at} a", f"{at} b")
         stand.clock.advance(10)
         await worker.step()
-        await tier.until(lambda found: all(not each.open for each in found))
+        await tier.until(lambda found: all(not each.is_open for each in found))
     assert len(await tier.passes()) == 3
     stand.clock.advance(HOUR)
     await worker.step()
@@ -117,7 +117,7 @@ async def test_no_more_passes_begin_within_an_hour_than_a_bank_or_all_of_them_ma
 async def test_a_bank_is_idle_after_a_minute_and_one_of_a_coding_agent_after_ten(
     stand: Stand, settings: Mapping[str, Any], seconds: int
 ) -> None:
-    tier = Tier(stand, ScriptedMind(reading), **settings)
+    tier = Tier(stand, ScriptedChatModel(reading), **settings)
     worker = tier.worker()
     await stand.said("one", "two")
     stand.clock.advance(seconds - 1)
@@ -130,14 +130,14 @@ async def test_a_bank_is_idle_after_a_minute_and_one_of_a_coding_agent_after_ten
 
 @pytest.mark.spec("SLEEP-02")
 async def test_a_pass_that_is_needed_begins_before_those_that_were_asked_for_earlier(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), when="manual", max_concurrent_passes=1)
+    tier = Tier(stand, ScriptedChatModel(reading), when="manual", max_concurrent_passes=1)
     worker = tier.worker()
     await tier.asked()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         for name in ("bob", "eve"):
             bank = await stand.memory.banks.create(tx, NewBank(name=name), by="test")
             trigger = Trigger.NEEDED if name == "eve" else Trigger.HAND
-            await tier.tier.ask(tx, bank, NewPass(trigger=trigger, by="ann"))
+            await tier.tier.request_pass(tx, bank, NewPass(trigger=trigger, by="ann"))
     await worker.step()
     begun = [each.trigger for each in await tier.ended() if each.started_at is not None]
     assert begun == [Trigger.NEEDED]
@@ -178,7 +178,7 @@ async def test_a_pass_is_undone_from_its_last_change_to_its_first(stand: Stand) 
     )
     new = await stand.block("new")
     run = await stand.publish(run, stand.rewrite(new, "new", "made and changed"))
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert (await stand.block("human")).value == "Ann lives in Lisbon."
     with pytest.raises(NotFound):
@@ -188,14 +188,14 @@ async def test_a_pass_is_undone_from_its_last_change_to_its_first(stand: Stand) 
 @pytest.mark.spec("SLEEP-61")
 async def test_to_pause_a_bank_stops_the_pass_that_runs_over_it(stand: Stand) -> None:
     slow = Slow()
-    mind = ScriptedMind(slow)
+    mind = ScriptedChatModel(slow)
     tier = Tier(stand, mind, idle_seconds=60)
     worker = tier.worker()
     await stand.said("one", "two", "three", "four")
     stand.clock.advance(60)
     await worker.step()
     await slow.asked.wait()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.pause(tx, stand.bank, by="ann")
     await worker.step()
     await tier.until(lambda found: found[0].status is PassStatus.PENDING)
@@ -203,7 +203,7 @@ async def test_to_pause_a_bank_stops_the_pass_that_runs_over_it(stand: Stand) ->
     stand.clock.advance(HOUR)
     await worker.step()
     assert [each.status for each in await tier.passes()] == [PassStatus.PENDING]
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.resume(tx, stand.bank, by="ann")
     stand.clock.advance(HOUR)
     await worker.step()

@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from circadia.answers.lookup import Outcome
-from circadia.llm.mind import Prompt, Unusable
-from circadia.records.answer import AnswerFrame, Dropped
+from circadia.answers.lookup import LookupOutcome
+from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.records.answer import AnswerFrame, DropReason
 from circadia.sleeptime.answers import settling
 from circadia.sleeptime.answers.settling import AnswerVerdict, AnswerVerdicts
-from circadia.sleeptime.prompts import version
-from circadia.testing.mind import ScriptedMind
+from circadia.sleeptime.prompts import prompt_version
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
 
 pytestmark = pytest.mark.spec("ANS-04")
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.spec("ANS-04")
 NEWS = "Ann likes strawberries."
 
 
-def judge(verdict: Callable[[str], bool | None] = lambda _: True, *, broken: bool = False) -> ScriptedMind:
+def judge(verdict: Callable[[str], bool | None] = lambda _: True, *, broken: bool = False) -> ScriptedChatModel:
     """Return a tier's model that judges answers by their part of the question, and expects nothing."""
 
-    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | ModelAnswerError:
         if output is not AnswerVerdicts:
             return expecting()
         if broken:
-            return Unusable("it makes no sense")
+            return ModelAnswerError("it makes no sense")
         parts = [each.partition(",") for each in prompt.data.split("## Answer ")[1:]]
         told = [(key, verdict(text)) for key, _, text in parts]
         return AnswerVerdicts(verdicts=[AnswerVerdict(id=key, right=right) for key, right in told if right is not None])
 
-    return ScriptedMind(script)
+    return ScriptedChatModel(script)
 
 
 async def doubtful(one: Hall) -> AnswerFrame:
@@ -40,16 +40,16 @@ async def doubtful(one: Hall) -> AnswerFrame:
     await one.said("I moved last year.")
     frame = await one.seen()
     await one.run(tier_mind(expecting(HOME)))
-    assert (await one.found(frame, HOME)).outcome is Outcome.HIT
+    assert (await one.found(frame, HOME)).outcome is LookupOutcome.HIT
     await one.said(NEWS)
-    assert (await one.found(frame, HOME)).outcome is Outcome.HINT
+    assert (await one.found(frame, HOME)).outcome is LookupOutcome.HINT
     return frame
 
 
 async def test_what_a_judge_finds_right_is_served_again_and_he_is_not_asked_twice(both: Hall) -> None:
     frame, mind = await doubtful(both), judge()
     assert (await both.run(mind)).run.counts == {"answers_settled": 1}
-    assert (await both.found(frame, HOME)).outcome is Outcome.HIT
+    assert (await both.found(frame, HOME)).outcome is LookupOutcome.HIT
     asked = [each for each in mind.asked if "## Answer a1" in each.data]
     assert len(asked) == 1
     assert all(text in asked[0].data for text in (NEWS, HOME, "## Said since", "beside e1"))
@@ -61,15 +61,15 @@ async def test_what_a_judge_finds_wrong_is_void_and_what_he_leaves_out_stays_in_
     frame = await doubtful(one)
     assert (await one.run(judge(lambda _: None))).run.counts == {}
     assert (await one.run(judge(broken=True))).run.counts == {}
-    assert (await one.found(frame, HOME)).outcome is Outcome.HINT
+    assert (await one.found(frame, HOME)).outcome is LookupOutcome.HINT
     (answer,) = await one.ready()
     await one.said("Ann likes cherries.")
     assert (await one.run(judge(lambda _: False))).run.counts == {"answers_dropped": 1}
-    assert (await one.found(frame, HOME)).outcome is Outcome.MISS
-    async with one.store.read() as tx:
+    assert (await one.found(frame, HOME)).outcome is LookupOutcome.MISS
+    async with one.store.begin_read() as tx:
         gone = await tx.answers.get(one.bank.id, answer.id)
     assert gone is not None
-    assert gone.dropped == Dropped.VOID
+    assert gone.dropped == DropReason.VOID
 
 
 async def test_a_pass_that_is_run_again_pays_for_no_verdict_twice(one: Hall) -> None:
@@ -106,4 +106,4 @@ async def test_many_answers_are_asked_about_together(one: Hall, monkeypatch: pyt
 
 
 def test_the_rules_are_a_file_with_a_version() -> None:
-    assert version("still_right") == 1
+    assert prompt_version("still_right") == 1

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from circadia.records.sleep_pass import PassStatus
-from circadia.sleeptime.due import Gate
+from circadia.sleeptime.due import PassBlocker
 from circadia.sleeptime.worker import SleepWorker
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
 
@@ -20,27 +20,29 @@ pytestmark = pytest.mark.spec("SLEEP-01", "SLEEP-04", "SLEEP-10")
 
 async def told(tier: Tier) -> None:
     """Have what signals said of turns written, as a server does a tenth of a second later."""
-    await tier.tier.turns.tell(tier.stand.store)
+    await tier.tier.turns.write_turns(tier.stand.store)
 
 
-async def verdict(tier: Tier) -> Gate | None:
-    async with tier.stand.store.read() as tx:
-        return (await tier.tier.verdict(tx, tier.stand.bank)).gate
+async def verdict(tier: Tier) -> PassBlocker | None:
+    async with tier.stand.store.begin_read() as tx:
+        return (await tier.tier.fetch_verdict(tx, tier.stand.bank)).gate
 
 
-async def two(stand: Stand, mind: ScriptedMind, **policy: Any) -> tuple[Tier, SleepWorker, Tier, SleepWorker]:
+async def two(stand: Stand, mind: ScriptedChatModel, **policy: Any) -> tuple[Tier, SleepWorker, Tier, SleepWorker]:
     here, there = (Tier(stand, mind, **policy) for _ in range(2))
     return here, here.worker("here"), there, there.worker("there")
 
 
 async def test_no_pass_begins_while_an_answer_is_under_way_at_another_server(stand: Stand) -> None:
-    here, here_works, there, there_works = await two(stand, ScriptedMind(reading), frequency_turns=1, idle_seconds=0)
+    here, here_works, there, there_works = await two(
+        stand, ScriptedChatModel(reading), frequency_turns=1, idle_seconds=0
+    )
     await stand.said("one", "two")
     here.signals.publish("turn", "ann", BEGUN)
     await told(here)
     await there_works.step()
     assert await there.passes() == []
-    assert await verdict(there) is Gate.REPLYING
+    assert await verdict(there) is PassBlocker.REPLYING
     for _ in range(20):  # it takes long, and its server lives
         stand.clock.advance(5)
         await here_works.step()
@@ -54,7 +56,7 @@ async def test_no_pass_begins_while_an_answer_is_under_way_at_another_server(sta
 
 
 async def test_a_turn_of_a_server_that_was_killed_ends_with_its_lease(stand: Stand) -> None:
-    here, _, there, there_works = await two(stand, ScriptedMind(reading), idle_seconds=0)
+    here, _, there, there_works = await two(stand, ScriptedChatModel(reading), idle_seconds=0)
     here.signals.publish("turn", "ann", BEGUN)
     await told(here)
     await stand.said("one", "two")  # two minutes in which nobody says that it lives
@@ -64,7 +66,7 @@ async def test_a_turn_of_a_server_that_was_killed_ends_with_its_lease(stand: Sta
 
 async def test_a_turn_at_another_server_stops_a_pass(stand: Stand) -> None:
     slow = Slow()
-    here, _, there, there_works = await two(stand, ScriptedMind(slow), idle_seconds=0)
+    here, _, there, there_works = await two(stand, ScriptedChatModel(slow), idle_seconds=0)
     here.signals.publish("turn", "ann", {**BEGUN, "turn": 1})  # it was there before the pass began
     await stand.said("one", "two")
     asked = await there.asked()
@@ -84,7 +86,7 @@ async def test_a_turn_at_another_server_stops_a_pass(stand: Stand) -> None:
 async def test_turns_of_one_bank_that_overlap_are_told_apart_and_other_banks_turns_hold_nothing_back(
     stand: Stand,
 ) -> None:
-    here, _, there, _ = await two(stand, ScriptedMind(reading), idle_seconds=0)
+    here, _, there, _ = await two(stand, ScriptedChatModel(reading), idle_seconds=0)
     await stand.said("one", "two")
     for key, turn in (("ann", 1), ("ann", 2), ("other", 3)):
         here.signals.publish("turn", key, {"user": None, "turn": turn})
@@ -92,7 +94,7 @@ async def test_turns_of_one_bank_that_overlap_are_told_apart_and_other_banks_tur
     here.signals.publish("turn", "ann", {**ENDED, "turn": 1})
     await told(here)
     for tier in (here, there):
-        assert await verdict(tier) is Gate.REPLYING
+        assert await verdict(tier) is PassBlocker.REPLYING
     here.signals.publish("turn", "ann", {**ENDED, "turn": 2})
     await told(here)
     for tier in (here, there):
@@ -105,7 +107,7 @@ async def test_a_question_that_one_server_asks_is_not_asked_by_the_one_that_goes
     stand: Stand, killed: bool
 ) -> None:
     slow = Slow()
-    mind = ScriptedMind(slow)
+    mind = ScriptedChatModel(slow)
     here, there = (Tier(stand, mind, idle_seconds=0) for _ in range(2))
     here_works = here.worker("here", clock=ManualClock(stand.clock.now()) if killed else None)
     await stand.said("one", "two")
@@ -130,7 +132,7 @@ async def test_a_question_that_one_server_asks_is_not_asked_by_the_one_that_goes
                 await asyncio.sleep(0)
     slow.free.set()
     async with asyncio.timeout(60):
-        while any(run.open for run in await there.passes()):
+        while any(run.is_open for run in await there.passes()):
             stand.clock.advance(1)
             await asyncio.sleep(0)
     assert slow.count == 1 + killed, "a server that is gone is not waited for beyond its lease"

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from circadia.memory.blocks import Writer
+from circadia.memory.blocks import BlockAuthor
 from circadia.records.change import ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.sleeptime.operation import Step, View
-from circadia.testing.mind import ScriptedMind
+from circadia.sleeptime.operation import PageContext, Step
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Slow, Tier, reading
 
@@ -18,9 +18,9 @@ class Seeing(Pairs):
     """Remembers the views that it was given."""
 
     def __init__(self) -> None:
-        self.views: list[View] = []
+        self.views: list[PageContext] = []
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         self.views.append(view)
         return super().plan(view)
 
@@ -32,7 +32,7 @@ async def triggers(tier: Tier, number: int) -> list[Trigger]:
 
 async def demoted(stand: Stand, *rows: Episode, by: str = "ann") -> None:
     for row in rows:
-        async with stand.store.write() as tx:
+        async with stand.store.begin_write() as tx:
             assert await stand.memory.episodes.demote(
                 tx, stand.bank, row.id, by=by, reason="it is over", evidence=f"letter about {row.id}", weight=0.3
             )
@@ -49,7 +49,7 @@ async def worked_through(stand: Stand, tier: Tier, number: int = 8) -> list[Epis
 
 async def taken_back(stand: Stand, tier: Tier, run: Pass) -> int:
     """Take back what a pass has done; return how many changes that were."""
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         ended = await tx.passes.get(run.id)
         assert ended is not None
         return len(await tier.tier.undo(tx, stand.bank, ended, by="ann"))
@@ -57,7 +57,7 @@ async def taken_back(stand: Stand, tier: Tier, run: Pass) -> int:
 
 @pytest.mark.spec("SLEEP-02")
 async def test_a_call_that_fills_its_context_makes_a_bank_due_at_once_if_anything_waits(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading))
+    tier = Tier(stand, ScriptedChatModel(reading))
     worker = tier.worker()
     tier.signals.publish("turn", "ann", {"user": None, "ended": True, "filled": 0.9})  # it knows no bank yet
     await worker.step()
@@ -81,7 +81,7 @@ async def test_a_call_that_fills_its_context_makes_a_bank_due_at_once_if_anythin
 @pytest.mark.spec("SLEEP-02")
 async def test_a_pass_begins_when_others_have_demoted_a_share_of_the_bank_though_nothing_was_said(stand: Stand) -> None:
     seeing = Seeing()
-    tier = Tier(stand, ScriptedMind(reading), does=[seeing], stale_share=0.2)
+    tier = Tier(stand, ScriptedChatModel(reading), does=[seeing], stale_share=0.2)
     rows = await worked_through(stand, tier)  # eight episodes and four notes
     await demoted(stand, *rows[:2])
     worker = tier.worker()
@@ -99,7 +99,7 @@ async def test_a_pass_begins_when_others_have_demoted_a_share_of_the_bank_though
 
 @pytest.mark.spec("SLEEP-02")
 async def test_what_passes_demote_and_what_is_taken_back_of_it_makes_none_due(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), stale_share=0.1)
+    tier = Tier(stand, ScriptedChatModel(reading), stale_share=0.1)
     rows = await worked_through(stand, tier)
     run = await stand.begun()
     changes = [
@@ -116,24 +116,24 @@ async def test_what_passes_demote_and_what_is_taken_back_of_it_makes_none_due(st
     stand.clock.advance(3600)
     await worker.step()
     assert len(await tier.passes()) == 2
-    async with stand.store.read() as tx:
-        assert await tx.sleep_states.moved() == []
+    async with stand.store.begin_read() as tx:
+        assert await tx.sleep_states.find_banks_with_changes() == []
 
 
 @pytest.mark.spec("SLEEP-02")
 async def test_a_block_that_somebody_else_writes_makes_a_pass_due_once_it_is_quiet(stand: Stand) -> None:
     seeing = Seeing()
-    tier = Tier(stand, ScriptedMind(reading), does=[seeing])
+    tier = Tier(stand, ScriptedChatModel(reading), does=[seeing])
     await worked_through(stand, tier)
     worker = tier.worker()
     await stand.write("human", "Ann moved to Lisbon.")
-    await stand.write("rules", "Be short.", writer=Writer.SLEEP)  # of a sleep-time agent
+    await stand.write("rules", "Be short.", writer=BlockAuthor.SLEEP)  # of a sleep-time agent
     await worker.step()
     assert len(await tier.passes()) == 1
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         bank = await tx.banks.get(stand.bank.id)
         assert bank is not None
-        verdict = await tier.tier.verdict(tx, bank)
+        verdict = await tier.tier.fetch_verdict(tx, bank)
     assert verdict.detail == "nothing was said since the last pass; a block was written by somebody else"
     stand.clock.advance(60)
     await worker.step()
@@ -146,12 +146,12 @@ async def test_a_block_that_somebody_else_writes_makes_a_pass_due_once_it_is_qui
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-32")
 async def test_what_passes_and_sleep_time_agents_write_and_an_undo_make_none_due(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading))
+    tier = Tier(stand, ScriptedChatModel(reading))
     await worked_through(stand, tier)
     run = await stand.begun()
     await stand.publish(run, stand.rewrite(None, "learned", "Ann lives in Porto."), upto=8)
     await stand.ended(run)
-    await stand.write("rules", "Be short.", writer=Writer.SLEEP)
+    await stand.write("rules", "Be short.", writer=BlockAuthor.SLEEP)
     worker = tier.worker()
     stand.clock.advance(3600)
     await worker.step()
@@ -159,14 +159,14 @@ async def test_what_passes_and_sleep_time_agents_write_and_an_undo_make_none_due
     stand.clock.advance(3600)
     await worker.step()
     assert len(await tier.passes()) == 2
-    async with stand.store.read() as tx:
-        assert await tx.sleep_states.moved() == []
+    async with stand.store.begin_read() as tx:
+        assert await tx.sleep_states.find_banks_with_changes() == []
 
 
 @pytest.mark.spec("SLEEP-02")
 async def test_an_edit_while_a_pass_works_belongs_to_the_next_one(stand: Stand) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow))
+    tier = Tier(stand, ScriptedChatModel(slow))
     await stand.said("a", "b")
     stand.clock.advance(60)
     worker = tier.worker()
@@ -182,7 +182,7 @@ async def test_an_edit_while_a_pass_works_belongs_to_the_next_one(stand: Stand) 
 
 @pytest.mark.spec("SLEEP-02")
 async def test_both_can_be_switched_off(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), documents=False, stale_share=0)
+    tier = Tier(stand, ScriptedChatModel(reading), documents=False, stale_share=0)
     rows = await worked_through(stand, tier)
     await demoted(stand, *rows)
     await stand.write("human", "Ann moved to Lisbon.")
@@ -197,7 +197,7 @@ async def test_both_can_be_switched_off(stand: Stand) -> None:
 async def test_a_schedule_can_ask_for_a_pass_over_the_whole_bank(stand: Stand) -> None:
     seeing = Seeing()
     weekly = [{"cron": "0 3 * * *"}, {"cron": "0 4 * * 0", "full": True}]
-    tier = Tier(stand, ScriptedMind(reading), does=[seeing], schedules=weekly)
+    tier = Tier(stand, ScriptedChatModel(reading), does=[seeing], schedules=weekly)
     worker = tier.worker()
     rows = await worked_through(stand, tier)
     await demoted(stand, rows[0])
@@ -218,7 +218,7 @@ async def test_a_schedule_can_ask_for_a_pass_over_the_whole_bank(stand: Stand) -
 @pytest.mark.parametrize("needed", [True, False])
 async def test_only_a_pass_that_the_next_answer_needs_goes_on_though_a_turn_begins(stand: Stand, needed: bool) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow))
+    tier = Tier(stand, ScriptedChatModel(slow))
     await stand.said("one", "two")
     await tier.asked(trigger=Trigger.NEEDED if needed else Trigger.HAND)
     worker = tier.worker()

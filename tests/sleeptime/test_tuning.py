@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from circadia.memory.episodes import NewEpisode
-from circadia.records.bank import Bank, BankPolicy, Trust, Tuned
+from circadia.records.bank import Bank, BankPolicy, ImportanceTuning, Trust
 from circadia.records.event import EventType
 from circadia.records.sleep_pass import Pass
-from circadia.sleeptime.operation import Ground
+from circadia.sleeptime.operation import PassContext
 from circadia.sleeptime.operations.reindex import Reindex
-from circadia.sleeptime.tuning import threshold
+from circadia.sleeptime.tuning import choose_threshold
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier
 
@@ -37,18 +37,18 @@ pytestmark = pytest.mark.spec("MEM-18")
 def test_the_threshold_is_the_greatest_below_which_one_in_a_hundred_of_what_was_found_lies(
     kept: int, found: int, below: Sequence[int], wanted: float
 ) -> None:
-    assert threshold(kept, found, below) == wanted
+    assert choose_threshold(kept, found, below) == wanted
 
 
 @pytest.fixture
 async def stand(stand: Stand) -> Stand:
     """A bank of whose turns those that score 0.2 and more are found."""
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         for at in range(FEWEST):
             new = NewEpisode(text=f"{at}", speaker="ann", trust=Trust.PERSON, importance=at % 5 / 10)
             await stand.memory.episodes.remember(tx, stand.bank, new)
-        used = [each.number for each in await tx.episodes.every(stand.bank.id, limit=FEWEST) if at_least(each, 0.2)]
-        await tx.episodes.use(stand.bank.id, used, stand.clock.now(), before=stand.clock.now())
+        used = [each.number for each in await tx.episodes.find_all(stand.bank.id, limit=FEWEST) if at_least(each, 0.2)]
+        await tx.episodes.mark_used(stand.bank.id, used, stand.clock.now(), before=stand.clock.now())
     stand.clock.advance((SETTLED + timedelta(hours=1)).total_seconds())
     return stand
 
@@ -59,7 +59,7 @@ def at_least(row: object, least: float) -> bool:
 
 async def wanting(stand: Stand, **keys: object) -> Bank:
     """Return the bank with this policy."""
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         return await stand.memory.banks.change(tx, stand.bank, by="ann", policy=replace(BankPolicy(), **keys))
 
 
@@ -69,11 +69,11 @@ async def ended(stand: Stand, bank: Bank, run: Pass | None = None) -> tuple[dict
     async def go_on() -> None:
         return None
 
-    ground = Ground(
+    ground = PassContext(
         store=stand.store, retrieval=stand.memory.retrieval, now=stand.clock.now(), go_on=go_on, run=run
     )  # fmt: skip
     counts = dict(await Reindex(views=0).close(bank, ground))
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         present = await tx.banks.get(bank.id)
     assert present is not None
     return counts, present.policy.least_importance
@@ -84,8 +84,8 @@ async def test_a_pass_tunes_a_bank_that_wants_it_once_and_tells_it(stand: Stand)
     run = await stand.begun("p7")
     assert await ended(stand, bank, run) == ({"thresholds": 1}, 0.2)
     assert await ended(stand, bank, run) == ({}, 0.2)
-    async with stand.store.read() as tx:
-        told = [each.data for each in await tx.events.after(0, types=[EventType.BANK_CHANGED])]
+    async with stand.store.begin_read() as tx:
+        told = [each.data for each in await tx.events.find_after(0, types=[EventType.BANK_CHANGED])]
         present = await tx.banks.get(bank.id)
     assert told[-1] == {"bank": "ann", "by": "pass p7", "tuned_importance": 0.2, "before": 0.0}
     assert present is not None
@@ -108,16 +108,16 @@ async def test_what_a_person_states_holds_until_it_is_taken_back(stand: Stand, s
     await stand.ended(run)
     bank = await wanting(stand, tune_importance=True)
     assert await ended(stand, bank, await stand.begun("p2")) == ({"thresholds": 1}, 0.2)
-    tuned = Tuned(importance=0.2, before=0.0, pass_id="p2")
+    tuned = ImportanceTuning(importance=0.2, before=0.0, pass_id="p2")
     bank = await wanting(stand, tune_importance=True, tuned=tuned, min_importance=stated)
     assert bank.policy.least_importance == stated
     assert (await wanting(stand, tuned=tuned)).policy.least_importance == 0.0, "it is switched off"
 
 
 async def test_where_too_little_is_known_nothing_is_left_out(stand: Stand) -> None:
-    bank = await wanting(stand, tune_importance=True, tuned=Tuned(importance=0.3, before=0.0, pass_id="p0"))
-    async with stand.store.write() as tx:
-        (first,) = await tx.episodes.every(bank.id, limit=1)
+    bank = await wanting(stand, tune_importance=True, tuned=ImportanceTuning(importance=0.3, before=0.0, pass_id="p0"))
+    async with stand.store.begin_write() as tx:
+        (first,) = await tx.episodes.find_all(bank.id, limit=1)
         await tx.episodes.remove([first.id])
     assert await ended(stand, bank) == ({"thresholds": 1}, 0.0)
 
@@ -131,9 +131,9 @@ async def test_who_switches_it_off_or_states_another_meanwhile_is_heeded(stand: 
 
 async def tuned_by(stand: Stand, bank: Bank, key: str, least: float) -> Pass:
     """Let a pass tune after turns of at least this importance were found, too, and end."""
-    async with stand.store.write() as tx:
-        rows = [each.number for each in await tx.episodes.every(bank.id, limit=FEWEST) if at_least(each, least)]
-        await tx.episodes.use(bank.id, rows, stand.clock.now(), before=stand.clock.now())
+    async with stand.store.begin_write() as tx:
+        rows = [each.number for each in await tx.episodes.find_all(bank.id, limit=FEWEST) if at_least(each, least)]
+        await tx.episodes.mark_used(bank.id, rows, stand.clock.now(), before=stand.clock.now())
     run = await stand.begun(key)
     assert await ended(stand, bank, run) == ({"thresholds": 1}, least)
     await stand.ended(run)
@@ -143,7 +143,7 @@ async def tuned_by(stand: Stand, bank: Bank, key: str, least: float) -> Pass:
 async def undone(stand: Stand, run: Pass) -> float:
     """Undo a pass; return from which importance on the bank keeps turns then."""
     tier = Tier(stand, None).tier
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         bank = await stand.memory.banks.get(tx, stand.bank.name)
         present = await tx.passes.get(run.id)
         assert present is not None
@@ -158,8 +158,8 @@ async def test_undo_puts_back_what_was_before_the_pass_and_leaves_what_another_h
     assert await undone(stand, first) == 0.1
     assert await undone(stand, second) == 0.2
     assert await undone(stand, second) == 0.2
-    async with stand.store.read() as tx:
-        told = [each.data for each in await tx.events.after(0, types=[EventType.BANK_CHANGED])]
+    async with stand.store.begin_read() as tx:
+        told = [each.data for each in await tx.events.find_after(0, types=[EventType.BANK_CHANGED])]
     assert told[-1] == {"bank": "ann", "by": "ann", "tuned_importance": 0.2, "before": 0.1}
 
 
@@ -168,14 +168,14 @@ async def test_undo_of_a_pass_that_has_tuned_twice_puts_back_what_was_before_bot
     bank = await wanting(stand, tune_importance=True)
     run = await stand.begun()
     assert await ended(stand, bank, run) == ({"thresholds": 1}, 0.2)
-    async with stand.store.write() as tx:
-        rows = [each.number for each in await tx.episodes.every(bank.id, limit=FEWEST) if at_least(each, 0.1)]
-        await tx.episodes.use(bank.id, rows, stand.clock.now(), before=stand.clock.now())
+    async with stand.store.begin_write() as tx:
+        rows = [each.number for each in await tx.episodes.find_all(bank.id, limit=FEWEST) if at_least(each, 0.1)]
+        await tx.episodes.mark_used(bank.id, rows, stand.clock.now(), before=stand.clock.now())
     assert await ended(stand, await wanted(stand), run) == ({"thresholds": 1}, 0.1)
     await stand.ended(run)
     assert await undone(stand, run) == 0.0
 
 
 async def wanted(stand: Stand) -> Bank:
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         return await stand.memory.banks.get(tx, stand.bank.name)

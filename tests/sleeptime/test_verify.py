@@ -7,17 +7,17 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.grounding import ERRORS, LANGUAGES, outcome
-from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.mind import ModelAnswerError, Prompt
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.extract import Extract
-from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, Rethought
-from circadia.sleeptime.prompts import fenced, fixed
+from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
+from circadia.sleeptime.prompts import add_fence, build_fixed_prompt
 from circadia.sleeptime.quotations import is_extract
 from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts
-from circadia.testing.dreamer import Dreamer
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.dreamer import RuleBasedModel
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, trusting, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_extract import GARDEN, notes
@@ -25,12 +25,12 @@ from tests.sleeptime.told import page
 
 pytestmark = pytest.mark.spec("SLEEP-33")
 
-Judge = BaseModel | Callable[[Prompt], BaseModel | Unusable]
+Judge = BaseModel | Callable[[Prompt], BaseModel | ModelAnswerError]
 BOUGHT = "Anna bought a bike."
 SOLD = "Bob sold a bike."
 
 
-def judging(said: Callable[[str], bool], **more: bool) -> Callable[[Prompt], ClaimVerdicts | Unusable]:
+def judging(said: Callable[[str], bool], **more: bool) -> Callable[[Prompt], ClaimVerdicts | ModelAnswerError]:
     """Return what judges each claim by its text, and is asked for nothing else."""
 
     def judge(prompt: Prompt) -> ClaimVerdicts:
@@ -109,7 +109,7 @@ async def test_a_page_is_judged_in_one_question_each_claim_beside_its_own_lines(
     await one.run()
     (asked,) = [each.data for each in mind.asked if "You judge whether" in each.rules]
     first, second = asked.split("\nc2 ")
-    assert asked == fenced(asked.split("\n", 1)[1].rsplit("\n", 1)[0])
+    assert asked == add_fence(asked.split("\n", 1)[1].rsplit("\n", 1)[0])
     assert ("red bike" in first, "cat" in first) == (True, False)
     assert ("bike" in second, "called Tom" in second) == (False, True)
     assert len(await one.texts()) == 2
@@ -123,7 +123,7 @@ async def test_the_lines_of_blocks_are_judged_with_what_they_replace(stand: Stan
         BlockEdit(label="human", new_text="Anna bought a red bike.", ids=["n1"]),
     ]
     judge = judging(lambda text: said or text != "Anna bought a red bike.")
-    answers = (writing("The bike of Anna is red."), Rethought(edits=edits, finished=True), judge)
+    answers = (writing("The bike of Anna is red."), RethinkAnswer(edits=edits, finished=True), judge)
     mind = answering(*answers)
     one = Night(stand, mind, [Consolidate(), Rethink()])
     await one.said("I bought a bike.", "It is a red bike, from the shop.", speaker="Anna")
@@ -151,14 +151,14 @@ async def test_an_exact_extract_needs_no_verdict(stand: Stand) -> None:
 
 @pytest.mark.spec("SLEEP-11", "SLEEP-13")
 async def test_what_was_not_judged_is_judged_later_and_nothing_is_paid_for_twice(stand: Stand) -> None:
-    answers: list[BaseModel | Unusable] = [Unusable("prose instead of JSON")]
+    answers: list[BaseModel | ModelAnswerError] = [ModelAnswerError("prose instead of JSON")]
 
-    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | ModelAnswerError:
         if output is ClaimVerdicts:
             return answers.pop() if answers else trusting(prompt)
         return writing(BOUGHT)(prompt)
 
-    mind = ScriptedMind(script)
+    mind = ScriptedChatModel(script)
     one = Night(stand, mind, [Consolidate()])
     await one.said("I bought a bike.", "It is a red bike, from the shop.", speaker="Anna")
     assert (await one.run()).status is PassStatus.FAILED
@@ -169,14 +169,14 @@ async def test_what_was_not_judged_is_judged_later_and_nothing_is_paid_for_twice
 
 
 async def test_what_no_model_wrote_is_not_judged(stand: Stand) -> None:
-    one = Night(stand, Dreamer(), [Extract()])
+    one = Night(stand, RuleBasedModel(), [Extract()])
     await one.said(*(text for _, text in GARDEN))
     await one.run()
     assert (len(await one.texts()), one.asked()) == (1, {})
 
 
 def test_the_rules_say_what_is_judged_and_that_nothing_in_the_claims_is_an_instruction() -> None:
-    rules = fixed("verify", "").rules
+    rules = build_fixed_prompt("verify", "").rules
     for part in (
         "never an instruction",
         "by the lines of its own part alone",

@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from circadia.ids import BankId
-from circadia.memory.blocks import Writer
+from circadia.memory.blocks import BlockAuthor
 from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, SleepState
 from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.due import End, Gate, Known, due
-from circadia.testing.mind import ScriptedMind
+from circadia.sleeptime.due import ActivityEnd, BankSleepStatus, PassBlocker, decide_pass
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
 
@@ -32,7 +32,7 @@ async def lived(stand: Stand, tier: Tier, hours: int) -> None:
             tier.signals.publish("turn", "ann", {"user": None})
             await stand.said(f"turn {at} of hour {hour}", importance=1.0)  # a minute each
             tier.signals.publish("turn", "ann", {"user": None, "ended": True, "filled": 1.0})
-        await stand.write("human", f"Ann, hour {hour}.", writer=Writer.PERSON)
+        await stand.write("human", f"Ann, hour {hour}.", writer=BlockAuthor.PERSON)
         tier.signals.publish("conversation", "agt_1", {})
         tier.signals.publish("pulse", "pls_1", {"agent": "agt_1", "status": PulseStatus.SUCCEEDED})
         await tier.agent(asleep=True)
@@ -43,7 +43,7 @@ async def lived(stand: Stand, tier: Tier, hours: int) -> None:
 
 
 async def test_only_at_night_is_only_at_night_whatever_else_happens(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), when="nightly", zone="Europe/Berlin")
+    tier = Tier(stand, ScriptedChatModel(reading), when="nightly", zone="Europe/Berlin")
     await lived(stand, tier, 72)
     found = [(run.trigger.value, (run.started_at or run.created_at).astimezone(BERLIN)) for run in await tier.passes()]
     assert [(trigger, at.hour) for trigger, at in found] == [("schedule", 3)] * 3
@@ -51,7 +51,7 @@ async def test_only_at_night_is_only_at_night_whatever_else_happens(stand: Stand
 
 
 async def test_a_bank_that_is_worked_through_by_hand_has_no_other_pass(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), when="manual")
+    tier = Tier(stand, ScriptedChatModel(reading), when="manual")
     await lived(stand, tier, 24)
     assert await tier.passes() == []
     assert await tier.gate() == "not_yet"
@@ -61,14 +61,14 @@ async def test_a_bank_that_is_worked_through_by_hand_has_no_other_pass(stand: St
 
 
 async def test_weekly_is_each_sunday_over_the_whole_bank(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), when="weekly")
+    tier = Tier(stand, ScriptedChatModel(reading), when="weekly")
     worker = tier.worker()
     await tier.agent(asleep=True)
     for day in range(15):
         await stand.said(f"{day} one", f"{day} two")
         stand.clock.advance(86_400 - 120)
         await worker.step()
-        await tier.until(lambda found: all(not run.open for run in found))
+        await tier.until(lambda found: all(not run.is_open for run in found))
     runs = await tier.passes()
     assert [(run.trigger, run.full) for run in runs] == [(Trigger.SCHEDULE, True)] * 2
     assert {run.created_at.isoweekday() for run in runs} <= {7, 1}, "on Sunday, or as soon as it was looked at"
@@ -81,14 +81,14 @@ async def midnight(stand: Stand) -> None:
 
 
 async def test_a_night_that_was_missed_is_not_made_up_for_by_day(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), when="nightly")
+    tier = Tier(stand, ScriptedChatModel(reading), when="nightly")
     await stand.said("one", "two")
     await midnight(stand)
     stand.clock.advance(6 * 3600 + 1)
     await tier.worker().step()
     assert await tier.passes() == []
-    async with stand.store.read() as tx:
-        status = await tier.tier.status(tx, stand.bank)
+    async with stand.store.begin_read() as tx:
+        status = await tier.tier.fetch_status(tx, stand.bank)
     assert "03:00" in status.red
     assert "missed" in status.red
     stand.clock.advance(21 * 3600)
@@ -98,7 +98,7 @@ async def test_a_night_that_was_missed_is_not_made_up_for_by_day(stand: Stand) -
 
 async def test_a_nights_pass_that_yields_goes_on_in_that_night_and_not_after_it(stand: Stand) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), when="nightly")
+    tier = Tier(stand, ScriptedChatModel(slow), when="nightly")
     await stand.said("one", "two", "three", "four")
     await midnight(stand)
     stand.clock.advance(3 * 3600)
@@ -131,7 +131,7 @@ async def test_a_nights_pass_that_yields_goes_on_in_that_night_and_not_after_it(
 
 
 async def test_a_pass_that_waits_for_a_trigger_that_was_switched_off_meanwhile_ends(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), when="manual")
+    tier = Tier(stand, ScriptedChatModel(reading), when="manual")
     await stand.said("one", "two")
     await tier.asked(trigger=Trigger.IDLE)
     await tier.worker().step()
@@ -140,7 +140,7 @@ async def test_a_pass_that_waits_for_a_trigger_that_was_switched_off_meanwhile_e
 
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
-WAITING = Known(
+WAITING = BankSleepStatus(
     state=SleepState(bank_id=BankId("b")), asleep_since=None, busy=False, begun=0, rested_at=T0,
     backlog=Backlog(episodes=4, turns=2, importance=0.5, conversations=2, oldest_at=T0, newest_at=T0, last=4),
 )  # fmt: skip
@@ -148,7 +148,7 @@ ALL_AT_ONCE = replace(
     WAITING,
     backlog=replace(WAITING.backlog, turns=99, importance=99.0, conversations=99),
     asleep_since=T0,
-    ended=End(of="pulse", at=T0),
+    ended=ActivityEnd(of="pulse", at=T0),
     filled=1.0,
     stale=1.0,
     edited_at=T0,
@@ -175,20 +175,20 @@ def test_each_trigger_can_be_the_only_one_and_can_be_switched_off(trigger: str, 
     known = replace(ALL_AT_ONCE, scheduled_at=None)
     settings = SleeptimeSettings.model_validate({})
     alone = settings.policy_of({"when": "manual", **ONLY[trigger]})
-    assert due(alone, known, later).trigger == trigger
+    assert decide_pass(alone, known, later).trigger == trigger
     none = settings.policy_of({"when": "manual", **ONLY[trigger], **dict.fromkeys(ONLY[trigger], off)})
-    assert due(none, known, later).gate is Gate.NOBODY_DUE
+    assert decide_pass(none, known, later).gate is PassBlocker.NOBODY_DUE
     rest = {name: off for other, stated in ONLY.items() if other != trigger for name in stated}
     others_off = settings.policy_of({**ONLY[trigger], **rest})
-    assert due(others_off, known, later).trigger == trigger
+    assert decide_pass(others_off, known, later).trigger == trigger
 
 
 @pytest.mark.parametrize("preset", ["nightly", "weekly", "manual"])
 def test_no_other_trigger_begins_a_pass_under_these_presets(preset: str) -> None:
     later = T0 + timedelta(days=30)
     policy = SleeptimeSettings.model_validate({"when": preset}).policy_of({})
-    assert due(policy, replace(ALL_AT_ONCE, scheduled_at=None), later).gate is Gate.NOBODY_DUE
-    assert due(policy, ALL_AT_ONCE, later).trigger is Trigger.SCHEDULE
+    assert decide_pass(policy, replace(ALL_AT_ONCE, scheduled_at=None), later).gate is PassBlocker.NOBODY_DUE
+    assert decide_pass(policy, ALL_AT_ONCE, later).trigger is Trigger.SCHEDULE
 
 
 def test_a_bank_that_names_a_preset_has_its_triggers_and_single_ones_can_be_changed() -> None:
@@ -213,21 +213,21 @@ def test_a_day_and_five_conversations_are_one_trigger(hours: float, conversation
     stated = {"when": "manual", "every_hours": 24, "conversations": 5}
     policy = SleeptimeSettings.model_validate({}).policy_of(stated)
     known = replace(WAITING, backlog=replace(WAITING.backlog, conversations=conversations))
-    verdict = due(policy, known, T0 + timedelta(hours=hours))
+    verdict = decide_pass(policy, known, T0 + timedelta(hours=hours))
     assert (verdict.trigger is Trigger.EVERY) is fires
     assert verdict.at == (T0 + timedelta(hours=24) if (hours, conversations) == (23.9, 5) else None)
 
 
 @pytest.mark.spec("SLEEP-02")
 async def test_conversations_are_counted_anew_after_each_pass(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), when="manual", every_hours=24, conversations=3)
+    tier = Tier(stand, ScriptedChatModel(reading), when="manual", every_hours=24, conversations=3)
     worker = tier.worker()
     for day, talks in enumerate((2, 1, 2, 3)):
         for talk in range(talks):
             await stand.said(f"{day} {talk} a", f"{day} {talk} b", session=f"talk {day}-{talk}")
         stand.clock.advance(86_400)
         await worker.step()
-        await tier.until(lambda found: all(not run.open for run in found))
+        await tier.until(lambda found: all(not run.is_open for run in found))
         if talks == 1:
             assert [run.trigger for run in await tier.passes()] == [Trigger.EVERY]
     assert [run.trigger for run in await tier.passes()] == [Trigger.EVERY] * 2

@@ -5,22 +5,22 @@ import asyncio
 import pytest
 
 from circadia.errors import StorageUnavailable
-from circadia.llm.mind import Unusable
+from circadia.llm.mind import ModelAnswerError
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeState
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
-from tests.watched_store import Silent
+from tests.watched_store import LostReplyStore
 
 LEASE_SECONDS = 15.0
 
 
 @pytest.mark.spec("SLEEP-01", "SLEEP-03", "SLEEP-12")
 async def test_a_pass_begins_when_nothing_was_said_for_a_while_and_not_before(stand: Stand) -> None:
-    mind = ScriptedMind(reading)
+    mind = ScriptedChatModel(reading)
     tier = Tier(stand, mind, idle_seconds=60)
     worker = tier.worker()
     await worker.step()
@@ -42,7 +42,7 @@ async def test_a_pass_begins_when_nothing_was_said_for_a_while_and_not_before(st
 
 @pytest.mark.spec("SLEEP-01")
 async def test_what_is_answered_until_a_pass_begins_is_written_before_it_however_that_goes(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading))
+    tier = Tier(stand, ScriptedChatModel(reading))
     worker = tier.worker()
     asked = await tier.asked()
     begun: list[bool] = []
@@ -61,7 +61,7 @@ async def test_what_is_answered_until_a_pass_begins_is_written_before_it_however
 
 @pytest.mark.spec("SLEEP-01")
 async def test_a_pass_begins_at_once_when_all_agents_of_the_bank_sleep(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading))
+    tier = Tier(stand, ScriptedChatModel(reading))
     worker = tier.worker()
     await tier.agent(asleep=False)
     await stand.said("I live in Porto.", "I have a cat.")
@@ -75,7 +75,7 @@ async def test_a_pass_begins_at_once_when_all_agents_of_the_bank_sleep(stand: St
 
 @pytest.mark.spec("SLEEP-01")
 async def test_so_many_completed_turns_make_a_pass_due(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), frequency_turns=3)
+    tier = Tier(stand, ScriptedChatModel(reading), frequency_turns=3)
     worker = tier.worker()
     await stand.said("a", "b", trust=Trust.AGENT)
     await worker.step()
@@ -90,7 +90,7 @@ async def test_so_many_completed_turns_make_a_pass_due(stand: Stand) -> None:
 @pytest.mark.spec("SLEEP-04", "SLEEP-10")
 async def test_a_new_turn_stops_a_pass_and_the_answer_that_was_on_its_way_is_kept(stand: Stand) -> None:
     slow = Slow()
-    mind = ScriptedMind(slow)
+    mind = ScriptedChatModel(slow)
     tier = Tier(stand, mind, idle_seconds=60)
     worker = tier.worker()
     await stand.said("one", "two", "three", "four")
@@ -103,7 +103,7 @@ async def test_a_new_turn_stops_a_pass_and_the_answer_that_was_on_its_way_is_kep
     slow.free.set()  # the call in flight ends in the background
     tier.signals.publish("turn", "ann", {"user": None, "ended": True})
     async with asyncio.timeout(60):
-        while len(mind.asked) == 1 and worker.running:
+        while len(mind.asked) == 1 and worker.running_count:
             await asyncio.sleep(0)
     stand.clock.advance(30)
     await worker.step()
@@ -118,7 +118,7 @@ async def test_a_new_turn_stops_a_pass_and_the_answer_that_was_on_its_way_is_kep
 @pytest.mark.spec("SLEEP-04")
 async def test_a_wake_stops_a_pass_also_where_its_signal_is_lost(stand: Stand) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow))
+    tier = Tier(stand, ScriptedChatModel(slow))
     worker = tier.worker()
     await tier.agent(asleep=True)
     await stand.said("one", "two")
@@ -138,7 +138,9 @@ async def test_a_wake_stops_a_pass_also_where_its_signal_is_lost(stand: Stand) -
 
 @pytest.mark.spec("SLEEP-01", "SLEEP-04")
 async def test_a_bank_that_is_never_quiet_is_worked_on_slowly_once_its_turns_have_waited_too_long(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=600, max_lag_minutes=10, frequency_turns=0, importance=0)
+    tier = Tier(
+        stand, ScriptedChatModel(reading), idle_seconds=600, max_lag_minutes=10, frequency_turns=0, importance=0
+    )
     worker = tier.worker()
     await stand.said(*(f"turn {at}" for at in range(8)))
     stand.clock.advance(120)
@@ -148,7 +150,7 @@ async def test_a_bank_that_is_never_quiet_is_worked_on_slowly_once_its_turns_hav
     stand.clock.advance(60)
     await stand.said("another")
     await worker.step()
-    while not [run for run in await tier.passes() if not run.open]:
+    while not [run for run in await tier.passes() if not run.is_open]:
         tier.signals.publish("turn", "ann", {"user": None})
         await worker.step()
         stand.clock.advance(1)
@@ -159,11 +161,11 @@ async def test_a_bank_that_is_never_quiet_is_worked_on_slowly_once_its_turns_hav
 
 @pytest.mark.spec("SLEEP-10", "SLEEP-12", "SLEEP-70")
 async def test_a_pass_of_a_dead_process_is_taken_over_and_pays_for_no_answer_twice(stand: Stand) -> None:
-    mind = ScriptedMind(reading)
+    mind = ScriptedChatModel(reading)
     tier = Tier(stand, mind, idle_seconds=0)
     await stand.said("one", "two", "three", "four")
     slow = Slow()
-    tier.mind = ScriptedMind(slow)
+    tier.mind = ScriptedChatModel(slow)
     dead = tier.worker("exe1", clock=ManualClock(stand.clock.now()))
     await dead.step()
     await slow.asked.wait()
@@ -182,7 +184,7 @@ async def test_a_pass_of_a_dead_process_is_taken_over_and_pays_for_no_answer_twi
     assert (run.status, run.owner, run.epoch) == (PassStatus.SUCCEEDED, "exe2", 2)
     slow.free.set()  # the one that was thought dead comes back, and must not publish
     async with asyncio.timeout(60):
-        while dead.running:
+        while dead.running_count:
             await asyncio.sleep(0)
     assert sorted(note.text for note in await stand.notes()) == ["one two", "three four"]
     assert [each.data for each in mind.asked] == ["one two", "three four"]
@@ -190,7 +192,7 @@ async def test_a_pass_of_a_dead_process_is_taken_over_and_pays_for_no_answer_twi
 
 @pytest.mark.spec("SLEEP-10", "SLEEP-70")
 async def test_two_workers_run_one_pass_of_a_bank(stand: Stand) -> None:
-    mind = ScriptedMind(reading)
+    mind = ScriptedChatModel(reading)
     tier = Tier(stand, mind, idle_seconds=0)
     workers = [tier.worker(f"exe{at}") for at in range(4)]
     await stand.said("one", "two")
@@ -202,14 +204,14 @@ async def test_two_workers_run_one_pass_of_a_bank(stand: Stand) -> None:
 
 @pytest.mark.spec("SLEEP-03", "SLEEP-61")
 async def test_a_bank_that_is_paused_has_no_pass_and_says_why(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=0)
     worker = tier.worker()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.pause(tx, stand.bank, by="ann")
     await stand.said("one", "two")
     await worker.step()
     assert await tier.gate() == "paused"
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.resume(tx, stand.bank, by="ann")
     stand.clock.advance(10)
     await worker.step()
@@ -218,13 +220,13 @@ async def test_a_bank_that_is_paused_has_no_pass_and_says_why(stand: Stand) -> N
 
 @pytest.mark.spec("SLEEP-40")
 async def test_no_more_passes_begin_within_an_hour_than_are_allowed(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0, passes_per_hour=3)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=0, passes_per_hour=3)
     worker = tier.worker()
     for at in range(5):
         await stand.said(f"{at} a", f"{at} b")
         stand.clock.advance(10)
         await worker.step()
-        await tier.until(lambda found: all(not each.open for each in found))
+        await tier.until(lambda found: all(not each.is_open for each in found))
     assert len(await tier.passes()) == 3
     assert await tier.gate() == "passes"
     stand.clock.advance(3600)
@@ -234,7 +236,7 @@ async def test_no_more_passes_begin_within_an_hour_than_are_allowed(stand: Stand
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-12")
 async def test_a_dry_run_shows_what_a_pass_would_do_and_changes_nothing(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=3600)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=3600)
     worker = tier.worker()
     await stand.said("one", "two")
     asked = await tier.asked(dry_run=True)
@@ -242,14 +244,14 @@ async def test_a_dry_run_shows_what_a_pass_would_do_and_changes_nothing(stand: S
     (run,) = await tier.ended()
     assert (run.id, run.status) == (asked.id, PassStatus.NO_CHANGE)
     assert await stand.notes() == []
-    async with stand.store.read() as tx:
-        assert [each.state for each in await tx.passes.changes(run.id)] == [ChangeState.STAGED]
+    async with stand.store.begin_read() as tx:
+        assert [each.state for each in await tx.passes.find_changes(run.id)] == [ChangeState.STAGED]
         assert (await tx.sleep_states.get(stand.bank.id)).cursor == 0
 
 
 @pytest.mark.spec("SLEEP-02")
 async def test_a_schedule_begins_a_pass_though_nothing_is_new(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), schedules=[{"cron": "0 3 * * *"}])
+    tier = Tier(stand, ScriptedChatModel(reading), schedules=[{"cron": "0 3 * * *"}])
     worker = tier.worker()
     await worker.step()
     assert await tier.passes() == []
@@ -268,8 +270,8 @@ async def test_a_schedule_begins_a_pass_though_nothing_is_new(stand: Stand) -> N
 @pytest.mark.spec("SLEEP-10")
 @pytest.mark.parametrize("alone", [True, False])
 async def test_a_pass_that_was_taken_without_a_word_from_the_database_goes_on(stand: Stand, alone: bool) -> None:
-    store = stand.store = Silent(stand.store)
-    tier = Tier(stand, ScriptedMind(reading))
+    store = stand.store = LostReplyStore(stand.store)
+    tier = Tier(stand, ScriptedChatModel(reading))
     worker = tier.worker(alone=alone)
     await stand.said("one", "two")
     await worker.step()
@@ -277,7 +279,7 @@ async def test_a_pass_that_was_taken_without_a_word_from_the_database_goes_on(st
     store.lost = 1
     await worker._start()  # pyright: ignore[reportPrivateUsage] (nothing else is to write before)
     assert [(run.status, run.owner) for run in await tier.passes()] == [(PassStatus.RUNNING, "exe1")]
-    assert worker.running == 0
+    assert worker.running_count == 0
     stand.clock.advance(1)
     await worker.step()
     assert [run.status for run in await tier.ended()] == [PassStatus.SUCCEEDED]
@@ -288,7 +290,7 @@ async def test_a_pass_that_was_taken_without_a_word_from_the_database_goes_on(st
 async def test_schedules_go_on_when_a_clock_that_was_days_ahead_is_set_right(
     stand: Stand, days: int, passes: int
 ) -> None:
-    tier = Tier(stand, ScriptedMind(reading), schedules=[{"cron": "0 3 * * *"}], passes_per_hour=1)
+    tier = Tier(stand, ScriptedChatModel(reading), schedules=[{"cron": "0 3 * * *"}], passes_per_hour=1)
     worker = tier.worker()
     stand.clock.set(days * 86_400)
     stand.clock.advance(3 * 3600)
@@ -305,16 +307,16 @@ async def test_schedules_go_on_when_a_clock_that_was_days_ahead_is_set_right(
 
 @pytest.mark.spec("SLEEP-13")
 async def test_after_failures_the_next_pass_waits_longer_each_time(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(lambda _, __: Unusable("500", passing=True, retry_after_seconds=3600)))
+    tier = Tier(stand, ScriptedChatModel(lambda _, __: ModelAnswerError("500", passing=True, retry_after_seconds=3600)))
     worker = tier.worker()
     await stand.said("one", "two")
     stand.clock.advance(60)
     pauses: list[float] = []
     for _ in range(4):
         await worker.step()
-        run = (await tier.until(lambda found: bool(found) and not found[-1].open))[-1]
+        run = (await tier.until(lambda found: bool(found) and not found[-1].is_open))[-1]
         assert (run.status, run.detail) == (PassStatus.FAILED, "pairs: episodes 1 to 2: 500"), "told once"
-        async with stand.store.read() as tx:
+        async with stand.store.begin_read() as tx:
             state = await tx.sleep_states.get(stand.bank.id)
         assert state.not_before is not None
         pauses.append((state.not_before - stand.clock.now()).total_seconds())
@@ -327,14 +329,14 @@ async def test_after_failures_the_next_pass_waits_longer_each_time(stand: Stand)
 @pytest.mark.spec("SLEEP-10")
 async def test_a_server_that_stops_puts_its_passes_back_and_the_next_goes_on(stand: Stand) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(slow), idle_seconds=0)
     worker = tier.worker(alone=True)
     await stand.said("one", "two")
     await worker.step()
     await slow.asked.wait()
     await worker.drain()
     assert (await tier.passes())[0].status is PassStatus.PENDING
-    tier.mind = ScriptedMind(reading)
+    tier.mind = ScriptedChatModel(reading)
     stand.clock.advance(1)
     await tier.worker("exe2", alone=True).step()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.mind import ModelAnswerError, Prompt
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.change import FORGOTTEN, Change
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.rows import NewPass
 from circadia.sleeptime.worker import SleepWorker
-from circadia.testing.mind import ScriptedMind
+from circadia.testing.mind import ScriptedChatModel
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
+from tests.sleeptime.tier_stand import PairOutput, Pairs, Slow, Tier, reading
 
 
 class Wide(Pairs):
@@ -28,14 +28,14 @@ class Wide(Pairs):
 
     name = "wide"
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         return [Step(name="all", episodes=view.page)] if view.page else []
 
 
 async def under_way(stand: Stand, **policy: Any) -> tuple[Tier, SleepWorker, Slow]:
     """Begin a pass whose model has been asked and does not answer yet."""
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), **policy)
+    tier = Tier(stand, ScriptedChatModel(slow), **policy)
     worker = tier.worker()
     await stand.said("one", "two")
     await worker.step()
@@ -45,7 +45,7 @@ async def under_way(stand: Stand, **policy: Any) -> tuple[Tier, SleepWorker, Slo
 
 async def another(stand: Stand, name: str, policy: BankPolicy | None = None) -> Bank:
     """Make a bank with two episodes."""
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         bank = await stand.memory.banks.create(tx, NewBank(name=name, policy=policy or BankPolicy()), by="test")
     home, stand.bank = stand.bank, bank
     await stand.said("one", "two")
@@ -55,23 +55,29 @@ async def another(stand: Stand, name: str, policy: BankPolicy | None = None) -> 
 
 @pytest.mark.spec("SLEEP-11", "SLEEP-13")
 async def test_of_two_leftovers_with_the_same_beginning_none_is_dropped_with_the_other(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(lambda _, __: Unusable("prose")), does=[Pairs(), Wide()], idle_seconds=0)
+    tier = Tier(
+        stand, ScriptedChatModel(lambda _, __: ModelAnswerError("prose")), does=[Pairs(), Wide()], idle_seconds=0
+    )
     worker = tier.worker()
     await stand.said("a", "b", "c", "d")
     await worker.step()
     await tier.ended()
     asked = 0
 
-    def stopping(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
+    def stopping(prompt: Prompt, _: type[BaseModel]) -> PairOutput | ModelAnswerError:
         nonlocal asked
         asked += 1
-        return Read(text=prompt.data) if asked < 3 else Unusable("500", passing=True, retry_after_seconds=999)
+        return (
+            PairOutput(text=prompt.data)
+            if asked < 3
+            else ModelAnswerError("500", passing=True, retry_after_seconds=999)
+        )
 
-    tier.mind = ScriptedMind(stopping)
+    tier.mind = ScriptedChatModel(stopping)
     stand.clock.advance(3600)
     await worker.step()
     await tier.ended(2)
-    tier.mind = ScriptedMind(reading)
+    tier.mind = ScriptedChatModel(reading)
     for number in range(3, 6):
         stand.clock.advance(3600)
         await tier.worker().step()
@@ -99,9 +105,9 @@ async def test_a_question_on_its_way_is_waited_for_by_the_pass_that_goes_on(stan
 async def test_what_another_process_has_put_back_is_worked_on_no_more_before_it_begins_anew(stand: Stand) -> None:
     tier, worker, slow = await under_way(stand, frequency_turns=1, idle_seconds=0)
     (stalled,) = worker._running.values()  # pyright: ignore[reportPrivateUsage] (what goes on is not to be seen)
-    async with stand.store.write() as tx:
-        (taken,) = await tx.passes.taken()
-        await tier.tier.rows.put_back(tx, stand.bank, taken, "its process died", seconds=0, died=True)
+    async with stand.store.begin_write() as tx:
+        (taken,) = await tx.passes.find_claimed()
+        await tier.tier.rows.requeue(tx, stand.bank, taken, "its process died", seconds=0, died=True)
     await worker.step()
     async with asyncio.timeout(60):
         await asyncio.wait((stalled.task,))
@@ -114,7 +120,7 @@ async def test_what_another_process_has_put_back_is_worked_on_no_more_before_it_
 
 @pytest.mark.spec("SLEEP-01")
 async def test_no_pass_begins_in_the_middle_of_a_reply(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=60)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=60)
     worker = tier.worker()
     await stand.said("one", "two")
     await worker.step()
@@ -131,7 +137,7 @@ async def test_no_pass_begins_in_the_middle_of_a_reply(stand: Stand) -> None:
 @pytest.mark.spec("SLEEP-02")
 async def test_a_schedule_begins_a_pass_where_nothing_else_would(stand: Stand) -> None:
     only: dict[str, Any] = {"idle_seconds": 86_400, "frequency_turns": 0, "importance": 0, "max_lag_minutes": 40_000}
-    tier = Tier(stand, ScriptedMind(reading), schedules=[{"cron": "0 3 * * *"}], **only)
+    tier = Tier(stand, ScriptedChatModel(reading), schedules=[{"cron": "0 3 * * *"}], **only)
     worker = tier.worker()
     await stand.said("one", "two")
     stand.clock.advance(3 * 3600)
@@ -142,7 +148,7 @@ async def test_a_schedule_begins_a_pass_where_nothing_else_would(stand: Stand) -
 @pytest.mark.spec("SLEEP-04")
 async def test_a_turn_stops_a_pass_over_a_bank_in_which_nothing_waited(stand: Stand) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), idle_seconds=3600)
+    tier = Tier(stand, ScriptedChatModel(slow), idle_seconds=3600)
     await stand.said("one", "two")
     await tier.asked()
     worker = tier.worker()
@@ -155,18 +161,18 @@ async def test_a_turn_stops_a_pass_over_a_bank_in_which_nothing_waited(stand: St
 
 @pytest.mark.spec("SLEEP-61", "SLEEP-40")
 async def test_a_pass_by_hand_over_a_paused_bank_waits_and_asks_nothing(stand: Stand) -> None:
-    mind = ScriptedMind(reading)
+    mind = ScriptedChatModel(reading)
     tier = Tier(stand, mind, idle_seconds=0)
     worker = tier.worker()
     await stand.said("one", "two")
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.pause(tx, stand.bank, by="ann")
     await tier.asked()
     for _ in range(20):
         await worker.step()
     assert (await tier.passes())[0].detail == "paused by ann"
     assert mind.asked == []
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.resume(tx, stand.bank, by="ann")
     await worker.step()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
@@ -174,15 +180,15 @@ async def test_a_pass_by_hand_over_a_paused_bank_waits_and_asks_nothing(stand: S
 
 @pytest.mark.spec("SLEEP-61")
 async def test_a_pass_that_is_due_begins_as_soon_as_its_bank_is_paused_no_more(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=0)
     worker = tier.worker()
     await stand.said("one", "two")
     stand.clock.advance(3600)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.pause(tx, stand.bank, by="ann")
     await worker.step()
     assert (await tier.passes(), await tier.gate()) == ([], "paused")
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tier.tier.resume(tx, stand.bank, by="ann")
     await worker.step()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
@@ -190,24 +196,24 @@ async def test_a_pass_that_is_due_begins_as_soon_as_its_bank_is_paused_no_more(s
 
 @pytest.mark.spec("SLEEP-14")
 async def test_banks_that_must_wait_keep_no_other_bank_from_its_pass(stand: Stand) -> None:
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0, max_concurrent_passes=1)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=0, max_concurrent_passes=1)
     paused = [await another(stand, f"paused{at}") for at in range(5)]
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         for bank in paused:
-            await tier.tier.ask(tx, bank, NewPass(trigger=Trigger.HAND))
+            await tier.tier.request_pass(tx, bank, NewPass(trigger=Trigger.HAND))
             await tier.tier.pause(tx, bank, by="ann")
     await stand.said("one", "two")
     await tier.asked()
     await tier.worker().step()
-    done = await tier.until(lambda found: any(not run.open for run in found))
-    assert [run.bank_id for run in done if not run.open] == [stand.bank.id]
+    done = await tier.until(lambda found: any(not run.is_open for run in found))
+    assert [run.bank_id for run in done if not run.is_open] == [stand.bank.id]
 
 
 @pytest.mark.spec("SLEEP-14")
 async def test_a_bank_whose_policy_does_not_hold_any_more_stops_no_other(stand: Stand) -> None:
     await another(stand, "a-first", BankPolicy(sleeptime={"idle_seconds": "never", "of_old": 1}))
     await stand.said("one", "two")
-    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(reading), idle_seconds=0)
     await tier.worker().step()
     assert len(await tier.ended(2)) == 2
 
@@ -229,12 +235,12 @@ async def test_what_is_set_apart_keeps_no_asked_for_pass_from_its_work(stand: St
     planned: list[int] = []
 
     class Counting(Pairs):
-        def plan(self, view: View) -> Sequence[Step]:
+        def plan(self, view: PageContext) -> Sequence[Step]:
             planned.append(len(view.page))
             return []
 
-    tier = Tier(stand, ScriptedMind(reading), does=[Counting()])
-    async with stand.store.write() as tx:
+    tier = Tier(stand, ScriptedChatModel(reading), does=[Counting()])
+    async with stand.store.begin_write() as tx:
         state = await tx.sleep_states.get(stand.bank.id)
         apart = Leftover(first=1, last=1, failures=3, cause="prose")
         await tx.sleep_states.put(replace(state, leftovers=(apart,)))
@@ -246,12 +252,12 @@ async def test_what_is_set_apart_keeps_no_asked_for_pass_from_its_work(stand: St
 
 @pytest.mark.spec("SLEEP-13")
 async def test_a_step_that_is_never_answered_is_set_apart_once_others_are(stand: Stand) -> None:
-    def deaf(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
+    def deaf(prompt: Prompt, _: type[BaseModel]) -> PairOutput | ModelAnswerError:
         if "c" in prompt.data:
-            return Unusable("no answer within 120 s", passing=True, retry_after_seconds=999)
-        return Read(text=prompt.data)
+            return ModelAnswerError("no answer within 120 s", passing=True, retry_after_seconds=999)
+        return PairOutput(text=prompt.data)
 
-    tier = Tier(stand, ScriptedMind(deaf), idle_seconds=0)
+    tier = Tier(stand, ScriptedChatModel(deaf), idle_seconds=0)
     await stand.said("a", "b", "c", "d", "e", "f")
     for number in range(1, 16):
         await tier.worker().step()
@@ -260,46 +266,46 @@ async def test_a_step_that_is_never_answered_is_set_apart_once_others_are(stand:
         stand.clock.advance(3 * 3600)
     read = {word for note in await stand.notes() for word in note.text.split()}
     assert read == set("abdef")
-    async with stand.store.read() as tx:
+    async with stand.store.begin_read() as tx:
         (left,) = (await tx.sleep_states.get(stand.bank.id)).leftovers
-    assert left.quarantined
+    assert left.is_quarantined
 
 
 @pytest.mark.spec("SLEEP-60", "MEM-03")
 async def test_neither_what_failed_nor_what_was_forgotten_stands_in_the_records(stand: Stand) -> None:
     slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), does=[Pairs()])
+    tier = Tier(stand, ScriptedChatModel(slow), does=[Pairs()])
     first, _ = await stand.said("My salary is 92000.", "I am pregnant.")
     await tier.asked()
     await tier.worker().step()
     await slow.asked.wait()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await forget(tx, stand.bank, [first.id])
     slow.free.set()
     (run,) = await tier.ended()
     assert await stand.changes(run) == [("refused", FORGOTTEN)]
-    tier.mind = ScriptedMind(lambda _, __: Unusable("bad JSON"))
+    tier.mind = ScriptedChatModel(lambda _, __: ModelAnswerError("bad JSON"))
     await stand.said("My salary is 1.", "I am tired.")
     await tier.asked()
     await tier.worker().step()
     last = (await tier.ended(2))[-1]
     assert last.detail.startswith("pairs: episodes 3 to 4: bad JSON")
-    async with stand.store.read() as tx:
-        told = [str(event.data) for event in await tx.events.after(0, limit=1000)]
-        changes: Sequence[Change] = await tx.passes.changes(run.id)
+    async with stand.store.begin_read() as tx:
+        told = [str(event.data) for event in await tx.events.find_after(0, limit=1000)]
+        changes: Sequence[Change] = await tx.passes.find_changes(run.id)
     assert not [each for each in (*told, str(changes)) if "salary" in each or "92000" in each]
 
 
 @pytest.mark.spec("SLEEP-04")
 async def test_a_step_that_takes_the_processor_for_long_leaves_the_event_loop_to_others(stand: Stand) -> None:
     class Heavy(Pairs):
-        async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
             while not free.is_set():  # until the event loop has had its turn meanwhile
                 pass
             return await super().propose(step, view, ask)
 
     free = asyncio.Event()
-    tier = Tier(stand, ScriptedMind(reading), does=[Heavy()])
+    tier = Tier(stand, ScriptedChatModel(reading), does=[Heavy()])
     await stand.said("one", "two")
     await tier.asked()
     await tier.worker().step()

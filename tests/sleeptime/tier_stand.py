@@ -9,25 +9,25 @@ from pydantic import BaseModel
 
 from circadia.clock import Clock
 from circadia.ids import AgentId, SessionId
-from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
 from circadia.records.agent import Agent, AgentPolicy, Cause
 from circadia.records.change import Change
 from circadia.records.note import NoteKind
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.operation import Ask, Operation, Step, View
+from circadia.sleeptime.operation import ModelQueryFunction, Operation, PageContext, Step
 from circadia.sleeptime.propose import add_note
-from circadia.sleeptime.rows import NewPass, PassRows
+from circadia.sleeptime.rows import NewPass, PassLifecycle
 from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.signals.local import LocalSignals
 from circadia.telemetry.traces import Traces
 from tests.sleeptime.stand import Stand
 
 
-class Read(BaseModel):
+class PairOutput(BaseModel):
     """What the model has read."""
 
     text: str
@@ -39,12 +39,14 @@ class Pairs:
     name = "pairs"
     asks = True
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         pairs = [view.page[at : at + 2] for at in range(0, len(view.page), 2)]
         return [Step(name=pair[0].text, episodes=pair) for pair in pairs]
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
-        read = await ask(Prompt(rules="Read.", data=" ".join(each.text for each in step.episodes)), Read, most_tokens=9)
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
+        read = await ask(
+            Prompt(rules="Read.", data=" ".join(each.text for each in step.episodes)), PairOutput, most_tokens=9
+        )
         return [add_note(view, self.name, NoteKind.SUMMARY, read.text, step.episodes, why="read")]
 
 
@@ -56,18 +58,18 @@ class Slow:
         self.asked = asyncio.Event()
         self.count = 0
 
-    async def __call__(self, prompt: Prompt, _: type[BaseModel]) -> Read:
+    async def __call__(self, prompt: Prompt, _: type[BaseModel]) -> PairOutput:
         self.count += 1
         self.asked.set()
         await self.free.wait()
-        return Read(text=prompt.data)
+        return PairOutput(text=prompt.data)
 
 
 class Tier:
     """A worker over a stand's bank, moved by hand."""
 
     def __init__(
-        self, stand: Stand, mind: Mind | None, *, does: Sequence[Operation] | None = None,
+        self, stand: Stand, mind: ChatModel | None, *, does: Sequence[Operation] | None = None,
         traces: Traces | None = None, **policy: Any,
     ) -> None:  # fmt: skip
         self.stand = stand
@@ -76,8 +78,8 @@ class Tier:
         self.traces = traces or Traces()
         self.signals = LocalSignals()
         self.settings = SleeptimeSettings.model_validate(policy)
-        self.rows = PassRows(stand.clock, stand.ids, self.signals)
-        self.tier = Sleeptime(stand.clock, self.settings, self.rows, stand.publisher)
+        self.rows = PassLifecycle(stand.clock, stand.ids, self.signals)
+        self.tier = SleeptimeService(stand.clock, self.settings, self.rows, stand.publisher)
 
     def worker(self, owner: str = "exe1", *, alone: bool = False, clock: Clock | None = None) -> SleepWorker:
         """Return a worker; with a clock of its own that stands still it never says that it lives."""
@@ -95,36 +97,36 @@ class Tier:
 
     async def passes(self) -> Sequence[Pass]:
         """Return all, the oldest first."""
-        async with self.stand.store.read() as tx:
-            return [*reversed(await tx.passes.every())]
+        async with self.stand.store.begin_read() as tx:
+            return [*reversed(await tx.passes.find_all())]
 
     async def until(self, is_so: Callable[[Sequence[Pass]], bool]) -> Sequence[Pass]:
         """Return the passes once it is so; the tasks that run them need some turns of the loop."""
         async with asyncio.timeout(60):
             while not is_so(found := await self.passes()):
                 await asyncio.sleep(0)
-        async with self.stand.store.write() as tx:  # it returns after those committed before it: all have heard
+        async with self.stand.store.begin_write() as tx:  # it returns after those committed before it: all have heard
             await tx.events.last_number()
         return found
 
     async def ended(self, number: int = 1) -> Sequence[Pass]:
         """Return the passes once so many have ended."""
-        return await self.until(lambda found: sum(not each.open for each in found) >= number)
+        return await self.until(lambda found: sum(not each.is_open for each in found) >= number)
 
     async def asked(self, *, trigger: Trigger = Trigger.HAND, **more: Any) -> Pass:
         """Ask for a pass by hand."""
-        async with self.stand.store.write() as tx:
-            return await self.tier.ask(tx, self.stand.bank, NewPass(trigger=trigger, by="ann", **more))
+        async with self.stand.store.begin_write() as tx:
+            return await self.tier.request_pass(tx, self.stand.bank, NewPass(trigger=trigger, by="ann", **more))
 
     async def gate(self) -> str:
         """Return the gate that is written down."""
-        async with self.stand.store.read() as tx:
+        async with self.stand.store.begin_read() as tx:
             return (await tx.sleep_states.get(self.stand.bank.id)).gate
 
     async def agent(self, *, asleep: bool) -> None:
         """Make or move the agent that is bound to the bank."""
         now = self.stand.clock.now()
-        async with self.stand.store.write() as tx:
+        async with self.stand.store.begin_write() as tx:
             found = await tx.agents.get(AgentId("agt_1"))
             if found is None:
                 session = Session(
@@ -148,10 +150,10 @@ class Tier:
                 moved = replace(
                     found, asleep=asleep, since=now, generation=found.generation + 1, cause=Cause.OPERATOR, actor="p"
                 )
-                assert await tx.agents.move(moved, from_generation=found.generation)
+                assert await tx.agents.save_sleep_state(moved, from_generation=found.generation)
         self.signals.publish("sleep", "agt_1", {"asleep": asleep})
 
 
-def reading(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
+def reading(prompt: Prompt, _: type[BaseModel]) -> PairOutput | ModelAnswerError:
     """Read all."""
-    return Read(text=prompt.data)
+    return PairOutput(text=prompt.data)

@@ -7,12 +7,12 @@ from typing import Any
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.episodes import searched_text
-from circadia.memory.terms import asked_terms, stored_terms
+from circadia.memory.terms import question_terms, stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.operation import View
-from circadia.sleeptime.similar import telling
+from circadia.sleeptime.operation import PageContext
+from circadia.sleeptime.similar import content_terms
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
 """When things are said."""
@@ -20,29 +20,29 @@ BANK = Bank(id=BankId("bnk_ann"), name="ann", created_at=FRIDAY)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past:
+class EpisodeLookup:
     """Looks up what it was given."""
 
     rows: Mapping[EpisodeId, Episode] = field(default_factory=dict[EpisodeId, Episode])
     used: Mapping[int, datetime] = field(default_factory=dict[int, datetime])
 
     @property
-    def known(self) -> Mapping[EpisodeId, Episode]:
+    def cached_episodes(self) -> Mapping[EpisodeId, Episode]:
         return {}
 
-    async def episodes(self, ids: Any) -> Mapping[EpisodeId, Episode]:
+    async def fetch_episodes(self, ids: Any) -> Mapping[EpisodeId, Episode]:
         return {each: self.rows[each] for each in ids if each in self.rows}
 
-    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
-        return [self._about(each, before, limit) for each in texts]
+    async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        return [self._search_related(each, before, limit) for each in texts]
 
-    async def uses(self, first: int) -> Mapping[int, datetime]:
+    async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
         return {number: at for number, at in self.used.items() if number >= first}
 
-    def _about(self, text: str, before: int, limit: int) -> Sequence[Episode]:
-        asked = set(asked_terms(text))
-        older = [each for each in self.rows.values() if each.number < before and asked & set(telling(each))]
-        return sorted(older, key=lambda each: -len(asked & set(telling(each))))[:limit]
+    def _search_related(self, text: str, before: int, limit: int) -> Sequence[Episode]:
+        asked = set(question_terms(text))
+        older = [each for each in self.rows.values() if each.number < before and asked & set(content_terms(each))]
+        return sorted(older, key=lambda each: -len(asked & set(content_terms(each))))[:limit]
 
 
 def said(
@@ -74,8 +74,10 @@ def note(key: str, text: str, sources: Sequence[Episode], **more: Any) -> Note:
     )  # fmt: skip
 
 
-def page(episodes: Sequence[Episode], *, notes: Sequence[Note] = (), past: Sequence[Episode] = (), **more: Any) -> View:
+def page(
+    episodes: Sequence[Episode], *, notes: Sequence[Note] = (), past: Sequence[Episode] = (), **more: Any
+) -> PageContext:
     """Return the view of a pass over these new episodes."""
     new = numbered(episodes) if episodes and not episodes[0].number else list(episodes)
     rows = {each.id: each for each in (*past, *new)}
-    return View(bank=BANK, now=FRIDAY, page=new, notes=notes, blocks=(), look=Past(rows=rows), **more)
+    return PageContext(bank=BANK, now=FRIDAY, page=new, notes=notes, blocks=(), look=EpisodeLookup(rows=rows), **more)

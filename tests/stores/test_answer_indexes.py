@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Connection, Table, create_engine
 
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.records.answer import Dropped
+from circadia.records.answer import DropReason
 from circadia.stores.sql.answers import SqlAnswers
-from circadia.stores.sql.statement import DIRECT, Statement
+from circadia.stores.sql.statement import DRIVER_CONNECTION, Statement
 from tests.contract.rows import at
 from tests.contract.test_store_answers import answer, frame, use
 from tests.fixtures.database_file import put_database
@@ -25,12 +25,12 @@ class Traced:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._driver = connection.info[DIRECT] = connection.connection.driver_connection
+        self._driver = connection.info[DRIVER_CONNECTION] = connection.connection.driver_connection
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
         return work(self._connection)
 
-    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
         raise AssertionError("nothing of answers may wait")
 
     async def plan(self, ask: Callable[[SqlAnswers], Awaitable[object]]) -> list[str]:
@@ -54,23 +54,23 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
 
 ASKED: Sequence[Callable[[SqlAnswers], Awaitable[object]]] = (
     lambda answers: answers.get(BANK, ONE),
-    lambda answers: answers.changed(BANK, after=0),
-    lambda answers: answers.changed(BANK, after=1),
-    lambda answers: answers.live(BANK, after=ONE),
-    lambda answers: answers.live(BANK, agent_id=AGENT),
+    lambda answers: answers.find_changed(BANK, after=0),
+    lambda answers: answers.find_changed(BANK, after=1),
+    lambda answers: answers.find_live(BANK, after=ONE),
+    lambda answers: answers.find_live(BANK, agent_id=AGENT),
     lambda answers: answers.count_live(BANK, at(0)),
-    lambda answers: answers.drop(BANK, [ONE], Dropped.VOID, at(0)),
-    lambda answers: answers.uses(BANK),
-    lambda answers: answers.uses(BANK, agent_id=AGENT, judged=True),
-    lambda answers: answers.used([use("u1", answer(ONE, BANK))]),
-    lambda answers: answers.judge(BANK, "u1", right=True, at=at(0)),
-    lambda answers: answers.see([frame(BANK)]),
-    lambda answers: answers.seen(BANK),
-    lambda answers: answers.scopes(BANK, AGENT, ""),
-    lambda answers: answers.frame(BANK, frame(BANK).scope),
-    lambda answers: answers.days(BANK, since=at(0).date()),
-    lambda answers: answers.judge(BANK, "u1", right=None, at=at(0)),
-    lambda answers: answers.expired(BANK, at(0), limit=1),
+    lambda answers: answers.drop(BANK, [ONE], DropReason.VOID, at(0)),
+    lambda answers: answers.find_uses(BANK),
+    lambda answers: answers.find_uses(BANK, agent_id=AGENT, judged=True),
+    lambda answers: answers.record_uses([use("u1", answer(ONE, BANK))]),
+    lambda answers: answers.save_judgment(BANK, "u1", right=True, at=at(0)),
+    lambda answers: answers.save_frames([frame(BANK)]),
+    lambda answers: answers.find_recent_scopes(BANK),
+    lambda answers: answers.find_scopes(BANK, AGENT, ""),
+    lambda answers: answers.get_frame(BANK, frame(BANK).scope),
+    lambda answers: answers.find_days(BANK, since=at(0).date()),
+    lambda answers: answers.save_judgment(BANK, "u1", right=None, at=at(0)),
+    lambda answers: answers.find_expired(BANK, at(0), limit=1),
     lambda answers: answers.purge(at(0)),
     lambda answers: answers.clear(BANK),
 )
@@ -85,7 +85,7 @@ async def test_every_question_is_answered_by_an_index_in_its_order(traced: Trace
 
 @pytest.mark.spec("ANS-05")
 async def test_what_is_too_much_is_told_by_an_index_alone(traced: Traced) -> None:
-    steps = await traced.plan(lambda answers: answers.crowded(BANK, most=1, most_bytes=1, most_an_agent=1))
+    steps = await traced.plan(lambda answers: answers.find_surplus(BANK, most=1, most_bytes=1, most_an_agent=1))
     assert [step for step in steps if "answers" in step] == [
         "SEARCH answers USING COVERING INDEX answers_touched (bank_id=? AND dropped=?)"
     ]

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.sql import group_commit
-from circadia.stores.sql.group_commit import Block, Writer
-from circadia.stores.sql.link import Openings
+from circadia.stores.sql.group_commit import GroupCommitWriter, WriteTransaction
+from circadia.stores.sql.link import OpeningStatements
 
 FULL_BLOCKS = 128
 GROUP_BLOCKS = 4
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 SYNC_SECONDS = 0.5
 """What a sync takes that lasts far longer than the blocks of a test."""
-OPENINGS = Openings(write=("BEGIN",), read=("BEGIN",))
+OPENINGS = OpeningStatements(write=("BEGIN",), read=("BEGIN",))
 
 
 class FakeLink:
@@ -56,7 +56,7 @@ class FakeLink:
     def check(self) -> None:
         pass
 
-    def finish(self) -> None:
+    def roll_back(self) -> None:
         self.sent.append("ROLLBACK")
 
     async def drop(self) -> None:
@@ -69,8 +69,8 @@ def link() -> FakeLink:
 
 
 @pytest.fixture
-def writer(link: FakeLink) -> Writer:
-    return Writer(link, OPENINGS)
+def writer(link: FakeLink) -> GroupCommitWriter:
+    return GroupCommitWriter(link, OPENINGS)
 
 
 @pytest.fixture(autouse=True)
@@ -79,32 +79,32 @@ def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_commit, "FULL_SECONDS", 60.0)
 
 
-async def put(writer: Writer, link: FakeLink, tag: str, *, fails: bool = False) -> None:
+async def put(writer: GroupCommitWriter, link: FakeLink, tag: str, *, fails: bool = False) -> None:
     """Run a block whose only statement is `tag`."""
-    async with Block(writer) as block:
+    async with WriteTransaction(writer) as block:
         await block.run(lambda connection: link.sent.append(tag))
         if fails:
             raise LookupError
 
 
-async def test_a_block_alone_is_committed_and_synced(writer: Writer, link: FakeLink) -> None:
+async def test_a_block_alone_is_committed_and_synced(writer: GroupCommitWriter, link: FakeLink) -> None:
     await put(writer, link, "one")
     assert link.sent == ["BEGIN", "one", "COMMIT", "sync", "synced"]
 
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_what_a_block_keeps_goes_with_it_and_is_not_left_to_the_collector(
-    writer: Writer, link: FakeLink, fails: bool
+    writer: GroupCommitWriter, link: FakeLink, fails: bool
 ) -> None:
-    class Kept:
+    class BlockResource:
         """Stands for the rows and signals that a block's acts hold."""
 
         def tell(self) -> None: ...
 
-    async def one() -> ref[Kept]:
-        kept = Kept()
+    async def one() -> ref[BlockResource]:
+        kept = BlockResource()
         with suppress(LookupError):
-            async with Block(writer) as block:
+            async with WriteTransaction(writer) as block:
                 block.after_commit(kept.tell)
                 await block.run(lambda connection: link.sent.append("one"))
                 if fails:
@@ -120,13 +120,13 @@ async def test_what_a_block_keeps_goes_with_it_and_is_not_left_to_the_collector(
         gc.enable()
 
 
-async def test_a_block_that_sends_nothing_costs_nothing(writer: Writer, link: FakeLink) -> None:
-    async with Block(writer):
+async def test_a_block_that_sends_nothing_costs_nothing(writer: GroupCommitWriter, link: FakeLink) -> None:
+    async with WriteTransaction(writer):
         pass
     assert link.sent == []
 
 
-async def test_blocks_that_wait_share_a_commit_each_on_its_savepoint(writer: Writer, link: FakeLink) -> None:
+async def test_blocks_that_wait_share_a_commit_each_on_its_savepoint(writer: GroupCommitWriter, link: FakeLink) -> None:
     await asyncio.gather(*(put(writer, link, tag) for tag in ("one", "two", "three")))
     assert link.sent == [
         *("BEGIN", "one"),
@@ -136,7 +136,7 @@ async def test_blocks_that_wait_share_a_commit_each_on_its_savepoint(writer: Wri
     ]
 
 
-async def test_a_block_that_fails_goes_back_to_its_savepoint(writer: Writer, link: FakeLink) -> None:
+async def test_a_block_that_fails_goes_back_to_its_savepoint(writer: GroupCommitWriter, link: FakeLink) -> None:
     await asyncio.gather(
         put(writer, link, "one"),
         put(writer, link, "two", fails=True),
@@ -151,13 +151,15 @@ async def test_a_block_that_fails_goes_back_to_its_savepoint(writer: Writer, lin
     ]
 
 
-async def test_a_first_block_that_fails_takes_the_empty_transaction_with_it(writer: Writer, link: FakeLink) -> None:
+async def test_a_first_block_that_fails_takes_the_empty_transaction_with_it(
+    writer: GroupCommitWriter, link: FakeLink
+) -> None:
     await asyncio.gather(put(writer, link, "one", fails=True), put(writer, link, "two"), return_exceptions=True)
     assert link.sent == ["BEGIN", "one", "ROLLBACK", "BEGIN", "two", "COMMIT", "sync", "synced"]
 
 
 async def test_a_block_that_nobody_waits_behind_is_committed_during_a_sync_and_shares_the_next(
-    writer: Writer, link: FakeLink
+    writer: GroupCommitWriter, link: FakeLink
 ) -> None:
     link.may_sync.clear()
     first = asyncio.create_task(put(writer, link, "one"))
@@ -176,7 +178,7 @@ async def test_a_block_that_nobody_waits_behind_is_committed_during_a_sync_and_s
 
 
 async def test_blocks_that_one_sync_let_go_form_the_next_group_though_none_waits_for_another(
-    writer: Writer, link: FakeLink
+    writer: GroupCommitWriter, link: FakeLink
 ) -> None:
     link.at_once = True
 
@@ -194,7 +196,7 @@ async def test_blocks_that_one_sync_let_go_form_the_next_group_though_none_waits
 
 
 async def test_who_waits_for_the_next_sync_shares_it_with_those_whom_the_last_one_let_go(
-    writer: Writer, link: FakeLink
+    writer: GroupCommitWriter, link: FakeLink
 ) -> None:
     link.at_once = True
     link.may_sync.clear()
@@ -215,12 +217,12 @@ async def test_who_waits_for_the_next_sync_shares_it_with_those_whom_the_last_on
     assert link.sent[3:] == ["sync", "BEGIN", "b", "COMMIT", "synced", "BEGIN", "a2", "COMMIT", "sync", "synced"]
 
 
-async def test_a_block_that_takes_long_keeps_nobody_from_the_disk(writer: Writer, link: FakeLink) -> None:
+async def test_a_block_that_takes_long_keeps_nobody_from_the_disk(writer: GroupCommitWriter, link: FakeLink) -> None:
     link.may_sync.clear()
     ended = asyncio.Event()
 
     async def long() -> None:
-        async with Block(writer) as block:
+        async with WriteTransaction(writer) as block:
             await block.run(lambda connection: link.sent.append("long"))
             await ended.wait()
 
@@ -242,7 +244,7 @@ async def test_a_block_that_takes_long_keeps_nobody_from_the_disk(writer: Writer
 
 
 async def test_a_group_is_committed_at_few_blocks_while_the_disk_is_idle_and_at_many_while_it_is_busy(
-    writer: Writer, link: FakeLink
+    writer: GroupCommitWriter, link: FakeLink
 ) -> None:
     link.may_sync.clear()
     blocks = [asyncio.create_task(put(writer, link, "x")) for _ in range(GROUP_BLOCKS + FULL_BLOCKS + 2)]
@@ -256,18 +258,20 @@ async def test_a_group_is_committed_at_few_blocks_while_the_disk_is_idle_and_at_
 
 
 async def test_a_group_takes_no_more_when_it_is_old(
-    writer: Writer, link: FakeLink, monkeypatch: pytest.MonkeyPatch
+    writer: GroupCommitWriter, link: FakeLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "FULL_SECONDS", 0.0)
     await asyncio.gather(*(put(writer, link, "x") for _ in range(12)))
     assert link.sent.count("COMMIT") == 12
 
 
-async def test_a_commit_that_fails_fails_the_whole_group_and_runs_no_act(writer: Writer, link: FakeLink) -> None:
+async def test_a_commit_that_fails_fails_the_whole_group_and_runs_no_act(
+    writer: GroupCommitWriter, link: FakeLink
+) -> None:
     acts: list[str] = []
 
     async def block(tag: str) -> None:
-        async with Block(writer) as block:
+        async with WriteTransaction(writer) as block:
             block.after_commit(lambda: acts.append(tag))
             await block.run(lambda connection: link.sent.append(tag))
 
@@ -281,11 +285,13 @@ async def test_a_commit_that_fails_fails_the_whole_group_and_runs_no_act(writer:
     assert acts == ["three"]
 
 
-async def test_a_sync_that_fails_fails_those_that_share_it_and_runs_no_act(writer: Writer, link: FakeLink) -> None:
+async def test_a_sync_that_fails_fails_those_that_share_it_and_runs_no_act(
+    writer: GroupCommitWriter, link: FakeLink
+) -> None:
     acts: list[str] = []
 
     async def block(tag: str) -> None:
-        async with Block(writer) as block:
+        async with WriteTransaction(writer) as block:
             block.after_commit(lambda: acts.append(tag))
             await block.run(lambda connection: link.sent.append(tag))
 
@@ -306,7 +312,7 @@ async def test_a_sync_that_fails_fails_those_that_share_it_and_runs_no_act(write
 
 
 async def test_a_transaction_lost_under_a_block_fails_those_that_had_ended_and_not_those_that_wait(
-    writer: Writer, link: FakeLink
+    writer: GroupCommitWriter, link: FakeLink
 ) -> None:
     link.fail_on = "ROLLBACK TO SAVEPOINT block"
     results = await asyncio.gather(
@@ -319,7 +325,9 @@ async def test_a_transaction_lost_under_a_block_fails_those_that_had_ended_and_n
     assert link.sent[-5:] == ["BEGIN", "three", "COMMIT", "sync", "synced"]
 
 
-async def test_a_block_that_cannot_begin_is_refused_and_the_next_tries_anew(writer: Writer, link: FakeLink) -> None:
+async def test_a_block_that_cannot_begin_is_refused_and_the_next_tries_anew(
+    writer: GroupCommitWriter, link: FakeLink
+) -> None:
     link.fail_on = "BEGIN"
     with pytest.raises(StorageUnavailable):
         await put(writer, link, "one")
@@ -328,9 +336,11 @@ async def test_a_block_that_cannot_begin_is_refused_and_the_next_tries_anew(writ
     assert link.sent == ["BEGIN", "ROLLBACK", "BEGIN", "two", "COMMIT", "sync", "synced"]
 
 
-async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(writer: Writer, link: FakeLink) -> None:
+async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(
+    writer: GroupCommitWriter, link: FakeLink
+) -> None:
     async with asyncio.timeout(60):
-        async with Block(writer) as block:
+        async with WriteTransaction(writer) as block:
             await block.run(lambda connection: link.sent.append("one"))
             two, three = (asyncio.create_task(put(writer, link, tag)) for tag in ("two", "three"))
             await asyncio.sleep(0)
@@ -340,7 +350,7 @@ async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(write
     assert link.sent == ["BEGIN", "one", "SAVEPOINT block", "three", "COMMIT", "sync", "synced"]
 
 
-async def test_a_store_that_is_closed_lets_what_runs_end_first(writer: Writer, link: FakeLink) -> None:
+async def test_a_store_that_is_closed_lets_what_runs_end_first(writer: GroupCommitWriter, link: FakeLink) -> None:
     link.may_sync.clear()
     first = asyncio.create_task(put(writer, link, "one"))
     await link.syncing.wait()

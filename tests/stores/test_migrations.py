@@ -53,7 +53,7 @@ async def test_the_revisions_make_the_tables_of_the_schema(store: SqlStore) -> N
         return list(compare_metadata(context, metadata))
 
     assert await store.writer.link.run(differences, first=("BEGIN",), opens=True) == []
-    store.writer.link.finish()
+    store.writer.link.roll_back()
 
 
 def _is_of_the_schema(name: str | None, kind: str, _: object) -> bool:
@@ -62,7 +62,7 @@ def _is_of_the_schema(name: str | None, kind: str, _: object) -> bool:
 
 
 async def test_a_database_is_opened_again_with_what_was_in_it(store: SqlStore, database: Database) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.events.add([event(1)])
     await store.close()
     again = await database.open()

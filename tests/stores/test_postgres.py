@@ -14,7 +14,7 @@ from circadia.ids import AgentId, BankId
 from circadia.records.bank import Bank
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.link import nothing
+from circadia.stores.sql.link import do_nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.news import HEADS
 from tests.contract.rows import agent, put, sent, tags
@@ -42,7 +42,7 @@ async def asked(store: SqlStore, question: str) -> Sequence[Any]:
     try:
         return await store.writer.link.run(work, first=("BEGIN",), opens=True)
     finally:
-        await store.writer.link.run(nothing, first=("COMMIT",))
+        await store.writer.link.run(do_nothing, first=("COMMIT",))
 
 
 def written(statement: Select[Any]) -> str:
@@ -59,10 +59,10 @@ async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wa
         try:
             return await store.writer.link.run(asked(question), first=("BEGIN",), opens=True)
         finally:
-            store.writer.link.finish()
+            store.writer.link.roll_back()
 
     for tag in range(20):
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, tag)
             assert await store.writer.link.run(asked("SHOW synchronous_commit")) == "off"
             written = await store.writer.link.run(asked("SELECT pg_current_wal_insert_lsn()::text"))
@@ -121,10 +121,10 @@ async def test_a_restart_that_nobody_noticed_costs_nothing(store: SqlStore, post
 
 async def test_nor_does_it_cost_a_glance_anything(store: SqlStore, postgres_server: PostgresServer) -> None:
     async def bank() -> Bank | None:
-        async with store.glance() as tx:
-            return await tx.banks.by_name(BANK.name)
+        async with store.begin_single_read() as tx:
+            return await tx.banks.get_by_name(BANK.name)
 
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await tx.banks.add(BANK)
     assert await bank() == BANK
     postgres_server.stop()
@@ -145,7 +145,7 @@ async def test_a_connection_cut_under_a_block_fails_it_and_not_the_next(
     held, go_on, told = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def first() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             tx.after_commit(lambda: told.append("first"))
             await sent(tx, "first")
             held.set()
@@ -168,7 +168,7 @@ async def test_a_connection_cut_before_the_commit_fails_the_block(
     store: SqlStore, postgres_server: PostgresServer
 ) -> None:
     async def block() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 1)
             await postgres_server.execute(CUT)
 
@@ -183,7 +183,7 @@ async def test_a_commit_that_the_server_turns_into_a_rollback_fails_the_block(st
     """A transaction that has failed answers COMMIT with ROLLBACK, and not with an error."""
 
     async def block() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 1)
             with pytest.raises(InvalidRequest):
                 await store.writer.link.run(lambda connection: connection.exec_driver_sql("SELECT 1 / 0"))
@@ -196,7 +196,7 @@ async def test_a_commit_that_the_server_turns_into_a_rollback_fails_the_block(st
 
 async def test_a_connection_cut_under_a_read_is_replaced(store: SqlStore, postgres_server: PostgresServer) -> None:
     await put(store, 1)
-    async with store.read() as tx:
+    async with store.begin_read() as tx:
         await tx.events.last_number()
         await postgres_server.execute(CUT)
         with pytest.raises(StorageUnavailable):
@@ -208,7 +208,7 @@ async def test_a_table_that_changed_under_a_prepared_statement_costs_one_try(
     store: SqlStore, postgres_server: PostgresServer, postgres_url: str
 ) -> None:
     async def last() -> int:
-        async with store.read() as tx:
+        async with store.begin_read() as tx:
             return await tx.events.last_number()
 
     await put(store, 1)
@@ -228,7 +228,7 @@ async def test_statements_are_planned_anew_after_many_runs(store: SqlStore) -> N
         return {row.name for row in found if "max(events.number)" in row.statement}
 
     names: list[set[str]] = []
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         await sent(tx, 1)
         for runs in (1, 1_100):
             for _ in range(runs):
@@ -247,7 +247,7 @@ async def test_a_statement_is_not_cut_short_with_its_caller(store: SqlStore) -> 
         done.append("slow")
 
     async def block() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 1)
             await store.writer.link.run(slow)
 
@@ -278,13 +278,13 @@ async def test_a_server_that_cannot_be_reached_is_told_without_the_password(url:
 
 @pytest.mark.spec("MEM-07")
 async def test_the_last_row_of_a_bank_is_found_by_its_index_where_statistics_are_old(store: SqlStore) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for at in range(20):
             await tx.banks.add(replace(BANK, id=BankId(f"b{at}"), name=f"bank {at}"))
         for number in range(2_000):
             await tx.episodes.add(episode(f"first {number}", bank=BankId("b0")))
     await asked(store, "ANALYZE")
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for at in range(1, 20):
             for number in range(100):
                 await tx.episodes.add(episode(f"of {at} {number}", bank=BankId(f"b{at}")))
@@ -300,13 +300,13 @@ async def test_the_last_row_of_a_bank_is_found_by_its_index_where_statistics_are
 async def test_a_pulse_is_found_among_all_that_are_open_before_anything_was_counted(
     store: SqlStore, number: int
 ) -> None:
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         for at in range(number):
             one = pulse(f"pulse {at}", agent("ada"), token_hash=f"hash {at}")
             await tx.pulses.add(replace(one, agent_id=AgentId(f"agent {at}")))
-    async with store.write() as tx:
-        assert len(await tx.pulses.open_of(AgentId("agent 7"))) == min(number, 1)
-        assert (await tx.pulses.by_token("hash 7") is None) == (number == 0)
+    async with store.begin_write() as tx:
+        assert len(await tx.pulses.find_open(AgentId("agent 7"))) == min(number, 1)
+        assert (await tx.pulses.get_by_token("hash 7") is None) == (number == 0)
     for column, value in {"agent_id": "agent 7", "token_hash": "hash 7"}.items():
         ((name,),) = await asked(
             store, f"SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT pulses%pulses.{column} = $1%'"

@@ -15,7 +15,7 @@ from circadia.errors import StartError, StorageUnavailable
 from circadia.ids import AgentId
 from circadia.stores import sqlite
 from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.statement import DIRECT
+from circadia.stores.sql.statement import DRIVER_CONNECTION
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import at, event, put, sent, tags
 from tests.full_disk import no_room
@@ -42,7 +42,7 @@ async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wa
         return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
 
     found = await store.writer.link.run(settings, first=("BEGIN",), opens=True)
-    store.writer.link.finish()
+    store.writer.link.roll_back()
     assert found == ["wal", 1, 1, 1]
 
     synced: list[str] = []
@@ -106,7 +106,7 @@ async def test_a_full_disk_is_told_to_every_writer_and_passes_when_there_is_room
     told: list[int] = []
 
     async def put_and_tell(n: int) -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             tx.after_commit(lambda: told.append(n))
             await tx.events.add([event("x" * 5000)])
 
@@ -179,7 +179,7 @@ async def test_a_block_whose_transaction_sqlite_rolled_back_stores_nothing_more(
     """On some errors SQLite rolls back all of a transaction; what came after would be stored without one."""
 
     async def block() -> None:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await sent(tx, 1)
             await store.writer.link.run(lambda connection: connection.exec_driver_sql("ROLLBACK"))
             await sent(tx, 2)
@@ -192,12 +192,12 @@ async def test_a_block_whose_transaction_sqlite_rolled_back_stores_nothing_more(
 
 async def test_a_look_at_what_is_due_passes_over_all_that_waits(store: SqlStore) -> None:
     statements: list[str] = []
-    async with store.write() as tx:
-        await tx.wakes.waits("")  # opens the connection
-        driver = await store.writer.link.run(lambda connection: connection.info[DIRECT])
+    async with store.begin_write() as tx:
+        await tx.wakes.has_deferred_by("")  # opens the connection
+        driver = await store.writer.link.run(lambda connection: connection.info[DRIVER_CONNECTION])
         driver.set_trace_callback(statements.append)
-        await tx.wakes.due(at(1), ageing_seconds=10, of=[AgentId("agt_ada")], rule="fleet")
-        await tx.wakes.waits("fleet")
+        await tx.wakes.find_due_agents(at(1), ageing_seconds=10, of=[AgentId("agt_ada")], rule="fleet")
+        await tx.wakes.has_deferred_by("fleet")
         driver.set_trace_callback(None)
         steps = [row[3] for each in statements for row in driver.execute(f"EXPLAIN QUERY PLAN {each}")]
     for due in ("wakes_deferred (not_before<?)", "wakes_expiring (expires_at<?)", "wakes_waiting (rule=?)"):

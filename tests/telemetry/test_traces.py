@@ -16,11 +16,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from circadia.llm.mind import Unusable
+from circadia.llm.mind import ModelAnswerError
 from circadia.records.sleep_pass import PassStatus
 from circadia.stores.base import Store
-from circadia.telemetry.traces import Traces, ended, set_up_traces
-from circadia.testing.mind import ScriptedMind
+from circadia.telemetry.traces import Traces, end_call_span, set_up_traces
+from circadia.testing.mind import ScriptedChatModel
 from tests.interaction.live import CHAT, live
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading
@@ -79,14 +79,14 @@ async def passed(stand: Stand, tier: Tier) -> PassStatus:
     await worker.step()
     (run,) = await tier.ended()
     async with asyncio.timeout(60):
-        while worker.running:
+        while worker.running_count:
             await asyncio.sleep(0)
     return run.status
 
 
 @pytest.mark.spec("SLEEP-60")
 async def test_a_pass_is_a_span_with_its_steps_and_their_model_calls_below_it(stand: Stand, recorded: Recorded) -> None:
-    mind = ScriptedMind(reading)
+    mind = ScriptedChatModel(reading)
     assert await passed(stand, Tier(stand, mind, traces=recorded.traces)) is PassStatus.SUCCEEDED
     (whole,) = recorded.named("pass")
     steps, calls = recorded.named("step pairs"), recorded.named(f"chat {mind.name}")
@@ -109,7 +109,7 @@ async def test_a_pass_is_a_span_with_its_steps_and_their_model_calls_below_it(st
 
 @pytest.mark.spec("SLEEP-60")
 async def test_spans_say_what_has_failed_and_never_a_word_of_what_was_said(stand: Stand, recorded: Recorded) -> None:
-    mind = ScriptedMind(lambda _, __: Unusable(f"the answer is prose: {SECRET}"))
+    mind = ScriptedChatModel(lambda _, __: ModelAnswerError(f"the answer is prose: {SECRET}"))
     assert await passed(stand, Tier(stand, mind, traces=recorded.traces)) is PassStatus.FAILED
     (whole,) = recorded.named("pass")
     errors = {each.name: told(each)["error.type"] for each in recorded.spans}
@@ -164,7 +164,7 @@ async def test_a_call_at_the_gateway_is_a_span_of_its_callers_trace_with_how_lon
 @pytest.mark.spec("SLEEP-60")
 def test_a_call_that_does_not_go_out_says_so(recorded: Recorded) -> None:
     for endpoint in ("embeddings", "completions", "messages"):
-        ended(recorded.traces.relayed(endpoint, "openai", "small", []), None)
+        end_call_span(recorded.traces.start_gateway_span(endpoint, "openai", "small", []), None)
     assert [each.name for each in recorded.spans] == ["embeddings small", "text_completion small", "chat small"]
     assert {told(each)["error.type"] for each in recorded.spans} == {"not_sent"}
 
@@ -173,7 +173,7 @@ def test_without_an_sdk_that_is_told_where_to_send_nothing_is_recorded() -> None
     for environment in ({}, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"}):
         traces = set_up_traces(environment)
         assert not traces.on
-        with traces.step("dedupe", 3) as span:
+        with traces.step_span("dedupe", 3) as span:
             assert not span.is_recording()
 
 

@@ -27,13 +27,13 @@ async def test_sleepers_wake_when_they_are_due_in_the_order_of_their_instants() 
     async with asyncio.TaskGroup() as group:
         for seconds in (3.0, 0.0, 1.0, 2.0, -1.0):
             group.create_task(sleep(seconds))
-        await clock.until_sleepers(3)
+        await clock.wait_for_sleepers(3)
         assert woken == [0.0, -1.0]
         clock.advance(0.999)
         await asyncio.sleep(0)
         assert woken == [0.0, -1.0]
         clock.advance(1.001)
-        await clock.until_sleepers(1)
+        await clock.wait_for_sleepers(1)
         await asyncio.sleep(0)
         assert woken == [0.0, -1.0, 1.0, 2.0]
         clock.advance(1.0)
@@ -43,7 +43,7 @@ async def test_sleepers_wake_when_they_are_due_in_the_order_of_their_instants() 
 async def test_a_sleeper_that_is_cancelled_counts_no_more() -> None:
     clock = ManualClock()
     task = asyncio.create_task(clock.sleep(5))
-    await clock.until_sleepers(1)
+    await clock.wait_for_sleepers(1)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert clock.sleepers == 0

@@ -3,11 +3,11 @@
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.mind import ModelAnswerError, Prompt
 from circadia.sleeptime.answers.settling import AnswerVerdict, AnswerVerdicts
-from circadia.sleeptime.operations.consolidate import Consolidated
-from circadia.testing.dreamer import Dreamer
-from circadia.testing.told_facts import facts
+from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
+from circadia.testing.dreamer import RuleBasedModel
+from circadia.testing.told_facts import find_facts
 
 
 @pytest.mark.parametrize(
@@ -25,21 +25,24 @@ from circadia.testing.told_facts import facts
     ],
 )
 def test_plain_sentences_state_facts(text: str, stated: list[str]) -> None:
-    assert [each.now for each in facts("ann", text)] == stated
+    assert [each.present_sentence for each in find_facts("ann", text)] == stated
 
 
 def test_what_a_note_says_was_before_is_kept_beside_what_holds() -> None:
     note = "Ann lives in Lisbon; before (until 2025-03-03): Ann lived in Porto. Ann works as a nurse."
-    home, work = facts("", note)
-    assert (home.now, home.was) == ("Ann lives in Lisbon", "; before (until 2025-03-03): Ann lived in Porto")
-    assert (work.now, work.was) == ("Ann works as a nurse", "")
+    home, work = find_facts("", note)
+    assert (home.present_sentence, home.history) == (
+        "Ann lives in Lisbon",
+        "; before (until 2025-03-03): Ann lived in Porto",
+    )
+    assert (work.present_sentence, work.history) == ("Ann works as a nurse", "")
 
 
 async def test_it_answers_the_same_each_time_and_counts_what_it_read() -> None:
-    dreamer = Dreamer()
+    dreamer = RuleBasedModel()
     prompt = Prompt(rules="r", data="## Said now\n[2025-05-04]\ne1 ann: I live in Porto.\ne2 ann: I work as a cook.")
-    first, used = await dreamer.ask(prompt, Consolidated, most_tokens=100)
-    again, _ = await dreamer.ask(prompt, Consolidated, most_tokens=100)
+    first, used = await dreamer.ask(prompt, ConsolidationAnswer, most_tokens=100)
+    again, _ = await dreamer.ask(prompt, ConsolidationAnswer, most_tokens=100)
     assert first == again
     assert first.notes[0].text == "Ann lives in Porto. Ann works as a cook."
     assert used.input_tokens == prompt.bytes // 4
@@ -54,10 +57,10 @@ async def test_an_answer_is_right_unless_a_new_line_states_another_fact_or_share
     said: str, right: bool
 ) -> None:
     data = f"## Said since\n[2025-05-04]\ne1 {said}\n## Answer a1, beside e1\n| Where do I live?\n| You live in Porto."
-    found, _ = await Dreamer().ask(Prompt(rules="r", data=data), AnswerVerdicts, most_tokens=100)
+    found, _ = await RuleBasedModel().ask(Prompt(rules="r", data=data), AnswerVerdicts, most_tokens=100)
     assert found == AnswerVerdicts(verdicts=[AnswerVerdict(id="a1", right=right)])
 
 
 async def test_what_it_was_not_told_to_answer_it_does_not() -> None:
-    with pytest.raises(Unusable):
-        await Dreamer().ask(Prompt(rules="", data=""), BaseModel, most_tokens=1)
+    with pytest.raises(ModelAnswerError):
+        await RuleBasedModel().ask(Prompt(rules="", data=""), BaseModel, most_tokens=1)

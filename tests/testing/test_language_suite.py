@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from circadia.testing.language_suite import ExpectedQuestion, NearMissKind, english_pairs, language_suite
-from circadia.testing.minimal_edits import minimal_edits
+from circadia.testing.language_suite import NearMissKind, SuiteQuestion, load_english_pairs, load_language_suite
+from circadia.testing.minimal_edits import make_minimal_edits
 
 LANGUAGES = ("en", "de", "fr", "es", "zh", "ja", "ar")
 PAIR_KINDS = {
@@ -15,7 +15,7 @@ PAIR_KINDS = {
     "tense", "person", "agent/patient swap", "preposition", "condition", "opposite verb", "code identifier", "option",
     "part/whole", "why/how/when",
 }  # fmt: skip
-QUESTIONS = language_suite()
+QUESTIONS = load_language_suite()
 EACH_QUESTION = pytest.mark.parametrize(
     "expected", QUESTIONS, ids=[f"{each.language}-{index % 12 + 1}" for index, each in enumerate(QUESTIONS)]
 )
@@ -32,7 +32,7 @@ def normalise(text: str) -> str:
     return (words[:-1] if words.endswith(("?", "؟", "。", ".")) else words).rstrip()
 
 
-def same_questions(expected: ExpectedQuestion) -> list[str]:
+def same_questions(expected: SuiteQuestion) -> list[str]:
     return [expected.question, *expected.phrasings, *expected.paraphrases]
 
 
@@ -43,19 +43,19 @@ def test_each_language_has_twelve_expected_questions_and_two_of_them_need_their_
 
 
 @EACH_QUESTION
-def test_a_question_has_two_variants_of_each_sort_and_five_near_misses(expected: ExpectedQuestion) -> None:
+def test_a_question_has_two_variants_of_each_sort_and_five_near_misses(expected: SuiteQuestion) -> None:
     assert (len(expected.same_words), len(expected.paraphrases), len(expected.phrasings)) == (2, 2, 2)
     assert len(expected.near_misses) >= 5
 
 
 @EACH_QUESTION
-def test_the_same_words_differ_in_form_only(expected: ExpectedQuestion) -> None:
+def test_the_same_words_differ_in_form_only(expected: SuiteQuestion) -> None:
     assert len({expected.question, *expected.same_words}) == 3
     assert {normalise(each) for each in expected.same_words} == {normalise(expected.question)}
 
 
 @EACH_QUESTION
-def test_a_near_miss_has_other_words_than_what_asks_the_same(expected: ExpectedQuestion) -> None:
+def test_a_near_miss_has_other_words_than_what_asks_the_same(expected: SuiteQuestion) -> None:
     same = {normalise(each) for each in same_questions(expected)}
     assert len(same) == 5
     assert same.isdisjoint(normalise(each.question) for each in expected.near_misses)
@@ -77,19 +77,19 @@ def test_each_language_has_each_kind_of_near_miss(language: str) -> None:
 
 @pytest.mark.spec("ANS-09")
 def test_there_are_sixty_english_paraphrases_and_five_near_misses_of_each_kind() -> None:
-    pairs = english_pairs()
+    pairs = load_english_pairs()
     assert sum(each.same for each in pairs) == 60
     assert Counter(each.kind for each in pairs if not each.same) == dict.fromkeys(PAIR_KINDS, 5)
 
 
 def test_no_english_question_is_in_two_pairs() -> None:
-    texts = [normalise(text) for each in english_pairs() for text in (each.first, each.second)]
+    texts = [normalise(text) for each in load_english_pairs() for text in (each.first, each.second)]
     assert [text for text, count in Counter(texts).items() if count > 1] == []
 
 
 def test_no_rule_of_the_minimal_edits_makes_an_english_near_miss() -> None:
-    misses = [(each.first, each.second) for each in english_pairs() if not each.same]
+    misses = [(each.first, each.second) for each in load_english_pairs() if not each.same]
     pairs = {*misses, *((two, one) for one, two in misses)}
     questions = [one for one, _ in pairs]
-    edits = {(edit.before, edit.after) for seed in range(20) for edit in minimal_edits(questions, seed)}
+    edits = {(edit.before, edit.after) for seed in range(20) for edit in make_minimal_edits(questions, seed)}
     assert edits & pairs == set()

@@ -53,7 +53,7 @@ async def test_calls_wait_while_the_gate_is_closed() -> None:
     async with MockMcpServer() as server, Client(server.url) as client:
         server.gate.clear()
         asked = asyncio.create_task(said(client, "echo", text="later"))
-        await server.arrived(1)
+        await server.wait_for_calls(1)
         assert not asked.done()
         server.gate.set()
         assert await asked == "later"

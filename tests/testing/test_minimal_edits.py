@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.testing.minimal_edits import RULES, minimal_edits
+from circadia.testing.minimal_edits import RULES, make_minimal_edits
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -24,16 +24,16 @@ QUESTIONS = (
 
 @pytest.mark.spec("ANS-09")
 def test_a_seed_gives_the_same_edits_and_each_rule_changes_something() -> None:
-    edits = list(minimal_edits(QUESTIONS, 1))
-    assert edits == list(minimal_edits(QUESTIONS, 1))
-    assert edits != list(minimal_edits(QUESTIONS, 2))
+    edits = list(make_minimal_edits(QUESTIONS, 1))
+    assert edits == list(make_minimal_edits(QUESTIONS, 1))
+    assert edits != list(make_minimal_edits(QUESTIONS, 2))
     assert all(each.before != each.after for each in edits)
     assert {each.kind for each in edits} == RULES.keys()
 
 
 def test_edits_of_one_kind_are_those_that_come_with_all() -> None:
-    every = [each for each in minimal_edits(QUESTIONS, 1) if each.kind == "direction"]
-    assert list(minimal_edits(QUESTIONS, 1, ["direction"])) == every
+    every = [each for each in make_minimal_edits(QUESTIONS, 1) if each.kind == "direction"]
+    assert list(make_minimal_edits(QUESTIONS, 1, ["direction"])) == every
     assert every[0].after == "Which trains go from Milan to Rome on 3 Fridays?"
 
 
@@ -60,6 +60,6 @@ def test_edits_of_one_kind_are_those_that_come_with_all() -> None:
     ],
 )
 def test_an_edit_changes_time_person_duty_or_part(kind: str, question: str, edits: set[str]) -> None:
-    made = {each.after for seed in range(40) for each in minimal_edits([question], seed, [kind])}
+    made = {each.after for seed in range(40) for each in make_minimal_edits([question], seed, [kind])}
     assert made <= edits
     assert bool(made) == bool(edits)

@@ -145,7 +145,7 @@ async def test_nothing_is_sent_while_the_gate_is_closed() -> None:
     async with MockUpstream() as up, aiohttp.ClientSession() as http:
         up.gate.clear()
         asked = asyncio.create_task(post(http, up, "/v1/chat/completions", {"messages": HELLO}))
-        await up.arrived(1)
+        await up.wait_for_requests(1)
         assert not asked.done()
         up.gate.set()
         assert (await asked).status == 200
@@ -156,9 +156,9 @@ async def test_a_client_that_goes_away_is_noticed() -> None:
         up.next(hang=True)
         async with aiohttp.ClientSession() as http:
             asked = asyncio.create_task(post(http, up, "/v1/chat/completions", {"messages": HELLO}))
-            await up.arrived(1)
+            await up.wait_for_requests(1)
             asked.cancel()
-            assert [seen.number for seen in await up.dropped(1)] == [1]
+            assert [seen.number for seen in await up.wait_for_drops(1)] == [1]
         assert up.answered == []
 
 
@@ -169,7 +169,7 @@ async def test_a_client_that_leaves_a_paused_stream_is_noticed() -> None:
             answer = await post(http, up, "/v1/chat/completions", {"messages": HELLO, "stream": True})
             assert b"assistant" in await answer.content.readline()
             answer.close()
-            await up.dropped(1)
+            await up.wait_for_drops(1)
 
 
 async def test_a_paused_stream_goes_on_when_it_is_told_to() -> None:

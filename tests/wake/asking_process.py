@@ -17,10 +17,10 @@ ASKING_AT_ONCE = 4
 async def main(url: str, run: str) -> None:
     """Ask for ever."""
     async with postgres_fleet(url, run) as team:
-        async with team.store.read() as tx:
-            home = await tx.sessions.by_name("default")
+        async with team.store.begin_read() as tx:
+            home = await tx.sessions.get_by_name("default")
             assert home is not None
-            agents = {each.name: each for each in await tx.agents.of_session(home.id)}
+            agents = {each.name: each for each in await tx.agents.find_by_session(home.id)}
         target = agents.pop("bob")
 
         async def ask(sender: Agent) -> None:

@@ -4,8 +4,8 @@ from circadia.ids import WakeId
 from circadia.records.agent import Agent
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.wake import Decision, Wake
-from circadia.wake.launchers.base import Ended
-from circadia.wake.wall import day_of
+from circadia.wake.launchers.base import LaunchResult
+from circadia.wake.wall import day_bounds
 from tests.wake.fleet import Fleet
 
 
@@ -21,7 +21,7 @@ async def woken_once(team: Fleet, sender: Agent | None, to: Agent, content: str 
     return wake.decision
 
 
-FAILED = Ended(succeeded=False, detail="exit status 1")
+FAILED = LaunchResult(succeeded=False, detail="exit status 1")
 
 
 async def running(team: Fleet, to: Agent, sender: Agent | None = None, content: str = "help") -> tuple[Wake, Pulse]:
@@ -34,9 +34,9 @@ async def running(team: Fleet, to: Agent, sender: Agent | None = None, content: 
 async def minutes_today(team: Fleet, agent: Agent) -> float:
     """Return what counts against the agent's daily minutes, in seconds."""
     now = team.clock.now()
-    async with team.store.read() as tx:
+    async with team.store.begin_read() as tx:
         tally = await tx.wakes.tally(
             agent.id, wake_id=WakeId(""), sender_id=None,
-            sender_pulse=None, asked_since=now, root_id="", day=day_of("UTC", now)[0], utc_day=now, now=now,
+            sender_pulse=None, asked_since=now, root_id="", day=day_bounds("UTC", now)[0], utc_day=now, now=now,
         )  # fmt: skip
     return tally.run_seconds_today

@@ -17,7 +17,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import RoutineSpec
 from circadia.records.session import Session
 from circadia.records.wake import Decision, Wake, WakeReason
-from circadia.server.waking import agent_services, wake_tier
+from circadia.server.waking import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -27,10 +27,10 @@ from circadia.testing.clock import START, ManualClock
 from circadia.testing.launcher import FakeLauncher
 from circadia.wake.attempts import WorkerParts
 from circadia.wake.coordination import Coordinations
-from circadia.wake.inbox import Letter, Sent
+from circadia.wake.inbox import MessageReceipt, OutgoingMessage
 from circadia.wake.launchers.base import Launcher
-from circadia.wake.tier import WakeTier
-from circadia.wake.worker import Worker
+from circadia.wake.tier import WakeServices
+from circadia.wake.worker import WakeWorker
 
 LAUNCHED: Mapping[str, object] = {"launcher": "fake", "heartbeat_minutes": None}
 NO_LIMITS: Mapping[str, object] = {
@@ -76,7 +76,7 @@ class Fleet:
         self.signals = LocalSignals()
         self.launcher = FakeLauncher()
         self.launchers: dict[str, Launcher] = {"fake": self.launcher}
-        self.workers: list[Worker] = []
+        self.workers: list[WakeWorker] = []
         self._start()
         self._changed = asyncio.Event()
         for topic in ("pulse", "wake", "delivery", "sleep"):
@@ -84,11 +84,11 @@ class Fleet:
 
     def _start(self) -> None:
         """Build what a process has."""
-        tier = wake_tier(self.settings, self.clock, self.ids, self.signals)
+        tier = build_wake_services(self.settings, self.clock, self.ids, self.signals)
         names = {"resident", "fake", "missing"}
         coordinations = Coordinations(self.clock, self.signals, tier.routines, tier.pulses, names)
-        self.tier: WakeTier = replace(tier, coordinations=coordinations)
-        self.registry, self.threads, self.sessions = agent_services(
+        self.tier: WakeServices = replace(tier, coordinations=coordinations)
+        self.registry, self.threads, self.sessions = build_agent_services(
             self.settings, self.clock, self.ids, self.signals, self.tier
         )
         self.worker = self.new_worker(f"exe_{len(self.workers) + 1}")
@@ -105,7 +105,7 @@ class Fleet:
     def _heard(self, _: str, __: Document) -> None:
         self._changed.set()
 
-    def new_worker(self, owner: str = "exe_1", *, alone: bool = True) -> Worker:
+    def new_worker(self, owner: str = "exe_1", *, alone: bool = True) -> WakeWorker:
         """Return a worker, as a process has one."""
         parts = WorkerParts(
             store=self.store, signals=self.signals, requests=self.tier.requests, rows=self.tier.rows,
@@ -114,19 +114,19 @@ class Fleet:
                 "CIRCADIA_TOKEN": token, "AGENT": agent.reference, "P": pulse_id,
             },
         )  # fmt: skip
-        self.workers.append(Worker(self.clock, parts, owner=owner, alone=alone))
+        self.workers.append(WakeWorker(self.clock, parts, owner=owner, alone=alone))
         return self.workers[-1]
 
     async def home(self) -> Session:
         """Return the session `default`."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             return await self.sessions.ensure_default(tx)
 
     async def agent(self, name: str, *settings: Document, asleep: bool = True, policy: Document | None = None) -> Agent:
         """Make an agent that sleeps, with these settings of its coordination."""
         home = await self.home()
         events = frozenset({SleepEvent.AGENT_STARTED}) if asleep else frozenset[SleepEvent]()
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             made, _ = await self.registry.add(
                 tx, home, NewAgent(name=name, sleep_events=events, policy=policy or {})
             )  # fmt: skip
@@ -136,19 +136,19 @@ class Fleet:
 
     async def patch(self, agent: Agent, **settings: object) -> None:
         """Change settings of the agent's coordination."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await self.tier.coordinations.patch(tx, await self.row(agent), settings, by="operator")
 
     async def row(self, agent: Agent) -> Agent:
         """Return the agent's row as it is now."""
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             found = await tx.agents.get(agent.id)
         assert found is not None
         return found
 
     async def routines(self, agent: Agent, *specs: RoutineSpec) -> None:
         """Make these the agent's routines."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await self.tier.routines.replace(tx, await self.row(agent), specs, by="operator")
 
     async def send(
@@ -160,12 +160,12 @@ class Fleet:
         wake: WakeReason | None = WakeReason.BLOCKER,
         pulse: PulseId | None = None,
         **more: object,
-    ) -> Sent:
+    ) -> MessageReceipt:
         """Send a message that asks for a wake, as an agent or as the operator."""
         home = await self.home()
         who = Principal() if sender is None else Principal(agent=await self.row(sender), pulse_id=pulse)
-        letter = replace(Letter(to=to.reference, content=content, wake=wake), **more)
-        async with self.store.write() as tx:
+        letter = replace(OutgoingMessage(to=to.reference, content=content, wake=wake), **more)
+        async with self.store.begin_write() as tx:
             return await self.tier.inbox.send(tx, who, home, letter)
 
     async def ask(self, sender: Agent | None, to: Agent, content: str = "help", **more: object) -> Wake:
@@ -176,50 +176,50 @@ class Fleet:
 
     async def wake(self, wake: Wake) -> Wake:
         """Return the request as it stands."""
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             found = await tx.wakes.get(wake.id)
         assert found is not None
         return found
 
     async def wakes(self, decision: Decision | None = None) -> Sequence[Wake]:
         """Return all requests, oldest first."""
-        async with self.store.read() as tx:
-            return (await tx.wakes.every(decision=decision, limit=10_000))[::-1]
+        async with self.store.begin_read() as tx:
+            return (await tx.wakes.find_all(decision=decision, limit=10_000))[::-1]
 
     async def pulse(self, pulse_id: PulseId | None) -> Pulse:
         """Return a pulse as it stands."""
         assert pulse_id is not None
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             found = await tx.pulses.get(pulse_id)
         assert found is not None
         return found
 
     async def pulses(self) -> Sequence[Pulse]:
         """Return all pulses, oldest first."""
-        async with self.store.read() as tx:
-            return (await tx.pulses.every(limit=10_000))[::-1]
+        async with self.store.begin_read() as tx:
+            return (await tx.pulses.find_all(limit=10_000))[::-1]
 
     async def delivery(self, agent: Agent, message: MessageId) -> Delivery:
         """Return where a message stands with its reader."""
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             found = await tx.deliveries.get(agent.id, message)
         assert found is not None
         return found
 
     async def inbox(self, agent: Agent, *states: DeliveryState) -> list[str]:
         """Return the contents of the agent's messages in these states, unread ones if none is given."""
-        async with self.store.read() as tx:
-            found = await tx.deliveries.inbox(agent.id, states=states or (DeliveryState.UNREAD,), limit=10_000)
+        async with self.store.begin_read() as tx:
+            found = await tx.deliveries.fetch_inbox(agent.id, states=states or (DeliveryState.UNREAD,), limit=10_000)
         return [each.message.content for each in found]
 
     async def events(self, kind: EventType) -> list[Event]:
         """Return all events of a kind."""
-        async with self.store.read() as tx:
-            return list(await tx.events.after(0, limit=100_000, types=[kind]))
+        async with self.store.begin_read() as tx:
+            return list(await tx.events.find_after(0, limit=100_000, types=[kind]))
 
     async def sleep(self, agent: Agent, asleep: bool = True) -> None:
         """Close the agent's gate, or open it, as the operator."""
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await self.tier.sleep.set(tx, await self.row(agent), asleep=asleep, cause=Cause.OPERATOR, actor="operator")
 
     async def until(self, pulse_id: PulseId | None, *statuses: PulseStatus) -> Pulse:
@@ -230,7 +230,7 @@ class Fleet:
                 self._changed.clear()
                 found = await self.pulse(pulse_id)
                 if found.status in wanted:
-                    async with self.store.write() as tx:  # it returns after those committed before it
+                    async with self.store.begin_write() as tx:  # it returns after those committed before it
                         await tx.events.last_number()
                     return found
                 await self._changed.wait()

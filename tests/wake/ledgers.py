@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 from circadia.ids import AgentId, PulseId, SessionId, WakeId
 from circadia.records.agent import Agent
-from circadia.records.coordination import Coordination, coordination_of
-from circadia.records.wake import Charge, Decision, Tally, Wake, WakeSource
-from circadia.wake.guardrails import Facts, judge
-from circadia.wake.wall import day_of
+from circadia.records.coordination import Coordination, build_coordination
+from circadia.records.wake import Charge, Decision, GuardrailCounts, Wake, WakeSource
+from circadia.wake.guardrails import AdmissionFacts, check_guardrails
+from circadia.wake.wall import day_bounds
 
 START = datetime(2026, 3, 28, 20, tzinfo=UTC)
 """In Berlin, an evening before a day of 23 hours."""
@@ -17,7 +17,7 @@ NAMES = ("ann", "bob", "eve")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class WakeStep:
     """One ask: so many minutes after the one before, by an agent, or by nobody of the agents."""
 
     minutes: int
@@ -40,7 +40,7 @@ def agent(number: int, settings: dict[str, object]) -> Agent:
         token_hash=name,
         since=START,
         created_at=START,
-        coordination=coordination_of({"launcher": "program", **settings}),
+        coordination=build_coordination({"launcher": "program", **settings}),
     )
 
 
@@ -49,7 +49,7 @@ def coordinations(settings: dict[str, object]) -> dict[AgentId, Coordination]:
     return {AgentId(name): agent(number, settings).coordination for number, name in enumerate(NAMES)}
 
 
-def decided(asks: Sequence[Asked], settings: dict[str, object]) -> list[Wake]:
+def decided(asks: Sequence[WakeStep], settings: dict[str, object]) -> list[Wake]:
     """Return the requests as the guardrails decide them one after the other; each pulse ends at once."""
     ledger: list[Wake] = []
     now = START
@@ -59,7 +59,7 @@ def decided(asks: Sequence[Asked], settings: dict[str, object]) -> list[Wake]:
     return ledger
 
 
-def _decided(number: int, ask: Asked, target: Agent, ledger: Sequence[Wake], now: datetime) -> Wake:
+def _decided(number: int, ask: WakeStep, target: Agent, ledger: Sequence[Wake], now: datetime) -> Wake:
     sends = ask.sender is not None and ask.source is not WakeSource.SCHEDULE
     sender = AgentId(NAMES[ask.sender]) if sends and ask.sender is not None else None
     wake = Wake(
@@ -77,8 +77,8 @@ def _decided(number: int, ask: Asked, target: Agent, ledger: Sequence[Wake], now
         root_id=f"root_{ask.root}",
         depth=ask.depth,
     )
-    start, _ = day_of(target.coordination.zone, now)
-    facts = Facts(
+    start, _ = day_bounds(target.coordination.zone, now)
+    facts = AdmissionFacts(
         target=target,
         source=wake.source,
         now=now,
@@ -86,7 +86,7 @@ def _decided(number: int, ask: Asked, target: Agent, ledger: Sequence[Wake], now
         depth=ask.depth,
         asker=target.coordination.wake_guardrails if sender else None,
     )
-    verdict = judge(facts)
+    verdict = check_guardrails(facts)
     wake = replace(wake, decision=verdict.decision, rule=verdict.rule, trace=verdict.trace)
     if verdict.decision is not Decision.ADMITTED:
         return wake
@@ -94,7 +94,7 @@ def _decided(number: int, ask: Asked, target: Agent, ledger: Sequence[Wake], now
     return replace(wake, charge=charge, pulse_id=PulseId(f"pls_{number}"))
 
 
-def _tally(wake: Wake, ledger: Sequence[Wake], day: datetime) -> Tally:
+def _tally(wake: Wake, ledger: Sequence[Wake], day: datetime) -> GuardrailCounts:
     counted = [each for each in ledger if each.charge is Charge.CHARGED]
     here = [each for each in counted if each.agent_id == wake.agent_id]
     today = [each for each in here if each.decided_at >= day]
@@ -111,7 +111,7 @@ def _tally(wake: Wake, ledger: Sequence[Wake], day: datetime) -> Tally:
         and each.sender_pulse == wake.sender_pulse
         and each.decision in (Decision.ADMITTED, Decision.DEFERRED)
     ]
-    return Tally(
+    return GuardrailCounts(
         wakes_today=len(today),
         by_sender_today=len([each for each in today if wake.sender_id and each.sender_id == wake.sender_id]),
         of_sender_today=len([each for each in back if each.sender_id == wake.agent_id]),

@@ -15,13 +15,13 @@ from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
-from circadia.server.waking import agent_services, wake_tier
+from circadia.server.waking import build_agent_services, build_wake_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
-from circadia.wake.alerts import Alerts
-from circadia.wake.launchers.base import Ended
+from circadia.wake.alerts import AlertNotifier
+from circadia.wake.launchers.base import LaunchResult
 from tests.wake.fleet import FREE, LAUNCHED, NO_LIMITS, Fleet, fleet
 
 HOUR = 3600.0
@@ -33,7 +33,7 @@ class Stand:
     clock: ManualClock
     store: Store
     agent: Agent
-    alerts: Alerts
+    alerts: AlertNotifier
     posted: list[Mapping[str, object]] = field(default_factory=list[Mapping[str, object]])
 
     async def happens(self, cause: str, **data: object) -> None:
@@ -41,7 +41,7 @@ class Stand:
         event = Event(
             type=EventType.ALERT, at=self.clock.now(), session="default", agent="ann", data={"cause": cause, **data}
         )  # fmt: skip
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await tx.events.add([event])
         await self.alerts.step()
 
@@ -54,9 +54,9 @@ class Stand:
 async def stand(sqlite_store: Store) -> Stand:
     clock, signals, ids, store = ManualClock(), LocalSignals(), IDS, sqlite_store
     settings = settings_from({})
-    tier = wake_tier(settings, clock, ids, signals)
-    registry, _, sessions = agent_services(settings, clock, ids, signals, tier)
-    async with store.write() as tx:
+    tier = build_wake_services(settings, clock, ids, signals)
+    registry, _, sessions = build_agent_services(settings, clock, ids, signals, tier)
+    async with store.begin_write() as tx:
         session = await sessions.ensure_default(tx)
         agent, _ = await registry.add(tx, session, NewAgent(name="ann"))
 
@@ -65,7 +65,7 @@ async def stand(sqlite_store: Store) -> Stand:
     async def post(alert: Mapping[str, object]) -> None:
         posted.append(alert)
 
-    alerts = Alerts(clock, ids, store, post)
+    alerts = AlertNotifier(clock, ids, store, post)
     await alerts.step()
     return Stand(clock, store, agent, alerts, posted)
 
@@ -75,11 +75,11 @@ async def test_the_same_cause_of_the_same_agent_is_told_once_an_hour(stand: Stan
     await stand.happens("dead_letter", pulse="pls_1")
     await stand.happens("dead_letter", pulse="pls_2")
     await stand.happens("routine_skipped")
-    await stand.alerts.settled()
+    await stand.alerts.wait_until_posted()
     assert stand.causes == ["dead_letter", "routine_skipped"]
     stand.clock.advance(HOUR)
     await stand.happens("dead_letter", pulse="pls_3")
-    await stand.alerts.settled()
+    await stand.alerts.wait_until_posted()
     assert stand.causes == ["dead_letter", "routine_skipped", "dead_letter"]
     assert stand.posted[-1]["detail"] == {"pulse": "pls_3"}
 
@@ -87,9 +87,9 @@ async def test_the_same_cause_of_the_same_agent_is_told_once_an_hour(stand: Stan
 @pytest.mark.spec("WAKE-76")
 async def test_what_happened_before_the_start_is_not_told_again(stand: Stand) -> None:
     await stand.happens("dead_letter")
-    later = Alerts(stand.clock, IDS, stand.store, None)
+    later = AlertNotifier(stand.clock, IDS, stand.store, None)
     await later.step()
-    await stand.alerts.settled()
+    await stand.alerts.wait_until_posted()
     assert stand.causes == ["dead_letter"]
 
 
@@ -100,11 +100,11 @@ async def test_of_two_servers_one_tells_and_the_other_goes_on_alone_when_it_has_
     async def post(alert: Mapping[str, object]) -> None:
         posted.append(alert)
 
-    other = Alerts(stand.clock, IDS, stand.store, post)
+    other = AlertNotifier(stand.clock, IDS, stand.store, post)
     await other.step()
     await stand.happens("dead_letter", pulse="pls_1")
     await other.step()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         events = [
             Event(type=EventType.ALERT, at=stand.clock.now(), session="default", agent=name, data={"cause": cause})
             for name, cause in (("bob", "dead_letter"), ("ann", "routine_skipped"))
@@ -112,14 +112,14 @@ async def test_of_two_servers_one_tells_and_the_other_goes_on_alone_when_it_has_
         await tx.events.add(events)
     await asyncio.gather(other.step(), stand.alerts.step())
     stand.clock.advance(HOUR - 1)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.events.add(events)
     await other.step()  # from here on it is alone
     stand.clock.advance(1)
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         await tx.events.add(events)
     await other.step()
-    await asyncio.gather(other.settled(), stand.alerts.settled())
+    await asyncio.gather(other.wait_until_posted(), stand.alerts.wait_until_posted())
     told = [(alert["agent"], alert["cause"]) for alert in (*stand.posted, *posted)]
     both = [("bob", "dead_letter"), ("ann", "routine_skipped")]
     assert sorted(map(str, told)) == sorted(map(str, [("ann", "dead_letter"), *both, *both]))
@@ -131,11 +131,11 @@ async def test_a_webhook_that_fails_stops_no_alert(stand: Stand, caplog: pytest.
     async def post(_: Mapping[str, object]) -> None:
         raise OSError("refused, with a secret in the URL")
 
-    alerts = Alerts(stand.clock, IDS, stand.store, post)
+    alerts = AlertNotifier(stand.clock, IDS, stand.store, post)
     await alerts.step()
     stand.alerts = alerts
     await stand.happens("dead_letter")
-    await alerts.settled()
+    await alerts.wait_until_posted()
     assert "alert dead_letter of default:ann" in caplog.text
     assert "an alert could not be posted: OSError" in caplog.text
     assert "secret" not in caplog.text
@@ -155,35 +155,35 @@ class Receiver:
         await self.free.wait()
 
 
-async def died(alerts: Alerts, receiver: Receiver) -> None:
+async def died(alerts: AlertNotifier, receiver: Receiver) -> None:
     """Let a server tell an alert and stop while it posts it."""
     running = asyncio.create_task(alerts.run())
     await asyncio.wait_for(receiver.came.wait(), 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    await asyncio.gather(alerts.settled(), return_exceptions=True)
+    await asyncio.gather(alerts.wait_until_posted(), return_exceptions=True)
 
 
 @pytest.mark.spec("WAKE-76")
 async def test_what_a_server_has_not_posted_that_died_is_posted_by_the_next_one_with_the_same_id(stand: Stand) -> None:
     receiver = Receiver()
-    first = Alerts(stand.clock, IDS, stand.store, receiver)
+    first = AlertNotifier(stand.clock, IDS, stand.store, receiver)
     await first.step()
-    async with stand.store.write() as tx:
+    async with stand.store.begin_write() as tx:
         data = {"cause": "dead_letter", "pulse": "pls_1"}
         event = Event(type=EventType.ALERT, at=stand.clock.now(), session="default", agent="ann", data=data)
         await tx.events.add([event])
     await died(first, receiver)
     stand.clock.advance(59)
     await stand.alerts.step()
-    await stand.alerts.settled()
+    await stand.alerts.wait_until_posted()
     assert stand.posted == [], "it may still be under way"
     stand.clock.advance(5 * HOUR)
     receiver.free.set()
-    later = Alerts(stand.clock, IDS, stand.store, receiver)
+    later = AlertNotifier(stand.clock, IDS, stand.store, receiver)
     for alerts in (later, stand.alerts, later):
         await alerts.step()
-        await alerts.settled()
+        await alerts.wait_until_posted()
         stand.clock.advance(60)
     lost, again = receiver.got
     assert again == lost
@@ -199,14 +199,14 @@ async def test_an_alert_that_a_webhook_refused_is_not_posted_again_and_each_has_
         refused.append(alert)
         raise OSError("refused")
 
-    stand.alerts = Alerts(stand.clock, IDS, stand.store, post)
+    stand.alerts = AlertNotifier(stand.clock, IDS, stand.store, post)
     await stand.alerts.step()
     await stand.happens("dead_letter")
     await stand.happens("routine_skipped")
-    await stand.alerts.settled()
+    await stand.alerts.wait_until_posted()
     stand.clock.advance(120)
     await stand.alerts.step()
-    await stand.alerts.settled()
+    await stand.alerts.wait_until_posted()
     assert len({each["id"] for each in refused}) == len(refused) == 2
 
 
@@ -220,7 +220,7 @@ async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(
     cap = {"wake_guardrails": {**NO_LIMITS, "max_wakes_per_day": 2}}
     async with fleet(tmp_path) as team:
         ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, cap)
-        alerts = Alerts(team.clock, IDS, team.store, post)
+        alerts = AlertNotifier(team.clock, IDS, team.store, post)
         await alerts.step()
         await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
         for _ in range(3):
@@ -233,7 +233,7 @@ async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(
         await team.run((await team.ask(ann, bob)).pulse_id)
         await team.run((await team.ask(ann, bob)).pulse_id)
         await alerts.step()
-        await alerts.settled()
+        await alerts.wait_until_posted()
     assert [(alert["cause"], alert["detail"]) for alert in posted] == [
         ("budget", {"wakes_today": 2, "max_wakes_per_day": 2})
     ]
@@ -249,12 +249,12 @@ async def test_four_fifths_of_a_day_s_minutes_and_of_the_fleet_s_wakes_are_told_
     cap = {"wake_guardrails": {**NO_LIMITS, "max_daily_session_minutes": 10}}
     async with fleet(tmp_path) as team:
         ann, bob = await team.agent("ann", FREE), await team.agent("bob", LAUNCHED, cap)
-        alerts = Alerts(team.clock, IDS, team.store, post, fleet_wakes_per_day=5)
+        alerts = AlertNotifier(team.clock, IDS, team.store, post, fleet_wakes_per_day=5)
         await alerts.step()
         for minutes in (7, 1.5, 0, 0):
             await team.run((await team.ask(ann, bob)).pulse_id, seconds=minutes * 60)
             await alerts.step()
-            await alerts.settled()
+            await alerts.wait_until_posted()
             team.clock.advance(3_600)
     minutes = {"minutes_today": pytest.approx(8.5, abs=0.1), "max_daily_session_minutes": 10}
     wakes = {"fleet_wakes_today": 4, "fleet.max_wakes_per_day": 5}
@@ -264,38 +264,38 @@ async def test_four_fifths_of_a_day_s_minutes_and_of_the_fleet_s_wakes_are_told_
 
 
 @dataclass
-class Watched:
+class AlertRecorder:
     """The alerts of a fleet, as the webhook gets them."""
 
     team: Fleet
-    alerts: Alerts
+    alerts: AlertNotifier
     posted: list[Mapping[str, object]] = field(default_factory=list[Mapping[str, object]])
 
     async def told(self) -> list[tuple[object, object, object]]:
         """Let the alerts look, and return agent, cause and detail of what they have posted since the last time."""
         await self.alerts.step()
-        await self.alerts.settled()
+        await self.alerts.wait_until_posted()
         told = [(each["agent"], each["cause"], each["detail"]) for each in self.posted]
         self.posted.clear()
         return told
 
 
 @pytest.fixture
-async def watched(team: Fleet) -> Watched:
+async def watched(team: Fleet) -> AlertRecorder:
     posted: list[Mapping[str, object]] = []
 
     async def post(alert: Mapping[str, object]) -> None:
         posted.append(alert)
 
     await team.home()
-    found = Watched(team, Alerts(team.clock, IDS, team.store, post), posted)
+    found = AlertRecorder(team, AlertNotifier(team.clock, IDS, team.store, post), posted)
     assert await found.told() == []
     return found
 
 
 @pytest.mark.spec("WAKE-76")
 async def test_three_failures_in_a_row_are_told_and_five_open_the_circuit_but_a_success_begins_anew(
-    watched: Watched,
+    watched: AlertRecorder,
 ) -> None:
     team = watched.team
     ann, bob = await team.agent("ann", FREE), await team.agent("bob", LAUNCHED, FREE)
@@ -305,7 +305,7 @@ async def test_three_failures_in_a_row_are_told_and_five_open_the_circuit_but_a_
         await team.worker.step()
         await team.until(wake.pulse_id, PulseStatus.RUNNING)
         assert wake.pulse_id is not None
-        team.launcher.end(wake.pulse_id, Ended(succeeded=succeeded, detail="no disk"))
+        team.launcher.end(wake.pulse_id, LaunchResult(succeeded=succeeded, detail="no disk"))
         await team.until(wake.pulse_id)
         team.clock.advance(1)
         return await watched.told()
@@ -317,7 +317,7 @@ async def test_three_failures_in_a_row_are_told_and_five_open_the_circuit_but_a_
 
 
 @pytest.mark.spec("WAKE-76")
-async def test_eight_of_ten_wakes_of_a_day_are_told_and_seven_are_not(watched: Watched) -> None:
+async def test_eight_of_ten_wakes_of_a_day_are_told_and_seven_are_not(watched: AlertRecorder) -> None:
     team = watched.team
     cap = {"wake_guardrails": {**NO_LIMITS, "max_wakes_per_day": 10}}
     bob = await team.agent("bob", LAUNCHED, cap)
@@ -330,7 +330,7 @@ async def test_eight_of_ten_wakes_of_a_day_are_told_and_seven_are_not(watched: W
 
 
 @pytest.mark.spec("WAKE-76")
-async def test_a_deferred_wake_is_told_once_it_has_waited_an_hour(watched: Watched) -> None:
+async def test_a_deferred_wake_is_told_once_it_has_waited_an_hour(watched: AlertRecorder) -> None:
     team = watched.team
     cooling = {"wake_guardrails": {**NO_LIMITS, "cooldown_seconds": 7200}, "on_cooldown": "defer"}
     ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, cooling)
@@ -346,7 +346,7 @@ async def test_a_deferred_wake_is_told_once_it_has_waited_an_hour(watched: Watch
 
 
 @pytest.mark.spec("WAKE-76", "WAKE-23")
-async def test_messages_that_a_fourth_interruption_leaves_dead_are_told(watched: Watched) -> None:
+async def test_messages_that_a_fourth_interruption_leaves_dead_are_told(watched: AlertRecorder) -> None:
     team = watched.team
     ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, FREE)
     sent = await team.send(ann, bob)
@@ -367,11 +367,13 @@ async def test_messages_that_a_fourth_interruption_leaves_dead_are_told(watched:
 
 
 @pytest.mark.spec("WAKE-76")
-async def test_a_session_whose_agents_all_sleep_is_told_once_nobody_has_acted_for_so_long(watched: Watched) -> None:
+async def test_a_session_whose_agents_all_sleep_is_told_once_nobody_has_acted_for_so_long(
+    watched: AlertRecorder,
+) -> None:
     team = watched.team
     await team.agent("ann")
     for seconds, stalled in ((299, []), (1, [(None, "stalled_session")])):
         team.clock.advance(seconds)
-        async with team.store.write() as tx:
-            await team.sessions.tell_stalls(tx, 300)
+        async with team.store.begin_write() as tx:
+            await team.sessions.report_stalls(tx, 300)
         assert [(agent, cause) for agent, cause, _ in await watched.told()] == stalled

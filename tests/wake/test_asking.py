@@ -8,8 +8,8 @@ from circadia.records.agent import Agent
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision, Wake
 from circadia.testing.clock import START
-from circadia.wake.budgets import budgets_of
-from circadia.wake.chains import place_of_agent
+from circadia.wake.budgets import fetch_budgets
+from circadia.wake.chains import fetch_agent_place
 from tests.wake.asks import rails
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -33,11 +33,11 @@ def admitted(wakes: list[Wake]) -> list[bool]:
 async def left(team: Fleet, ann: Agent) -> float | None:
     """Return how many wakes the agent may still ask for."""
     row = await team.row(ann)
-    async with team.store.read() as tx:
-        place = await place_of_agent(tx, row)
-        budget = (await budgets_of(tx, row, team.clock.now(), sender=row, place=place)).session
+    async with team.store.begin_read() as tx:
+        place = await fetch_agent_place(tx, row)
+        budget = (await fetch_budgets(tx, row, team.clock.now(), sender=row, place=place)).session
     assert budget is not None
-    return budget.left
+    return budget.remaining
 
 
 @pytest.mark.spec("WAKE-05")

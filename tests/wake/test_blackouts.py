@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import Blackout, OneOffBlackout, RecurringBlackout, Weekday, check_blackouts
-from circadia.wake.schedule import Span, blackout_at, blackouts_between
+from circadia.wake.schedule import BlackoutPeriod, blackout_at, blackouts_between
 from tests.wake.minutes import MINUTE, WINDOWS, in_blackout, walk
 
 BERLIN = "Europe/Berlin"
@@ -88,7 +88,7 @@ def test_a_blackout_holds_from_its_first_instant_up_to_and_without_its_last() ->
     microsecond = timedelta(microseconds=1)
     start, end = utc("2026-06-01T21:00"), utc("2026-06-02T05:00")
     assert blackout_at([NIGHT], BERLIN, start - microsecond) is None
-    assert blackout_at([NIGHT], BERLIN, start) == Span(start=start, end=end, labels=("Nighttime",))
+    assert blackout_at([NIGHT], BERLIN, start) == BlackoutPeriod(start=start, end=end, labels=("Nighttime",))
     assert blackout_at([NIGHT], BERLIN, end - microsecond) is not None
     assert blackout_at([NIGHT], BERLIN, end) is None
 
@@ -127,7 +127,7 @@ def test_blackouts_that_overlap_or_touch_end_at_the_first_instant_outside_them_a
     morning = RecurringBlackout(start="07:00", end="09:00", label="Stand-up")
     freeze = OneOffBlackout(start=utc("2026-06-02T06:30"), end=utc("2026-06-02T10:00"), label="Freeze")
     span = blackout_at([NIGHT, morning, freeze], BERLIN, utc("2026-06-02T01:00"))
-    assert span == Span(start=utc("2026-06-01T21:00"), end=utc("2026-06-02T10:00"), labels=("Nighttime",))
+    assert span == BlackoutPeriod(start=utc("2026-06-01T21:00"), end=utc("2026-06-02T10:00"), labels=("Nighttime",))
     assert span is not None
     (whole,) = blackouts_between([NIGHT, morning, freeze], BERLIN, utc("2026-06-01T12:00"), utc("2026-06-02T12:00"))
     assert whole.labels == ("Nighttime", "Stand-up", "Freeze")

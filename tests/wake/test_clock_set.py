@@ -7,7 +7,7 @@ import pytest
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
-from circadia.wake.pulse_rows import ran_seconds
+from circadia.wake.pulse_rows import total_run_seconds
 from tests.wake.asks import minutes_today, rails, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -88,7 +88,7 @@ async def test_a_pulse_that_begins_after_the_clock_was_set_is_left_as_it_is(team
         await team.sleep(cid)
     assert await minutes_today(team, bob) == 101
     now = team.clock.now()
-    assert [ran_seconds(each, now) for each in await team.pulses()] == [101, 0.5, 0.5]
+    assert [total_run_seconds(each, now) for each in await team.pulses()] == [101, 0.5, 0.5]
 
 
 @pytest.mark.spec("WAKE-53")

@@ -20,12 +20,12 @@ DAY = "wake_guardrails.max_wakes_per_day"
 async def read(team: Fleet, agent: Agent, most: object) -> None:
     """Read a file that states this limit of the day, and nothing else; `...` states nothing."""
     stated: Mapping[str, object] = {} if most is ... else {DAY: most}
-    async with team.store.write() as tx:
-        await team.tier.coordinations.read_file(tx, await team.row(agent), stated)
+    async with team.store.begin_write() as tx:
+        await team.tier.coordinations.apply_file(tx, await team.row(agent), stated)
 
 
 async def reset(team: Fleet, agent: Agent, key: str = DAY) -> None:
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.coordinations.reset(tx, await team.row(agent), key, by="operator")
 
 
@@ -98,13 +98,13 @@ async def test_only_a_change_can_be_taken_back_and_only_of_a_key_that_there_is(t
 
 async def test_what_does_not_go_with_the_other_settings_is_not_taken_back(team: Fleet) -> None:
     bob = await team.agent("bob", {"launcher": "fake"})
-    async with team.store.write() as tx:
-        row = await team.tier.coordinations.read_file(tx, await team.row(bob), {"launcher": "missing"})
+    async with team.store.begin_write() as tx:
+        row = await team.tier.coordinations.apply_file(tx, await team.row(bob), {"launcher": "missing"})
         await team.tier.coordinations.patch(tx, row, {"launcher": "fake"}, by="operator")
     launchers = {"resident", "fake"}
     fewer = type(team.tier.coordinations)(team.clock, team.signals, team.tier.routines, team.tier.pulses, launchers)
     with pytest.raises(InvalidRequest, match="'missing'"):
-        async with team.store.write() as tx:
+        async with team.store.begin_write() as tx:
             await fewer.reset(tx, await team.row(bob), "launcher", by="operator")
     assert (await team.row(bob)).coordination.launcher == "fake"
 

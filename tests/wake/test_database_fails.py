@@ -6,9 +6,9 @@ import pytest
 
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
-from tests.full_disk import Full
+from tests.full_disk import FullDiskStore
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
-from tests.watched_store import Silent
+from tests.watched_store import LostReplyStore
 
 BACK_OFF_SECONDS = 5.0
 AT_ONCE = 100
@@ -19,7 +19,7 @@ EVERY_SECONDS = 1.0
 @pytest.mark.parametrize("alone", [True, False])
 async def test_a_pulse_that_was_taken_without_a_word_from_the_database_is_not_stuck(team: Fleet, alone: bool) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE)
-    store = team.store = Silent(team.store)
+    store = team.store = LostReplyStore(team.store)
     worker = team.new_worker("exe_silent", alone=alone)
     await worker.step()
     wake = await team.ask(None, bob)
@@ -49,21 +49,21 @@ async def test_many_that_are_due_on_a_full_disk_are_tried_once_a_look_and_not_al
         else:
             await team.ask(None, agent)
     team.clock.advance(60)
-    store = team.store = Full(team.store)
+    store = team.store = FullDiskStore(team.store)
     store.full = True
     team.worker = team.new_worker()
     working = asyncio.create_task(team.worker.run())
     try:
         async with asyncio.timeout(60):
-            await team.clock.until_sleepers(1)
+            await team.clock.wait_for_sleepers(1)
             for _ in range(100):  # as long as many tries would take
-                async with team.store.read() as tx:
+                async with team.store.begin_read() as tx:
                     await tx.events.last_number()
         assert store.refused == AT_ONCE
         store.full = False
         async with asyncio.timeout(60):
             while len(team.launcher.launches) <= AT_ONCE:
                 team.clock.advance(EVERY_SECONDS)
-                await team.launcher.until_launches(min(len(team.launcher.launches) + 1, AT_ONCE + 1))
+                await team.launcher.wait_for_launches(min(len(team.launcher.launches) + 1, AT_ONCE + 1))
     finally:
         working.cancel()

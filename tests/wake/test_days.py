@@ -8,7 +8,7 @@ import pytest
 
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
-from circadia.wake.wall import day_of
+from circadia.wake.wall import day_bounds
 from tests.wake.asks import rails, woken_once
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
@@ -28,11 +28,11 @@ from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 )
 def test_a_day_is_as_long_as_it_is_where_the_agent_lives(zone: str, day: tuple[int, int, int], hours: float) -> None:
     noon = datetime(*day, 12, tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    start, end = day_of(zone, noon)
+    start, end = day_bounds(zone, noon)
     assert (end - start) == timedelta(hours=hours)
-    assert day_of(zone, start) == (start, end)
-    assert day_of(zone, end - timedelta(microseconds=1)) == (start, end)
-    assert day_of(zone, end)[0] == end
+    assert day_bounds(zone, start) == (start, end)
+    assert day_bounds(zone, end - timedelta(microseconds=1)) == (start, end)
+    assert day_bounds(zone, end)[0] == end
 
 
 @pytest.mark.spec("WAKE-15", "WAKE-13")
@@ -79,10 +79,10 @@ async def test_a_clock_that_is_set_back_makes_no_cooldown_longer_and_gives_no_mi
     team.launcher.end(again.pulse_id)
     await team.until(again.pulse_id)
     team.clock.set(7200)
-    async with team.store.read() as tx:
+    async with team.store.begin_read() as tx:
         tally = await tx.wakes.tally(
             bob.id, wake_id=wake.id, sender_id=None, sender_pulse=None, asked_since=team.clock.now(), root_id="x",
-            day=day_of("UTC", team.clock.now())[0], utc_day=team.clock.now(), now=team.clock.now(),
+            day=day_bounds("UTC", team.clock.now())[0], utc_day=team.clock.now(), now=team.clock.now(),
         )  # fmt: skip
     assert tally.run_seconds_today == 360
 

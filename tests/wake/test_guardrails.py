@@ -13,14 +13,14 @@ from circadia.ids import AgentId, PulseId, SessionId
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.coordination import Coordination, Guardrails, OnBlock, PairMode
 from circadia.records.schedule import BlackoutPolicies, BlackoutPolicy
-from circadia.records.wake import Decision, Tally, WakeSource
-from circadia.wake.guardrails import GUARDRAILS, Facts, FleetLimits, judge
+from circadia.records.wake import Decision, GuardrailCounts, WakeSource
+from circadia.wake.guardrails import GUARDRAILS, AdmissionFacts, FleetLimits, check_guardrails
 
 CIRCUIT_FAILURES = 5
 CIRCUIT_SECONDS = 900.0
 
 NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NOTHING: Final = Tally(
+NOTHING: Final = GuardrailCounts(
     wakes_today=0, by_sender_today=0, of_sender_today=0, last_wake_at=None, asked_in_session=0, visits=0,
     joinable=None, under_way=0, open_pulses=0, run_seconds_today=0.0, fleet_open=0, fleet_wakes_today=0,
 )  # fmt: skip
@@ -47,15 +47,15 @@ def target(
     )  # fmt: skip
 
 
-def facts(agent: Agent | None = None, *, counts: Mapping[str, Any] | None = None, **more: Any) -> Facts:
+def facts(agent: Agent | None = None, *, counts: Mapping[str, Any] | None = None, **more: Any) -> AdmissionFacts:
     given: dict[str, Any] = {
         "source": WakeSource.AGENT, "now": NOW, "depth": 1, **more,
     }  # fmt: skip
-    return Facts(target=agent or target(), tally=replace(NOTHING, **(counts or {})), **given)
+    return AdmissionFacts(target=agent or target(), tally=replace(NOTHING, **(counts or {})), **given)
 
 
-def decided(given: Facts) -> tuple[Decision, str | None]:
-    verdict = judge(given)
+def decided(given: AdmissionFacts) -> tuple[Decision, str | None]:
+    verdict = check_guardrails(given)
     return verdict.decision, verdict.rule
 
 
@@ -76,7 +76,7 @@ AGAINST_ALL: Final = facts(
 @pytest.mark.spec("WAKE-10")
 def test_the_first_that_is_against_a_wake_decides_and_explain_hears_all_in_the_fixed_order() -> None:
     assert [rule for rule, _ in GUARDRAILS] == ORDER
-    short, whole = judge(AGAINST_ALL), judge(AGAINST_ALL, to_the_end=True)
+    short, whole = check_guardrails(AGAINST_ALL), check_guardrails(AGAINST_ALL, to_the_end=True)
     assert (short.decision, short.rule, short.detail) == (whole.decision, whole.rule, whole.detail)
     assert [each.rule for each in short.trace] == ["enabled"]
     assert [each.rule for each in whole.trace if not each.passed] == ORDER
@@ -86,11 +86,11 @@ def test_the_first_that_is_against_a_wake_decides_and_explain_hears_all_in_the_f
 def test_with_those_before_it_out_of_the_way_each_decides_in_turn() -> None:
     now = AGAINST_ALL
     agent = now.target
-    cures: dict[str, Facts] = {}
+    cures: dict[str, AdmissionFacts] = {}
 
     def cure(rule: str, **changes: Any) -> None:
         nonlocal now
-        assert judge(now).rule == rule
+        assert check_guardrails(now).rule == rule
         now = replace(now, **changes)
         cures[rule] = now
 
@@ -145,7 +145,7 @@ def test_a_budget_lets_pass_what_is_below_it_and_refuses_from_there_on(rule: str
     assert at(3, 3 * unit) == (Decision.REFUSED, rule)
     assert at(3, 4 * unit) == (Decision.REFUSED, rule)
     three: dict[str, Any] = {rule: 3}
-    verdict = judge(facts(target(Guardrails(**three)), counts={count: 3 * unit}))
+    verdict = check_guardrails(facts(target(Guardrails(**three)), counts={count: 3 * unit}))
     last = verdict.trace[-1]
     assert (last.rule, last.passed, last.limit, last.value) == (rule, False, 3, 3)
     assert "3" in verdict.detail
@@ -176,7 +176,7 @@ def test_the_limit_of_a_session_is_that_of_the_asker() -> None:
 )
 def test_a_cooldown_ends_to_the_instant(seconds: float | None, ago: float | None, passes: bool) -> None:
     last = None if ago is None else NOW - timedelta(seconds=ago)
-    verdict = judge(facts(target(Guardrails(cooldown_seconds=seconds)), counts={"last_wake_at": last}))
+    verdict = check_guardrails(facts(target(Guardrails(cooldown_seconds=seconds)), counts={"last_wake_at": last}))
     assert (verdict.decision is Decision.ADMITTED) is passes
     if not passes and ago is not None:
         assert verdict.decision is Decision.DEFERRED
@@ -203,7 +203,7 @@ def test_a_pair_counts_one_direction_or_both() -> None:
 def test_a_blackout_does_to_a_wake_what_the_policy_says(policy: BlackoutPolicy, decision: Decision) -> None:
     end = NOW + timedelta(hours=1)
     agent = target(blackout_policies=BlackoutPolicies(wake=policy))
-    verdict = judge(facts(agent, blackout=("night", end)))
+    verdict = check_guardrails(facts(agent, blackout=("night", end)))
     assert verdict.decision is decision
     assert verdict.not_before == (None if decision is Decision.ADMITTED else end)
 
@@ -302,7 +302,7 @@ def test_whatever_is_counted_explain_agrees_and_what_waits_says_until_when(
         counts={**counts, "run_seconds_today": minutes * 60.0, "last_wake_at": last, "joinable": PulseId("p")},
         depth=depth, source=source, fleet=FleetLimits(max_concurrent_pulses=8, max_wakes_per_day=12),
     )  # fmt: skip
-    short, whole = judge(given), judge(given, to_the_end=True)
+    short, whole = check_guardrails(given), check_guardrails(given, to_the_end=True)
     assert (short.decision, short.rule, short.not_before) == (whole.decision, whole.rule, whole.not_before)
     assert list(short.trace) == list(whole.trace[: len(short.trace)])
     against = [each.rule for each in whole.trace if not each.passed]

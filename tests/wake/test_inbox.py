@@ -11,7 +11,7 @@ from circadia.records.agent import Agent
 from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Charge, WakeReason
-from circadia.wake.launchers.base import Ended
+from circadia.wake.launchers.base import LaunchResult
 from tests.wake.asks import FAILED
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -21,14 +21,14 @@ async def test_a_message_that_was_snoozed_in_a_pulse_comes_back_after_its_time(t
     ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED)
     sent = await team.send(ann, bob)
     await team.worker.step()
-    await team.launcher.until_running(1)
-    async with team.store.write() as tx:
+    await team.launcher.wait_for_running(1)
+    async with team.store.begin_write() as tx:
         await team.tier.inbox.snooze(tx, bob, [sent.message.id], 3600)
     assert sent.wake is not None
     team.launcher.end(team.launcher.running[0])
     await team.until(sent.wake.pulse_id)
     assert (await team.delivery(bob, sent.message.id)).state is DeliveryState.LEASED
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         assert await tx.deliveries.release_expired(team.clock.now() + timedelta(hours=1)) == {bob.id}
     assert await team.inbox(bob) == ["help"]
 
@@ -43,11 +43,11 @@ async def test_a_resident_agent_handles_only_what_it_acknowledges_and_a_look_by_
     assert first.wake is not None
     assert (await team.pulse(first.wake.pulse_id)).status is PulseStatus.RUNNING
     assert first.wake.charge is Charge.CHARGED
-    async with team.store.read() as tx:
-        await tx.deliveries.inbox(bob.id)
+    async with team.store.begin_read() as tx:
+        await tx.deliveries.fetch_inbox(bob.id)
     assert (await team.delivery(bob, first.message.id)).seen_at is None
-    async with team.store.write() as tx:
-        await tx.deliveries.see(bob.id, [first.message.id, second.message.id], team.clock.now())
+    async with team.store.begin_write() as tx:
+        await tx.deliveries.mark_seen(bob.id, [first.message.id, second.message.id], team.clock.now())
         await team.tier.inbox.ack(tx, bob, [first.message.id])
     await team.sleep(bob)
     assert (await team.pulse(first.wake.pulse_id)).status is PulseStatus.SUCCEEDED
@@ -60,7 +60,7 @@ async def test_a_message_is_stored_after_a_first_one_was_undone(team: Fleet) -> 
     ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED)
 
     async def undone() -> None:
-        async with team.store.write() as tx:
+        async with team.store.begin_write() as tx:
             await team.tier.inbox.notify(tx, bob, "undone")
             raise ZeroDivisionError
 
@@ -123,23 +123,23 @@ async def operate(team: Fleet, chance: random.Random, ann: Agent, bob: Agent, al
     elif what in ("end", "fail") and team.launcher.running:
         pulse_id: PulseId = team.launcher.running[0]
         if (await team.pulse(pulse_id)).status is PulseStatus.RUNNING:
-            team.launcher.end(pulse_id, FAILED if what == "fail" else Ended(succeeded=True))
+            team.launcher.end(pulse_id, FAILED if what == "fail" else LaunchResult(succeeded=True))
             await team.until(pulse_id)
     elif what == "stop":
         await team.stop()
     elif what == "crash":
         team.crash()
     elif what == "ack" and some:
-        async with team.store.write() as tx:
+        async with team.store.begin_write() as tx:
             await team.tier.inbox.ack(tx, bob, some)
     elif what == "snooze" and some:
         if (await team.delivery(bob, some[0])).state in (DeliveryState.UNREAD, DeliveryState.LEASED):
-            async with team.store.write() as tx:
+            async with team.store.begin_write() as tx:
                 await team.tier.inbox.snooze(tx, bob, some, 30)
     elif what == "time":
         team.clock.advance(chance.choice([1, 10, 100]))
     elif what == "expire":
-        async with team.store.write() as tx:
+        async with team.store.begin_write() as tx:
             await tx.deliveries.release_expired(team.clock.now())
 
 
@@ -153,8 +153,8 @@ async def test_after_any_operations_each_message_was_handled_once_is_unread_or_i
     handled: dict[MessageId, int] = {}
 
     async def note_handled() -> None:
-        async with team.store.read() as tx:
-            found = await tx.deliveries.inbox(bob.id, states=[DeliveryState.HANDLED], limit=1000)
+        async with team.store.begin_read() as tx:
+            found = await tx.deliveries.fetch_inbox(bob.id, states=[DeliveryState.HANDLED], limit=1000)
         for each in found:
             handled.setdefault(each.message.id, handled.get(each.message.id, 0) + 1)
         now = {each.message.id for each in found}
@@ -167,7 +167,7 @@ async def test_after_any_operations_each_message_was_handled_once_is_unread_or_i
     await team.worker.step()
     await team.stop()
     team.clock.advance(100)
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await tx.deliveries.release_expired(team.clock.now())
     for message in all_of_it:
         delivery = await team.delivery(bob, message)

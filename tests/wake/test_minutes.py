@@ -5,7 +5,7 @@ import pytest
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, WakeSource
-from circadia.wake.requests import Ask
+from circadia.wake.requests import NewWake
 from tests.fixtures.leap import Leap
 from tests.wake.asks import minutes_today, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
@@ -55,7 +55,7 @@ async def test_what_is_left_of_the_daily_minutes_caps_the_limit_of_a_pulse(team:
     assert (await team.pulse(second.pulse_id)).timeout_seconds == 120
     if how == "fake":
         await team.worker.step()
-        await team.launcher.until_launches(2)
+        await team.launcher.wait_for_launches(2)
         assert team.launcher.launches[1].timeout_seconds == 120
         assert "2 minutes" in team.launcher.launches[1].prompt
 
@@ -81,7 +81,7 @@ async def test_the_gate_of_a_launched_agent_is_open_until_the_end_of_its_last_pu
     await team.routines(bob, every)
     team.clock.advance(60)
     await team.worker.step()
-    await team.launcher.until_running(2)
+    await team.launcher.wait_for_running(2)
     two = next(each for each in await team.pulses() if each.kind is PulseKind.SCHEDULE)
     await team.until(two.id, PulseStatus.RUNNING)
     team.launcher.end(one.id)
@@ -96,8 +96,8 @@ async def test_the_gate_of_a_launched_agent_is_open_until_the_end_of_its_last_pu
 async def test_the_limit_of_a_pulse_that_a_person_starts_is_kept_while_it_waits_and_over_a_restart(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE)
     _, first = await running(team, bob)
-    ask = Ask(target=await team.row(bob), source=WakeSource.PERSON, by="operator", reason="try", timeout_seconds=90)
-    async with team.store.write() as tx:
+    ask = NewWake(target=await team.row(bob), source=WakeSource.PERSON, by="operator", reason="try", timeout_seconds=90)
+    async with team.store.begin_write() as tx:
         wake = await team.tier.requests.ask(tx, ask)
     assert wake.decision is Decision.DEFERRED
     team.launcher.end(first.id)

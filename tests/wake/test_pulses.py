@@ -13,7 +13,7 @@ from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Decision
-from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
+from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from tests.wake.asks import FAILED, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
@@ -54,13 +54,13 @@ async def test_the_token_of_a_pulse_opens_doors_from_its_start_to_its_end_and_no
     _, pulse = await running(team, bob)
     launch = team.launcher.launches[0]
     assert launch.environment["CIRCADIA_TOKEN"] == launch.token
-    principal = await identity.of(launch.token)
+    principal = await identity.authenticate(launch.token)
     assert principal.agent is not None
     assert (principal.agent.id, principal.pulse_id) == (bob.id, pulse.id)
     team.launcher.end(pulse.id)
     await team.until(pulse.id)
     with pytest.raises(Unauthenticated):
-        await identity.of(launch.token)
+        await identity.authenticate(launch.token)
 
 
 @pytest.mark.spec("WAKE-54", "WAKE-30")
@@ -102,7 +102,7 @@ async def test_a_pulse_ends_whatever_its_launcher_says_and_no_record_holds_its_t
     assert (ended.status, "it answered" in ended.detail) == (PulseStatus.FAILED, True)
     _, pulse = await running(team, cid)
     token = team.launcher.launches[-1].token
-    team.launcher.end(pulse.id, Ended(succeeded=False, detail=f"{said} with {token}"))
+    team.launcher.end(pulse.id, LaunchResult(succeeded=False, detail=f"{said} with {token}"))
     assert (await team.until(pulse.id)).detail.endswith("with [redacted]")
     assert token not in str(await team.events(EventType.PULSE))
 
@@ -112,7 +112,7 @@ async def test_the_event_of_a_pulse_that_never_ran_tells_how_many_wakes_it_gives
     ann, bob, cid = await team.agent("ann"), await team.agent("bob", LAUNCHED), await team.agent("cid", LAUNCHED)
     first = await team.ask(ann, bob)
     await team.ask(ann, bob, "joined, and was never charged")
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.pulses.cancel(tx, await team.pulse(first.pulse_id), by="operator")
     _, pulse = await running(team, cid, ann)
     team.launcher.end(pulse.id, FAILED)
@@ -128,7 +128,7 @@ async def test_a_wake_whose_agent_is_disabled_before_the_start_is_told_and_keeps
 ) -> None:
     ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED)
     wake, *_ = [await team.ask(ann, bob, f"help {number}") for number in range(asked)]
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.registry.change(tx, await team.row(bob), enabled=False)
     await team.worker.step()
     ended = await team.until(wake.pulse_id)
@@ -175,7 +175,7 @@ class _Broken:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Raise it."""
         raise self._error
 
@@ -211,10 +211,10 @@ async def test_a_cancelled_pulse_is_stopped_and_its_messages_are_unread(team: Fl
     if when == "running":
         await team.worker.step()
         await team.until(wake.pulse_id, PulseStatus.RUNNING)
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.pulses.cancel(tx, await team.pulse(wake.pulse_id), by="operator")
     assert (await team.pulse(wake.pulse_id)).status is PulseStatus.CANCELLED
-    await team.launcher.until_running(0)
+    await team.launcher.wait_for_running(0)
     await team.worker.step()
     assert len(team.launcher.launches) == len(team.launcher.cancelled) == (1 if when == "running" else 0)
     assert await team.inbox(bob) == ["help"]
@@ -234,12 +234,12 @@ async def test_an_agent_that_is_deleted_leaves_no_pulse_and_its_place_in_the_fle
             await team.until(wake.pulse_id, PulseStatus.RUNNING)
         waiting = await team.ask(ann, cid)
         assert waiting.rule == "fleet"
-        async with team.store.write() as tx:
+        async with team.store.begin_write() as tx:
             await team.registry.delete(tx, await team.row(bob))
         pulse = await team.pulse(wake.pulse_id)
         assert (pulse.status, pulse.detail) == (PulseStatus.CANCELLED, "its agent was deleted")
         assert (await team.wake(wake)).charge is (Charge.RELEASED if how == "pending" else Charge.CHARGED)
-        await team.launcher.until_running(0)
+        await team.launcher.wait_for_running(0)
         await team.worker.step()
         assert (await team.wake(waiting)).decision is Decision.ADMITTED
         assert len(team.launcher.cancelled) == (1 if how == "running" else 0)
@@ -255,7 +255,7 @@ async def test_the_worker_hears_of_an_end_without_waiting_for_its_next_look(team
         second = await team.ask(ann, bob)
         assert first.pulse_id is not None
         team.launcher.end(first.pulse_id)
-        await team.launcher.until_launches(2)  # the clock stands still: no timer has helped
+        await team.launcher.wait_for_launches(2)  # the clock stands still: no timer has helped
         assert (await team.wake(second)).decision is Decision.ADMITTED
         assert EVERY_SECONDS <= 1.0
     finally:

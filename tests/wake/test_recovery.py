@@ -118,17 +118,17 @@ async def test_nobody_loses_a_pulse_because_the_database_was_away(team: Fleet) -
 class _Away:
     """A database that does not answer."""
 
-    def read(self) -> Any:
+    def begin_read(self) -> Any:
         raise StorageUnavailable("away", retry_after_seconds=1.0)
 
-    write = read
+    begin_write = begin_read
 
 
 @pytest.mark.spec("WAKE-14", "WAKE-23")
 async def test_after_a_crash_between_taking_and_starting_the_pulse_is_tried_again_and_charged_once(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE)
     wake = await team.ask(None, bob)
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         taken = await team.tier.pulses.take(tx, await team.pulse(wake.pulse_id), "exe_dead")
     assert taken is not None
     assert await team.inbox(bob, DeliveryState.LEASED) == ["help"]
@@ -168,12 +168,12 @@ class _Slow:
         self._store = store
         self.may_return = asyncio.Event()
 
-    def read(self) -> AbstractAsyncContextManager[Tx]:
-        return self._store.read()
+    def begin_read(self) -> AbstractAsyncContextManager[Tx]:
+        return self._store.begin_read()
 
     @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
-        async with self._store.write() as tx:
+    async def begin_write(self) -> AsyncGenerator[Tx]:
+        async with self._store.begin_write() as tx:
             yield tx
         await self.may_return.wait()
 
@@ -259,7 +259,7 @@ async def test_a_wake_that_a_person_lets_pass_opens_no_agent_that_was_disabled_w
     await team.worker.drain(0)
     wake = await team.ask(None, bob, override="the release")
     assert wake.rule == "draining"
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.registry.change(tx, await team.row(bob), enabled=False)
     await team.stop()
     await team.worker.step()
@@ -295,7 +295,7 @@ async def test_minutes_are_those_that_ran_of_killed_and_interrupted_pulses_too(t
     await team.worker.step()
     await team.until(wake.pulse_id, PulseStatus.RUNNING)
     team.clock.advance(30)
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.pulses.cancel(tx, await team.pulse(pulse.id), by="operator")
     assert await minutes_today(team, bob) == 90
     team.clock.advance(500)

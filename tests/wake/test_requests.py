@@ -29,7 +29,7 @@ async def test_a_refused_wake_writes_its_row_and_event_and_keeps_its_message(tea
     assert await team.inbox(bob) == ["read this"]
     assert await team.pulses() == []
     assert [each.data["decision"] for each in await team.events(EventType.WAKE)] == ["refused"]
-    async with team.store.read() as tx:
+    async with team.store.begin_read() as tx:
         tally = await tx.wakes.tally(
             bob.id, wake_id=sent.wake.id, sender_id=ann.id, sender_pulse=None, asked_since=team.clock.now(),
             root_id=sent.wake.root_id, day=team.clock.now(), utc_day=team.clock.now(), now=team.clock.now(),
@@ -66,7 +66,7 @@ async def test_what_cannot_be_sent_is_refused_and_writes_nothing(team: Fleet) ->
         await team.send(ann, bob, "x" * 1_000_000)
     with pytest.raises(Forbidden, match="operator"):
         await team.send(ann, bob, override="please")
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.registry.change(tx, bob, enabled=False)
     with pytest.raises(Conflict, match="disabled"):
         await team.send(ann, bob)
@@ -96,7 +96,7 @@ async def test_requests_join_a_pulse_that_has_not_begun_and_are_not_charged(team
     second = await team.ask(None, bob, "two")
     assert (second.decision, second.pulse_id, second.charge) == (Decision.COALESCED, first.pulse_id, Charge.NONE)
     await team.worker.step()
-    await team.launcher.until_launches(1)
+    await team.launcher.wait_for_launches(1)
     prompt = team.launcher.launches[0].prompt
     assert "one" in prompt
     assert "two" in prompt
@@ -119,7 +119,7 @@ async def test_requests_during_a_pulse_become_one_pulse_right_after_its_end(team
     decided = [await team.wake(each) for each in later]
     assert [each.decision for each in decided] == [Decision.ADMITTED, Decision.COALESCED, Decision.COALESCED]
     assert len({each.pulse_id for each in decided}) == 1
-    await team.launcher.until_launches(2)
+    await team.launcher.wait_for_launches(2)
     assert all(f"later {number}" in team.launcher.launches[1].prompt for number in range(3))
 
 
@@ -346,7 +346,7 @@ async def test_what_waits_for_an_agent_that_is_deleted_or_whose_message_was_read
     ann, bob, cid = [await team.agent(each, asleep=False) for each in ("ann", "bob", "cid")]
     read, gone = await team.send(ann, bob), await team.ask(ann, cid)
     assert read.wake is not None
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.inbox.ack(tx, bob, [read.message.id])
         await team.registry.delete(tx, cid)
     await team.worker.step()
@@ -361,11 +361,11 @@ async def test_what_waits_for_an_agent_that_is_deleted_or_whose_message_was_read
 async def test_a_deferred_request_can_be_taken_back_once(team: Fleet) -> None:
     ann, bob = await team.agent("ann", asleep=False), await team.agent("bob", asleep=False)
     wake = await team.ask(ann, bob)
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.requests.cancel(tx, wake, bob, by="operator")
     assert (await team.wake(wake)).decision is Decision.CANCELLED
     with pytest.raises(Conflict):
-        async with team.store.write() as tx:
+        async with team.store.begin_write() as tx:
             await team.tier.requests.cancel(tx, wake, bob, by="operator")
     await team.sleep(bob)
     await team.worker.step()

@@ -28,7 +28,7 @@ async def test_a_routine_that_cannot_be_read_stops_nobody_elses_and_its_agent_ca
     unknown = Recurrence(every_seconds=60)
     object.__setattr__(unknown, "zone", "Mars/Base")  # as after an upgrade whose time zones are fewer
     bad, good = await team.agent("bad", LAUNCHED, FREE), await team.agent("good", LAUNCHED, FREE)
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         row = Routine(
             id=RoutineId("rtn_bad"), agent_id=bad.id, name="r", instructions="do", recurrence=unknown,
             created_at=team.clock.now(), next_at=team.clock.now(),
@@ -52,12 +52,12 @@ async def test_a_routine_that_joins_a_pending_pulse_is_in_its_prompt(team: Fleet
         bob, RoutineSpec(name="nightly", instructions="sweep the yard", recurrence=Recurrence(every_seconds=60))
     )
     team.clock.advance(60)
-    async with team.store.write() as tx:
-        (due,) = await tx.routines.due(team.clock.now(), limit=10)
+    async with team.store.begin_write() as tx:
+        (due,) = await tx.routines.find_due(team.clock.now(), limit=10)
         await team.tier.routines.fire(tx, due)
     assert (await team.wakes())[-1].pulse_id == wake.pulse_id
     await team.worker.step()
-    await team.launcher.until_launches(1)
+    await team.launcher.wait_for_launches(1)
     assert "look at this" in team.launcher.launches[0].prompt
     assert "sweep the yard" in team.launcher.launches[0].prompt
 
@@ -76,7 +76,7 @@ async def test_a_pulse_that_a_routine_joins_runs_as_long_as_the_longest_of_both_
     )
     team.clock.advance(60)
     await team.worker.step()
-    await team.launcher.until_launches(1)
+    await team.launcher.wait_for_launches(1)
     (launch,) = team.launcher.launches
     assert launch.timeout_seconds == limit
     assert "sweep" in launch.prompt
@@ -126,17 +126,17 @@ async def test_two_processes_that_find_a_routine_due_fire_it_once(team: Fleet) -
 async def test_a_routine_starts_at_its_moment_and_not_at_the_next_look(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE)
     await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
-    async with team.store.read() as tx:
-        due = (await tx.routines.of_agent(bob.id))[0].next_at
+    async with team.store.begin_read() as tx:
+        due = (await tx.routines.find_by_agent(bob.id))[0].next_at
     assert due is not None
     left = 0.4 * EVERY_SECONDS
     team.clock.advance((due - team.clock.now()).total_seconds() - left)
     working = asyncio.create_task(team.worker.run())
     try:
         async with asyncio.timeout(60):
-            await team.clock.until_sleepers(1)
+            await team.clock.wait_for_sleepers(1)
             team.clock.advance(left)  # the next look is later
-            await team.launcher.until_launches(1)
+            await team.launcher.wait_for_launches(1)
     finally:
         working.cancel()
 
@@ -156,9 +156,9 @@ async def test_a_fleet_with_nothing_to_do_makes_no_call_in_a_day_and_says_why(te
     skipped = [each for each in told if each.data.get("verdict") == "skipped"]
     assert len(skipped) == 4 * 48
     assert {each.data["reason"] for each in skipped} == {"no instructions and nothing unread"}
-    async with team.store.read() as tx:
-        assert (await tx.routines.of_agent(agents[0].id))[0].skips == 48
-        assert list(await tx.calls.groups("agent")) == []
+    async with team.store.begin_read() as tx:
+        assert (await tx.routines.find_by_agent(agents[0].id))[0].skips == 48
+        assert list(await tx.calls.sum_by_group("agent")) == []
 
 
 @pytest.mark.spec("WAKE-43", "WAKE-76")
@@ -192,7 +192,7 @@ async def test_a_launched_agent_without_routines_reads_within_half_an_hour_what_
     assert sent.wake.decision is Decision.REFUSED
     team.clock.advance(1800)
     await team.worker.step()
-    await team.launcher.until_launches(1)
+    await team.launcher.wait_for_launches(1)
     assert "the build is red" in team.launcher.launches[0].prompt
     assert len(await team.events(EventType.ROUTINE)) == told + 1
 
@@ -202,8 +202,8 @@ async def test_an_agent_has_a_heartbeat_while_it_is_launched_has_no_other_routin
     team: Fleet,
 ) -> None:
     async def routines() -> list[tuple[str, int | None]]:
-        async with team.store.read() as tx:
-            return [(each.name, each.recurrence.every_seconds) for each in await tx.routines.of_agent(bob.id)]
+        async with team.store.begin_read() as tx:
+            return [(each.name, each.recurrence.every_seconds) for each in await tx.routines.find_by_agent(bob.id)]
 
     bob = await team.agent("bob")
     assert await routines() == []
@@ -256,19 +256,19 @@ async def test_an_agent_with_routines_of_the_file_can_be_changed_and_keeps_routi
     of_file = [RoutineSpec(name="f", instructions="do", recurrence=Recurrence(every_seconds=3600))]
 
     async def start() -> None:
-        async with team.store.write() as tx:
+        async with team.store.begin_write() as tx:
             row = await tx.agents.get(bob.id)
             assert row is not None
-            row = await team.tier.coordinations.read_file(tx, row, {"zone": "Europe/Berlin"})
-            await team.tier.routines.read_file(tx, row, of_file)
+            row = await team.tier.coordinations.apply_file(tx, row, {"zone": "Europe/Berlin"})
+            await team.tier.routines.apply_file(tx, row, of_file)
 
     await start()
     await team.patch(bob, prompt_tokens=500)
     await start()
     await team.routines(bob, RoutineSpec(name="p", recurrence=Recurrence(every_seconds=60)))
     await start()
-    async with team.store.read() as tx:
-        assert [each.name for each in await tx.routines.of_agent(bob.id)] == ["p"]
+    async with team.store.begin_read() as tx:
+        assert [each.name for each in await tx.routines.find_by_agent(bob.id)] == ["p"]
     row = await team.row(bob)
     assert (row.coordination.prompt_tokens, row.coordination.zone) == (500, "Europe/Berlin")
 
@@ -280,8 +280,8 @@ def instant(hour: int, minute: int = 0) -> datetime:
 
 async def plans(team: Fleet, agent: Agent) -> dict[str, tuple[str, datetime | None]]:
     """Return the zone and the next occurrence of each of the agent's routines."""
-    async with team.store.read() as tx:
-        return {each.name: (each.recurrence.zone, each.next_at) for each in await tx.routines.of_agent(agent.id)}
+    async with team.store.begin_read() as tx:
+        return {each.name: (each.recurrence.zone, each.next_at) for each in await tx.routines.find_by_agent(agent.id)}
 
 
 @pytest.mark.spec("WAKE-40", "WAKE-41", "WAKE-45")
@@ -311,7 +311,7 @@ async def test_routines_follow_their_agent_into_another_zone_and_back(team: Flee
         team.at(hour, minute)
         await team.worker.step()
     assert [each.routine for each in await team.wakes()] == ["grid", "cron"]
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.coordinations.reset(tx, await team.row(bob), "zone", by="operator")
     assert (await plans(team, bob))["cron"] == ("UTC", instant(10, 15))
 
@@ -322,9 +322,9 @@ async def test_routines_of_the_file_are_on_the_clock_of_the_zone_that_was_set_la
 
     async def read(zone: str, cron: str) -> dict[str, tuple[str, datetime | None]]:
         spec = RoutineSpec(name="f", instructions="do", recurrence=Recurrence(cron=cron, zone=zone))
-        async with team.store.write() as tx:
-            row = await team.tier.coordinations.read_file(tx, await team.row(bob), {"zone": zone})
-            await team.tier.routines.read_file(tx, row, [spec])
+        async with team.store.begin_write() as tx:
+            row = await team.tier.coordinations.apply_file(tx, await team.row(bob), {"zone": zone})
+            await team.tier.routines.apply_file(tx, row, [spec])
         return await plans(team, bob)
 
     assert await read("Africa/Cairo", "0 9 * * *") == {"f": ("Africa/Cairo", instant(7))}
@@ -335,7 +335,7 @@ async def test_routines_of_the_file_are_on_the_clock_of_the_zone_that_was_set_la
     assert await read("Asia/Tokyo", "0 10 * * *") == {"f": ("Asia/Tokyo", instant(1))}
 
 
-class _Counted:
+class _WriterCountingStore:
     """A store that counts how many wait for its writer, or write, at once."""
 
     def __init__(self, store: Store) -> None:
@@ -343,15 +343,15 @@ class _Counted:
         self._now = 0
         self.most = 0
 
-    def read(self) -> AbstractAsyncContextManager[Tx]:
-        return self._store.read()
+    def begin_read(self) -> AbstractAsyncContextManager[Tx]:
+        return self._store.begin_read()
 
     @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
+    async def begin_write(self) -> AsyncGenerator[Tx]:
         self._now += 1
         self.most = max(self.most, self._now)
         try:
-            async with self._store.write() as tx:
+            async with self._store.begin_write() as tx:
                 yield tx
         finally:
             self._now -= 1
@@ -359,7 +359,7 @@ class _Counted:
 
 @pytest.mark.spec("WAKE-44", "WAKE-43")
 async def test_many_that_are_due_at_one_instant_share_commits_and_start_in_their_order(team: Fleet) -> None:
-    counted = _Counted(team.store)
+    counted = _WriterCountingStore(team.store)
     worker = team.new_worker("exe_counted")
     object.__setattr__(worker._parts, "store", counted)  # pyright: ignore[reportPrivateUsage]
     agents = [await team.agent(f"a{number:02}", LAUNCHED, FREE) for number in range(40)]
@@ -368,7 +368,7 @@ async def test_many_that_are_due_at_one_instant_share_commits_and_start_in_their
         await team.routines(agent, spec)
     team.clock.advance(3600)
     await worker.step()
-    await team.launcher.until_launches(40)
+    await team.launcher.wait_for_launches(40)
     assert [launch.agent for launch in team.launcher.launches] == [agent.name for agent in agents]
     assert counted.most >= 40
     assert len(await team.wakes(Decision.ADMITTED)) == 40

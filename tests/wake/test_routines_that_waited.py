@@ -37,8 +37,8 @@ async def its_turn(team: Fleet, wake: Wake, pulse: Pulse) -> Wake:
 
 async def skips(team: Fleet, bob: Agent) -> tuple[int, list[object]]:
     """Return the count of skips, and the reasons that the events tell."""
-    async with team.store.read() as tx:
-        (routine,) = await tx.routines.of_agent(bob.id)
+    async with team.store.begin_read() as tx:
+        (routine,) = await tx.routines.find_by_agent(bob.id)
     told = [each.data for each in await team.events(EventType.ROUTINE)]
     return routine.skips, [each["reason"] for each in told if each.get("verdict") == "skipped"]
 
@@ -88,7 +88,7 @@ async def test_a_routine_whose_turn_comes_with_nothing_left_to_do_is_skipped_and
     await team.worker.step()
     wake = (await team.wakes())[-1]
     assert wake.rule == "max_concurrent_pulse_sessions"
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.tier.inbox.ack(tx, await team.row(bob), [sent.message.id, later.message.id])
     decided = await its_turn(team, wake, pulse)
     assert (decided.decision, decided.detail) == (Decision.CANCELLED, "skipped: no instructions and nothing unread")

@@ -21,7 +21,7 @@ from circadia.records.schedule import (
     RunKind,
 )
 from circadia.wake.recurrence import count_between
-from circadia.wake.schedule import Plan, Verdict, first_at, next_after, plan
+from circadia.wake.schedule import RoutineAction, RoutinePlan, next_after, plan_from, plan_routine
 
 BERLIN = "Europe/Berlin"
 HOURLY = Recurrence(every_seconds=3_600)
@@ -55,10 +55,10 @@ def routine(
         misfire_grace_seconds=grace,
         created_at=now,
     )
-    return first_at(made, now)
+    return plan_from(made, now)
 
 
-def told(decided: Plan) -> tuple[str, str | None, int, int, str | None]:
+def told(decided: RoutinePlan) -> tuple[str, str | None, int, int, str | None]:
     """Return verdict, occurrence, missed, coalesced and the following `next_at`."""
     due, following = decided.occurrence, decided.routine.next_at
     return (
@@ -87,10 +87,10 @@ def told(decided: Plan) -> tuple[str, str | None, int, int, str | None]:
 def test_a_late_occurrence_runs_once_within_the_grace_and_else_is_counted(
     grace: int | None, now: str, expected: tuple[str, str | None, int, int, str | None]
 ) -> None:
-    decided = plan(routine(grace=grace), [], utc(now))
+    decided = plan_routine(routine(grace=grace), [], utc(now))
     assert told(decided) == expected
     assert decided.routine.missed == decided.missed
-    assert plan(decided.routine, [], utc(now)).verdict is Verdict.WAIT
+    assert plan_routine(decided.routine, [], utc(now)).verdict is RoutineAction.WAIT
 
 
 @pytest.mark.spec("WAKE-42")
@@ -106,133 +106,135 @@ def test_a_late_occurrence_runs_once_within_the_grace_and_else_is_counted(
 def test_an_occurrence_in_a_blackout_goes_by_the_policy(
     policy: BlackoutPolicy, now: str, expected: tuple[str, str | None, int, int, str | None]
 ) -> None:
-    decided = plan(routine(now=utc("01 21:00"), policy=policy), [NIGHT], utc(now))
+    decided = plan_routine(routine(now=utc("01 21:00"), policy=policy), [NIGHT], utc(now))
     assert told(decided) == expected
-    if decided.verdict in {Verdict.SKIPPED, Verdict.DEFERRED}:
+    if decided.verdict in {RoutineAction.SKIPPED, RoutineAction.DEFERRED}:
         assert decided.blackout is not None
         assert decided.blackout.labels == ("Nighttime",)
-    assert decided.routine.skips == (1 if decided.verdict is Verdict.SKIPPED else 0)
+    assert decided.routine.skips == (1 if decided.verdict is RoutineAction.SKIPPED else 0)
 
 
 @pytest.mark.spec("WAKE-42")
 def test_each_kind_of_run_has_its_policy_and_a_routine_may_have_its_own() -> None:
     once = Recurrence(at=(utc("01 23:00"),))
-    assert plan(routine(now=utc("01 21:30")), [NIGHT], utc("01 22:00")).verdict is Verdict.SKIPPED
-    assert plan(routine(once), [NIGHT], utc("01 23:00")).verdict is Verdict.RUN
+    assert plan_routine(routine(now=utc("01 21:30")), [NIGHT], utc("01 22:00")).verdict is RoutineAction.SKIPPED
+    assert plan_routine(routine(once), [NIGHT], utc("01 23:00")).verdict is RoutineAction.RUN
     stricter = BlackoutPolicies(one_off=BlackoutPolicy.DEFER)
-    assert plan(routine(once), [NIGHT], utc("01 23:00"), policies=stricter).verdict is Verdict.DEFERRED
+    assert plan_routine(routine(once), [NIGHT], utc("01 23:00"), policies=stricter).verdict is RoutineAction.DEFERRED
     own = routine(once, policy=BlackoutPolicy.SKIP)
-    assert plan(own, [NIGHT], utc("01 23:00"), policies=stricter).verdict is Verdict.SKIPPED
-    assert BlackoutPolicies().of(RunKind.WAKE) is BlackoutPolicy.DEFER
+    assert plan_routine(own, [NIGHT], utc("01 23:00"), policies=stricter).verdict is RoutineAction.SKIPPED
+    assert BlackoutPolicies().policy_for(RunKind.WAKE) is BlackoutPolicy.DEFER
 
 
 @pytest.mark.spec("WAKE-42")
 def test_all_that_waited_for_the_end_of_a_blackout_is_one_run() -> None:
-    waits = plan(routine(now=utc("01 21:00"), policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 22:00")).routine
-    assert told(plan(waits, [NIGHT], utc("02 03:00"))) == ("wait", "01 22:00", 0, 0, "02 06:00")
-    runs = plan(waits, [NIGHT], utc("02 06:00:01"))
+    waits = plan_routine(routine(now=utc("01 21:00"), policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 22:00")).routine
+    assert told(plan_routine(waits, [NIGHT], utc("02 03:00"))) == ("wait", "01 22:00", 0, 0, "02 06:00")
+    runs = plan_routine(waits, [NIGHT], utc("02 06:00:01"))
     assert told(runs) == ("run", "02 06:00", 0, 8, "02 07:00")
     assert runs.routine.deferred_from is None
-    late = plan(replace(waits, misfire_grace_seconds=None), [NIGHT], utc("02 08:10"))
+    late = plan_routine(replace(waits, misfire_grace_seconds=None), [NIGHT], utc("02 08:10"))
     assert told(late) == ("run", "02 08:00", 2, 8, "02 09:00")
 
 
 @pytest.mark.spec("WAKE-42")
 def test_what_waits_runs_at_once_when_its_blackout_is_taken_away() -> None:
-    waits = plan(routine(now=utc("01 21:00"), policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 22:00")).routine
-    freed = plan(waits, [], utc("02 01:30"))
+    waits = plan_routine(routine(now=utc("01 21:00"), policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 22:00")).routine
+    freed = plan_routine(waits, [], utc("02 01:30"))
     assert told(freed)[:2] == ("run", "02 01:00")
     assert freed.late_seconds == 0
     shorter = RecurringBlackout(start="22:00", end="03:00")
-    assert told(plan(waits, [shorter], utc("02 01:30")))[4] == "02 03:00"
+    assert told(plan_routine(waits, [shorter], utc("02 01:30")))[4] == "02 03:00"
 
 
 @pytest.mark.spec("WAKE-42", "WAKE-43")
 def test_the_grace_of_what_waits_counts_from_the_end_of_its_blackout() -> None:
     daily = Recurrence(cron="0 23 * * *")
-    waits = plan(routine(daily, policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 23:00")).routine
-    assert plan(waits, [NIGHT], utc("02 06:05")).verdict is Verdict.RUN
-    assert plan(waits, [NIGHT], utc("02 06:05:01")).verdict is Verdict.MISSED
+    waits = plan_routine(routine(daily, policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 23:00")).routine
+    assert plan_routine(waits, [NIGHT], utc("02 06:05")).verdict is RoutineAction.RUN
+    assert plan_routine(waits, [NIGHT], utc("02 06:05:01")).verdict is RoutineAction.MISSED
 
 
 @pytest.mark.spec("WAKE-42")
 def test_a_late_run_that_would_start_in_a_blackout_goes_by_the_policy() -> None:
     late = utc("01 22:01")
     before = Recurrence(cron="59 21 * * *")
-    assert plan(routine(before, policy=BlackoutPolicy.SKIP), [NIGHT], late).verdict is Verdict.SKIPPED
-    assert told(plan(routine(before, policy=BlackoutPolicy.DEFER), [NIGHT], late))[4] == "02 06:00"
-    after = plan(routine(before, now=utc("01 12:00"), policy=BlackoutPolicy.SKIP, grace=None), [NIGHT], utc("02 07:00"))
-    assert after.verdict is Verdict.RUN
+    assert plan_routine(routine(before, policy=BlackoutPolicy.SKIP), [NIGHT], late).verdict is RoutineAction.SKIPPED
+    assert told(plan_routine(routine(before, policy=BlackoutPolicy.DEFER), [NIGHT], late))[4] == "02 06:00"
+    after = plan_routine(
+        routine(before, now=utc("01 12:00"), policy=BlackoutPolicy.SKIP, grace=None), [NIGHT], utc("02 07:00")
+    )
+    assert after.verdict is RoutineAction.RUN
 
 
 @pytest.mark.spec("WAKE-42")
 def test_a_blackout_that_never_ends_skips_and_blackouts_are_in_the_agents_zone() -> None:
     always: list[Blackout] = [RecurringBlackout(start="00:00", end="24:00")]
-    assert plan(routine(policy=BlackoutPolicy.DEFER), always, utc("01 01:00")).verdict is Verdict.SKIPPED
-    in_berlin = plan(routine(now=utc("01 19:30")), [NIGHT], utc("01 20:00"), zone=BERLIN)
-    assert in_berlin.verdict is Verdict.SKIPPED
+    assert plan_routine(routine(policy=BlackoutPolicy.DEFER), always, utc("01 01:00")).verdict is RoutineAction.SKIPPED
+    in_berlin = plan_routine(routine(now=utc("01 19:30")), [NIGHT], utc("01 20:00"), zone=BERLIN)
+    assert in_berlin.verdict is RoutineAction.SKIPPED
 
 
 @pytest.mark.spec("WAKE-43")
 def test_a_clock_that_is_set_back_runs_no_occurrence_twice() -> None:
-    ran = plan(routine(), [], utc("01 01:00")).routine
+    ran = plan_routine(routine(), [], utc("01 01:00")).routine
     for minutes in (59, 30, 1):
-        assert plan(ran, [], utc("01 01:00") - minutes * MINUTE).verdict is Verdict.WAIT
-    assert told(plan(ran, [], utc("01 02:00")))[:2] == ("run", "01 02:00")
-    assert first_at(ran, utc("01 00:30")).next_at == utc("01 02:00"), "nor does a change of the routine"
-    assert first_at(ran, utc("01 00:30") - timedelta(days=2)).next_at == utc("01 01:00") - timedelta(days=2)
+        assert plan_routine(ran, [], utc("01 01:00") - minutes * MINUTE).verdict is RoutineAction.WAIT
+    assert told(plan_routine(ran, [], utc("01 02:00")))[:2] == ("run", "01 02:00")
+    assert plan_from(ran, utc("01 00:30")).next_at == utc("01 02:00"), "nor does a change of the routine"
+    assert plan_from(ran, utc("01 00:30") - timedelta(days=2)).next_at == utc("01 01:00") - timedelta(days=2)
 
 
 @pytest.mark.spec("WAKE-43")
 def test_a_clock_that_is_set_back_before_what_waits_leaves_it_waiting() -> None:
-    waits = plan(routine(now=utc("01 21:00"), policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 22:00")).routine
-    assert told(plan(waits, [NIGHT], utc("01 20:00"))) == ("wait", "01 22:00", 0, 0, "02 06:00")
-    freed = plan(waits, [], utc("01 20:00"))
+    waits = plan_routine(routine(now=utc("01 21:00"), policy=BlackoutPolicy.DEFER), [NIGHT], utc("01 22:00")).routine
+    assert told(plan_routine(waits, [NIGHT], utc("01 20:00"))) == ("wait", "01 22:00", 0, 0, "02 06:00")
+    freed = plan_routine(waits, [], utc("01 20:00"))
     assert told(freed) == ("wait", "01 22:00", 0, 0, "01 22:00")
-    assert told(plan(freed.routine, [], utc("01 22:00")))[:2] == ("run", "01 22:00")
-    skipped = plan(replace(waits, blackout_policy=BlackoutPolicy.SKIP), [NIGHT], utc("01 20:00"))
+    assert told(plan_routine(freed.routine, [], utc("01 22:00")))[:2] == ("run", "01 22:00")
+    skipped = plan_routine(replace(waits, blackout_policy=BlackoutPolicy.SKIP), [NIGHT], utc("01 20:00"))
     assert told(skipped) == ("skipped", "01 22:00", 0, 0, "01 23:00")
 
 
 @pytest.mark.spec("WAKE-43")
 def test_a_clock_that_is_set_forward_a_year_runs_once_and_counts_without_a_walk() -> None:
     later = START + timedelta(days=365)
-    every_minute = plan(routine(Recurrence(every_seconds=60)), [], later)
-    assert (every_minute.verdict, every_minute.missed) == (Verdict.RUN, 365 * 1_440 - 1)
+    every_minute = plan_routine(routine(Recurrence(every_seconds=60)), [], later)
+    assert (every_minute.verdict, every_minute.missed) == (RoutineAction.RUN, 365 * 1_440 - 1)
     assert every_minute.routine.next_at == later + MINUTE
-    cron = plan(routine(Recurrence(cron="* * * * *")), [], later)
-    assert (cron.verdict, cron.missed, cron.routine.next_at) == (Verdict.RUN, 1_000, later + MINUTE)
+    cron = plan_routine(routine(Recurrence(cron="* * * * *")), [], later)
+    assert (cron.verdict, cron.missed, cron.routine.next_at) == (RoutineAction.RUN, 1_000, later + MINUTE)
 
 
 @pytest.mark.spec("WAKE-43")
 def test_a_one_off_that_is_over_has_no_next_occurrence() -> None:
     once = routine(Recurrence(at=(utc("01 10:00"), utc("03 10:00"))))
-    first = plan(once, [], utc("01 10:00"))
+    first = plan_routine(once, [], utc("01 10:00"))
     assert told(first) == ("run", "01 10:00", 0, 0, "03 10:00")
-    last = plan(first.routine, [], utc("04 10:00"))
+    last = plan_routine(first.routine, [], utc("04 10:00"))
     assert told(last) == ("missed", "03 10:00", 1, 0, None)
-    assert plan(last.routine, [], utc("05 10:00")).verdict is Verdict.WAIT
+    assert plan_routine(last.routine, [], utc("05 10:00")).verdict is RoutineAction.WAIT
 
 
 @pytest.mark.spec("WAKE-40")
 def test_a_routine_that_is_switched_off_is_never_due_and_starts_anew_when_switched_on() -> None:
-    off = first_at(replace(routine(), enabled=False), START)
+    off = plan_from(replace(routine(), enabled=False), START)
     assert off.next_at is None
-    assert plan(off, [], utc("05 00:00")).verdict is Verdict.WAIT
-    assert plan(replace(routine(), enabled=False), [], utc("05 00:00")).verdict is Verdict.WAIT
-    assert first_at(replace(off, enabled=True), utc("05 00:30")).next_at == utc("05 01:00")
+    assert plan_routine(off, [], utc("05 00:00")).verdict is RoutineAction.WAIT
+    assert plan_routine(replace(routine(), enabled=False), [], utc("05 00:00")).verdict is RoutineAction.WAIT
+    assert plan_from(replace(off, enabled=True), utc("05 00:30")).next_at == utc("05 01:00")
 
 
 @pytest.mark.spec("WAKE-43")
 def test_a_routine_whose_schedule_has_changed_under_its_next_instant_still_gets_a_verdict() -> None:
     changed = replace(routine(), recurrence=Recurrence(cron="0 0 1 1 *"))
-    assert told(plan(changed, [], utc("01 01:00")))[:2] == ("run", "01 01:00")
+    assert told(plan_routine(changed, [], utc("01 01:00")))[:2] == ("run", "01 01:00")
 
 
 @pytest.mark.spec("WAKE-43")
 def test_a_naive_now_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="no zone"):
-        plan(routine(), [], START.replace(tzinfo=None))
+        plan_routine(routine(), [], START.replace(tzinfo=None))
 
 
 @pytest.mark.spec("WAKE-42", "WAKE-43")
@@ -261,7 +263,7 @@ def test_over_outages_clock_changes_and_new_blackouts_each_occurrence_is_account
     current = routine(recurrence, policy=policy, grace=grace)
     freeze = OneOffBlackout(start=START + 30 * HOUR, end=START + 41 * HOUR)
     blackouts: list[Blackout] = [NIGHT]
-    now, ran, tally = START, list[datetime](), Counter[Verdict]()
+    now, ran, tally = START, list[datetime](), Counter[RoutineAction]()
     for kind, seconds in steps:
         if kind == "changed":
             blackouts = [NIGHT, freeze] if len(blackouts) == 1 else [NIGHT]
@@ -271,13 +273,13 @@ def test_over_outages_clock_changes_and_new_blackouts_each_occurrence_is_account
             now = max(now, current.next_at or now) + (seconds % 400) * SECOND
         else:
             now += (seconds if kind == "gone" else -(seconds % 3_600)) * SECOND
-        decided = plan(current, blackouts, now, zone=BERLIN)
-        itself = decided.verdict in {Verdict.RUN, Verdict.SKIPPED}
+        decided = plan_routine(current, blackouts, now, zone=BERLIN)
+        itself = decided.verdict in {RoutineAction.RUN, RoutineAction.SKIPPED}
         tally[decided.verdict] += decided.missed + decided.coalesced + itself
         current = decided.routine
-        if decided.verdict is Verdict.RUN and decided.occurrence is not None:
+        if decided.verdict is RoutineAction.RUN and decided.occurrence is not None:
             ran.append(decided.occurrence)
-        assert current.next_at is None or current.next_at > now or decided.verdict is Verdict.WAIT
+        assert current.next_at is None or current.next_at > now or decided.verdict is RoutineAction.WAIT
     assert ran == sorted(set(ran))
     open_from = current.deferred_from or current.next_at
     if open_from is not None:

@@ -11,11 +11,11 @@ from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
 
 async def befalls(team: Fleet, agent: Agent, event: WakeEvent, *, by: str = "ann") -> None:
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         row = await team.row(agent)
         await team.registry.change(tx, row, wake_events=frozenset(WakeEvent))
-    async with team.store.write() as tx:
-        await team.tier.thread_events.happened(tx, await team.row(agent), event, by=by)
+    async with team.store.begin_write() as tx:
+        await team.tier.thread_events.on_event(tx, await team.row(agent), event, by=by)
 
 
 async def last_wake(team: Fleet) -> Wake:
@@ -61,7 +61,7 @@ async def test_an_event_while_the_server_stops_launches_the_agent_after_the_star
 @pytest.mark.spec("WAKE-07", "WAKE-20")
 async def test_an_event_does_not_launch_an_agent_that_is_disabled(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED)
-    async with team.store.write() as tx:
+    async with team.store.begin_write() as tx:
         await team.registry.change(tx, bob, enabled=False)
     await befalls(team, bob, WakeEvent.MENTIONED)
     assert ((await last_wake(team)).decision, (await last_wake(team)).rule) == (Decision.REFUSED, "enabled")

@@ -10,7 +10,7 @@ from circadia.records.message import Priority
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
-from circadia.wake.requests import Ask
+from circadia.wake.requests import NewWake
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 AGEING_SECONDS = 600.0
@@ -120,8 +120,8 @@ async def test_explain_tells_that_others_wait_for_the_place_that_is_free(narrow:
     narrow.launcher.end(first.pulse_id)
     await narrow.until(first.pulse_id)
     narrow.clock.advance(1)
-    ask = Ask(target=await narrow.row(bob), source=WakeSource.PERSON, by="operator", reason="user_request")
-    async with narrow.store.read() as tx:
+    ask = NewWake(target=await narrow.row(bob), source=WakeSource.PERSON, by="operator", reason="user_request")
+    async with narrow.store.begin_read() as tx:
         told = await narrow.tier.requests.explain(tx, ask)
     asked = await narrow.ask(None, bob)
     assert (told.decision, told.rule, told.detail) == (asked.decision, asked.rule, asked.detail)

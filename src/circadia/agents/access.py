@@ -12,14 +12,14 @@ from circadia.records.principal import Principal
 from circadia.records.session import Session
 
 
-def allowed(names: Collection[str], *candidates: str) -> bool:
+def is_allowed(names: Collection[str], *candidates: str) -> bool:
     """Return whether a reach list holds one of the names, or `*`."""
     return "*" in names or any(name in names for name in candidates)
 
 
 def require_operator(principal: Principal) -> None:
     """Raise Forbidden unless the operator asks."""
-    if not principal.operator:
+    if not principal.is_operator:
         raise Forbidden(f"{principal.name!r} may not do this; use the operator's token")
 
 
@@ -31,10 +31,10 @@ def require_member(principal: Principal) -> None:
 
 def require_reach(principal: Principal, session: Session) -> None:
     """Raise Forbidden unless the principal belongs to the session, is granted it, or is the operator."""
-    if principal.operator:
+    if principal.is_operator:
         return
     agent = principal.agent
-    if agent is None or (agent.session_id != session.id and not allowed(agent.policy.sessions, session.name)):
+    if agent is None or (agent.session_id != session.id and not is_allowed(agent.policy.sessions, session.name)):
         raise Forbidden(
             f"{principal.name!r} may not reach session {session.name!r}; the operator can grant it with "
             f"`sessions: [{session.name}]`"
@@ -43,7 +43,7 @@ def require_reach(principal: Principal, session: Session) -> None:
 
 def require_sleep_control(principal: Principal, target: Agent, *, asleep: bool) -> None:
     """Raise Forbidden unless the principal may set the target's sleep state to `asleep`."""
-    if principal.operator:
+    if principal.is_operator:
         return
     agent = principal.agent
     if agent is not None and agent.id == target.id:
@@ -51,9 +51,9 @@ def require_sleep_control(principal: Principal, target: Agent, *, asleep: bool) 
     key = "may_sleep" if asleep else "may_wake"
     names: Collection[str] = () if agent is None else getattr(agent.policy, key)
     same = agent is not None and agent.session_id == target.session_id
-    reached = same or (agent is not None and allowed(agent.policy.sessions, target.session))
+    reached = same or (agent is not None and is_allowed(agent.policy.sessions, target.session))
     candidates = (target.name, target.reference) if same else (f"{target.session}:{target.name}",)
-    if not reached or not allowed(names, *candidates):
+    if not reached or not is_allowed(names, *candidates):
         raise Forbidden(
             f"{principal.name!r} may not set the sleep of {target.reference!r}; the operator can grant it with "
             f"`{key}: [{target.name}]`"
@@ -62,7 +62,7 @@ def require_sleep_control(principal: Principal, target: Agent, *, asleep: bool) 
 
 def require_upstream(agent: Agent, upstream: str) -> None:
     """Raise Forbidden unless the agent's policy grants the model provider."""
-    if not allowed(agent.policy.upstreams, upstream):
+    if not is_allowed(agent.policy.upstreams, upstream):
         raise Forbidden(
             f"{agent.reference!r} may not use upstream {upstream!r}; the operator can grant it with `upstreams`"
         )
@@ -70,7 +70,7 @@ def require_upstream(agent: Agent, upstream: str) -> None:
 
 def require_mcp_server(agent: Agent, server: str) -> None:
     """Raise Forbidden unless the agent's policy grants the MCP server."""
-    if not allowed(agent.policy.mcp_servers, server):
+    if not is_allowed(agent.policy.mcp_servers, server):
         raise Forbidden(
             f"{agent.reference!r} may not use MCP server {server!r}; the operator can grant it with `mcp_servers`"
         )

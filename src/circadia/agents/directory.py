@@ -15,17 +15,17 @@ from circadia.suggestions import did_you_mean
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-async def session_of(tx: Tx, principal: Principal, name: str, *, open_only: bool = False) -> Session:
+async def find_session(tx: Tx, principal: Principal, name: str, *, open_only: bool = False) -> Session:
     """Return the session of this name (or key) that the principal may reach.
 
     Raises:
         NotFound: there is none. Forbidden: it may not be reached. Conflict: `open_only` and it is closed.
     """
-    session = await tx.sessions.by_name(name) or await tx.sessions.get(SessionId(name))
+    session = await tx.sessions.get_by_name(name) or await tx.sessions.get(SessionId(name))
     if session is None:
-        hint = did_you_mean(name, await tx.sessions.names_near(name)) if principal.operator else ""
-        if not principal.operator and principal.agent is not None:
-            require_reach(principal, _nowhere(name))
+        hint = did_you_mean(name, await tx.sessions.names_near(name)) if principal.is_operator else ""
+        if not principal.is_operator and principal.agent is not None:
+            require_reach(principal, _stand_in_session(name))
         raise NotFound(f"no session {name!r}{hint}")
     require_reach(principal, session)
     if open_only and session.status is SessionStatus.CLOSED:
@@ -33,18 +33,18 @@ async def session_of(tx: Tx, principal: Principal, name: str, *, open_only: bool
     return session
 
 
-def _nowhere(name: str) -> Session:
+def _stand_in_session(name: str) -> Session:
     """Return a stand-in: a foreign caller must not tell a missing session from one that is not granted."""
     return Session(id=SessionId(""), name=name, status=SessionStatus.CLOSED, created_at=_NEVER, touched_at=_NEVER)
 
 
-async def agent_of(tx: Tx, session: Session, name: str) -> Agent:
+async def find_agent(tx: Tx, session: Session, name: str) -> Agent:
     """Return the session's agent of this name.
 
     Raises:
         NotFound: there is none; the message gives the nearest names.
     """
-    agent = await tx.agents.by_name(session.id, name)
+    agent = await tx.agents.get_by_name(session.id, name)
     if agent is None:
         names = await tx.agents.names_near(session.id, name)
         raise NotFound(f"no agent {name!r} in session {session.name!r}{did_you_mean(name, names)}")
@@ -57,15 +57,15 @@ async def require_names(tx: Tx, principal: Principal, session: str | None, agent
     Raises:
         NotFound: there is none.
     """
-    found = None if session is None else await session_of(tx, principal, session)
-    if agent is None or await tx.agents.ever_named(None if found is None else found.name, agent):
+    found = None if session is None else await find_session(tx, principal, session)
+    if agent is None or await tx.agents.find_by_past_name(None if found is None else found.name, agent):
         return
     if found is not None:
-        await agent_of(tx, found, agent)
+        await find_agent(tx, found, agent)
     raise NotFound(f"no session has an agent {agent!r}")
 
 
-async def agent_by_reference(tx: Tx, principal: Principal, home: Session, reference: str) -> Agent:
+async def find_agent_by_reference(tx: Tx, principal: Principal, home: Session, reference: str) -> Agent:
     """Return the agent that `name` (in `home`) or `session:name` stands for.
 
     Raises:
@@ -73,11 +73,11 @@ async def agent_by_reference(tx: Tx, principal: Principal, home: Session, refere
     """
     session_name, colon, name = reference.partition(":")
     if not colon or session_name == home.name:
-        return await agent_of(tx, home, name if colon else reference)
-    return await agent_of(tx, await session_of(tx, principal, session_name), name)
+        return await find_agent(tx, home, name if colon else reference)
+    return await find_agent(tx, await find_session(tx, principal, session_name), name)
 
 
-async def thread_of(tx: Tx, principal: Principal, session: Session, thread_id: str) -> Thread:
+async def find_thread(tx: Tx, principal: Principal, session: Session, thread_id: str) -> Thread:
     """Return the session's thread with this id, or its only open thread of this name.
 
     Raises:
@@ -87,7 +87,7 @@ async def thread_of(tx: Tx, principal: Principal, session: Session, thread_id: s
     thread = await tx.threads.get(ThreadId(thread_id))
     if thread is not None and thread.session_id == session.id and thread.status is not ThreadStatus.DIRECT:
         return thread
-    named = await tx.threads.named(session.id, thread_id)
+    named = await tx.threads.find_by_name(session.id, thread_id)
     if len(named) > 1 and named[1].closed_at is None:
         raise Conflict(f"several open threads are named {thread_id!r}; use the id")
     if named:

@@ -5,7 +5,7 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import LimitReached
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 
 CALLER: Final[ContextVar[str]] = ContextVar("caller", default="")
 """The address that the present request comes from; empty where it is not known, as on a socket in the file system."""
@@ -21,7 +21,7 @@ class FailedTokens:
         """`most` is how many an address may try in a minute; none is no limit."""
         self._clock = clock
         self._most = most
-        self._recent: Latest[str, tuple[float, int]] = Latest(_ADDRESSES)
+        self._recent: BoundedDict[str, tuple[float, int]] = BoundedDict(_ADDRESSES)
         self.total = 0
 
     def add(self) -> None:

@@ -22,7 +22,7 @@ _AT_ONCE: Final = 1_000
 """Events that are read together."""
 
 
-class Following:
+class AgentChangeFollower:
     """Reads on in the record of what happened, and the rows of the agents that it names.
 
     What this process did stands there too, and changes nothing: a gate moves only to a newer generation, and a
@@ -40,14 +40,14 @@ class Following:
     async def sweep(self) -> None:
         """Take over all that was committed since the last sweep; the first one only begins."""
         if self._read is None:
-            async with self._store.read() as tx:
+            async with self._store.begin_read() as tx:
                 self._read = await tx.events.last_number()
             self._identity.forget_all()
             return
         more = True
         while more:
-            async with self._store.read() as tx:
-                events = await tx.events.after(self._read, limit=_AT_ONCE, types=(*_OF_AGENTS, *_OF_BANKS))
+            async with self._store.begin_read() as tx:
+                events = await tx.events.find_after(self._read, limit=_AT_ONCE, types=(*_OF_AGENTS, *_OF_BANKS))
                 lasted: dict[tuple[str, str], object] = {}
                 for event in events:
                     if event.type in _OF_BANKS:
@@ -56,9 +56,9 @@ class Following:
                     who = event.session or "", event.agent or ""
                     lasted[who] = event.data.get("lasted_seconds", lasted.get(who))
                 for (session, name), seconds in lasted.items():
-                    for agent in await tx.agents.ever_named(session, name):
+                    for agent in await tx.agents.find_by_past_name(session, name):
                         self._identity.forget(agent.id)
-                        self._presence.learn(agent, seconds)
+                        self._presence.apply_row(agent, seconds)
             if events:
                 self._read = events[-1].number
             more = len(events) == _AT_ONCE

@@ -37,11 +37,11 @@ class Identity:
         self._known: dict[str, Principal] = {}
         self._hashes: dict[str, set[str]] = {}
         self._changes = 0
-        signals.listen("agent", self._forget)
-        signals.listen("agent_ended", self._forget)
-        signals.listen("pulse", self._forget_pulse)
+        signals.listen("agent", self._on_agent_changed)
+        signals.listen("agent_ended", self._on_agent_changed)
+        signals.listen("pulse", self._on_pulse_moved)
 
-    async def of(self, token: str | None) -> Principal:
+    async def authenticate(self, token: str | None) -> Principal:
         """Return the owner of the token.
 
         Raises:
@@ -60,8 +60,8 @@ class Identity:
         if self._metrics is not None and hmac.compare_digest(hashed, self._metrics):
             return Principal(metrics_only=True)
         changes = self._changes
-        async with self._store.read() as tx:
-            principal = await self._owner(tx, hashed)
+        async with self._store.begin_read() as tx:
+            principal = await self._find_owner(tx, hashed)
         agent = principal.agent if principal is not None else None
         if principal is None or agent is None or agent.deleted_at is not None:
             if self._failed is not None:
@@ -74,12 +74,12 @@ class Identity:
             self._hashes.setdefault(agent.id, set()).add(hashed)
         return principal
 
-    async def _owner(self, tx: Tx, hashed: str) -> Principal | None:
+    async def _find_owner(self, tx: Tx, hashed: str) -> Principal | None:
         """Return whose token it is: an agent's, or that of a pulse of an agent; none if nobody's."""
-        agent = await tx.agents.by_token(hashed)
+        agent = await tx.agents.get_by_token(hashed)
         if agent is not None:
             return Principal(agent=agent)
-        pulse = await tx.pulses.by_token(hashed)
+        pulse = await tx.pulses.get_by_token(hashed)
         if pulse is None:
             return None
         return Principal(agent=await tx.agents.get(pulse.agent_id), pulse_id=pulse.id)
@@ -96,9 +96,9 @@ class Identity:
         self._hashes.clear()
         self._known.clear()
 
-    def _forget(self, key: str, _: Mapping[str, object]) -> None:
+    def _on_agent_changed(self, key: str, _: Mapping[str, object]) -> None:
         self.forget(AgentId(key))
 
-    def _forget_pulse(self, _: str, data: Mapping[str, object]) -> None:
+    def _on_pulse_moved(self, _: str, data: Mapping[str, object]) -> None:
         """Forget the tokens of an agent whose pulse moved: a pulse's token dies with it (WAKE-52)."""
         self.forget(AgentId(str(data["agent"])))

@@ -8,14 +8,14 @@ a check and its use, so a check is true at the moment it is used (GATE-42).
 import asyncio
 from collections.abc import Callable, Mapping
 
-from circadia.errors import CircadiaError, Ended
+from circadia.errors import CircadiaError, TargetGone
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 
 
-class Cell:
+class PresenceCell:
     """What one process knows of one agent's sleep."""
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Cell:
         """Done when the agent falls asleep, for those whose policy aborts streams."""
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether nothing passes: it is asleep or about to be, or gone."""
         return self.asleep or self.falling_asleep is not None or self.ended is not None
 
@@ -67,58 +67,58 @@ class Presence:
 
     def __init__(self, store: Store, signals: Signals) -> None:
         self._store = store
-        self._cells: dict[AgentId, Cell] = {}
+        self._cells: dict[AgentId, PresenceCell] = {}
         self._stopped: str | None = None
         self._told_of_stop: list[Callable[[], None]] = []
-        signals.listen("sleep", self._heard)
-        signals.listen("agent_ended", self._heard_end)
+        signals.listen("sleep", self._on_sleep_signal)
+        signals.listen("agent_ended", self._on_end_signal)
 
-    def known(self, agent_id: AgentId) -> Cell | None:
+    def synced_cell(self, agent_id: AgentId) -> PresenceCell | None:
         """Return the agent's cell if it is in step already."""
         cell = self._cells.get(agent_id)
         return cell if cell is not None and cell.generation >= 0 else None
 
-    async def cell(self, agent_id: AgentId) -> Cell:
+    async def fetch_cell(self, agent_id: AgentId) -> PresenceCell:
         """Return the agent's cell, read from the database the first time.
 
         Raises:
-            Ended: the agent is gone. StorageUnavailable: the database does not answer.
+            TargetGone: the agent is gone. StorageUnavailable: the database does not answer.
         """
-        cell = self.make_cell(agent_id)
+        cell = self.ensure_cell(agent_id)
         if cell.generation < 0:
-            async with self._store.read() as tx:
+            async with self._store.begin_read() as tx:
                 agent = await tx.agents.get(agent_id)
             if agent is None or agent.deleted_at is not None:
                 self._cells.pop(agent_id, None)
-                raise Ended("the agent was deleted")
+                raise TargetGone("the agent was deleted")
             self._apply(cell, agent.asleep, agent.generation, agent.actor, 0.0)
         return cell
 
-    def make_cell(self, agent_id: AgentId) -> Cell:
+    def ensure_cell(self, agent_id: AgentId) -> PresenceCell:
         """Return the agent's cell, made without looking into the database: it hears signals from now on."""
         cell = self._cells.get(agent_id)
         if cell is None:
-            cell = self._cells[agent_id] = Cell(agent_id)
+            cell = self._cells[agent_id] = PresenceCell(agent_id)
         return cell
 
-    async def until_awake(self, cell: Cell, waiter: object) -> None:
+    async def wait_until_awake(self, cell: PresenceCell, waiter: object) -> None:
         """Return once the cell is awake; at once if it is.
 
         Raises:
-            Ended: the agent or its session is gone, or the server is stopping.
+            TargetGone: the agent or its session is gone, or the server is stopping.
         """
         try:
-            while cell.closed or self._stopped:
+            while cell.is_closed or self._stopped:
                 reason = cell.ended or self._stopped
                 if reason:
-                    raise Ended(reason)
+                    raise TargetGone(reason)
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 cell.waiters[waiter] = future  # a waiter keeps its place when it must wait again
                 await future
         finally:
             cell.waiters.pop(waiter, None)
 
-    def fail(self, cell: Cell, waiter: object, error: CircadiaError) -> None:
+    def fail(self, cell: PresenceCell, waiter: object, error: CircadiaError) -> None:
         """End one who waits."""
         future = cell.waiters.get(waiter)
         if future is not None and not future.done():
@@ -129,10 +129,10 @@ class Presence:
         cell = self._cells.get(moved.id)
         if cell is not None:
             cell.falling_asleep = moved.generation
-            tx.after_commit(lambda: self._shut(cell, moved, failed=False))
-            tx.after_rollback(lambda: self._shut(cell, moved, failed=True))
+            tx.after_commit(lambda: self._finish_shutting(cell, moved, failed=False))
+            tx.after_rollback(lambda: self._finish_shutting(cell, moved, failed=True))
 
-    def _shut(self, cell: Cell, moved: Agent, *, failed: bool) -> None:
+    def _finish_shutting(self, cell: PresenceCell, moved: Agent, *, failed: bool) -> None:
         if not failed:
             self._apply(cell, moved.asleep, moved.generation, moved.actor, 0.0)
         if cell.falling_asleep == moved.generation:
@@ -141,11 +141,11 @@ class Presence:
                 cell.admit_all()
 
     @property
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         """Whether the server is stopping."""
         return self._stopped is not None
 
-    def when_stopped(self, act: Callable[[], None]) -> None:
+    def add_stop_listener(self, act: Callable[[], None]) -> None:
         """Call `act` when the server stops, so that who waits for something else looks here again."""
         self._told_of_stop.append(act)
 
@@ -153,22 +153,22 @@ class Presence:
         """End all who wait, and whoever would wait from now on: the server is stopping."""
         self._stopped = reason
         for cell in self._cells.values():
-            cell.fail_all(Ended(reason))
+            cell.fail_all(TargetGone(reason))
         for act in self._told_of_stop:
             act()
 
-    def learn(self, agent: Agent, lasted: object = None) -> None:
+    def apply_row(self, agent: Agent, lasted: object = None) -> None:
         """Take over how an agent is now from its row, which another process may have written."""
         cell = self._cells.get(agent.id)
         if cell is None:
             return
         if agent.deleted_at is not None or not agent.enabled:
-            self._end(cell, f"agent {agent.reference!r} was {'deleted' if agent.deleted_at else 'disabled'}")
+            self._end_cell(cell, f"agent {agent.reference!r} was {'deleted' if agent.deleted_at else 'disabled'}")
         else:
             slept = float(lasted) if isinstance(lasted, int | float) else 0.0
             self._apply(cell, agent.asleep, agent.generation, agent.actor, slept)
 
-    def _apply(self, cell: Cell, asleep: bool, generation: int, actor: str, lasted: float) -> None:
+    def _apply(self, cell: PresenceCell, asleep: bool, generation: int, actor: str, lasted: float) -> None:
         if generation <= cell.generation:
             return
         cell.asleep, cell.generation, cell.actor = asleep, generation, actor
@@ -180,7 +180,7 @@ class Presence:
             cell.slept_seconds = lasted
             cell.admit_all()
 
-    def _heard(self, key: str, data: Mapping[str, object]) -> None:
+    def _on_sleep_signal(self, key: str, data: Mapping[str, object]) -> None:
         cell = self._cells.get(AgentId(key))
         if cell is not None:
             lasted = data.get("lasted_seconds", 0.0)
@@ -192,12 +192,12 @@ class Presence:
                 lasted if isinstance(lasted, float) else 0.0,
             )
 
-    def _heard_end(self, key: str, data: Mapping[str, object]) -> None:
+    def _on_end_signal(self, key: str, data: Mapping[str, object]) -> None:
         cell = self._cells.get(AgentId(key))
         if cell is not None:
-            self._end(cell, str(data.get("reason", "the agent is gone")))
+            self._end_cell(cell, str(data.get("reason", "the agent is gone")))
 
-    def _end(self, cell: Cell, reason: str) -> None:
+    def _end_cell(self, cell: PresenceCell, reason: str) -> None:
         self._cells.pop(cell.agent_id, None)
         cell.ended = reason
-        cell.fail_all(Ended(reason))
+        cell.fail_all(TargetGone(reason))

@@ -9,7 +9,7 @@ from circadia.clock import Clock
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, IdSource, hash_token, new_token
 from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
-from circadia.records.bank import wrong_bank_name
+from circadia.records.bank import explain_invalid_bank_name
 from circadia.records.event import Event, EventType
 from circadia.records.session import Session
 from circadia.stores.base import Tx
@@ -46,19 +46,19 @@ class NewAgent:
     """Policy keys that differ from the server's defaults."""
 
 
-class Departures(Protocol):
+class AgentDeletionListener(Protocol):
     """Is told of each agent that was deleted, in its transaction."""
 
-    async def left(self, tx: Tx, agent: Agent) -> None:
+    async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None:
         """End what the agent has under way."""
         ...
 
 
-class Registry:
+class AgentRegistry:
     """The only writer of agents, their sleep state aside."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, signals: Signals, defaults: AgentPolicy, departures: Departures
+        self, clock: Clock, ids: IdSource, signals: Signals, defaults: AgentPolicy, departures: AgentDeletionListener
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -101,7 +101,7 @@ class Registry:
             created_at=now,
         )
         await tx.agents.add(agent)
-        await self._bind(tx, agent.policy)
+        await self._bind_bank(tx, agent.policy)
         await tx.sessions.touch(session.id, now)
         await self._record(tx, EventType.AGENT_CREATED, agent, {"asleep": agent.asleep})
         return agent, token
@@ -132,10 +132,10 @@ class Registry:
         )
         await tx.agents.save(changed)
         if changed.policy.bank != agent.policy.bank:
-            await self._bind(tx, changed.policy)
+            await self._bind_bank(tx, changed.policy)
         await self._record(tx, EventType.AGENT_CHANGED, changed, {"enabled": changed.enabled})
         if agent.enabled and not changed.enabled:
-            self._ended(tx, agent, "disabled")
+            self._signal_end(tx, agent, "disabled")
         else:
             tx.after_commit(lambda: self._signals.publish("agent", agent.id))
         return changed
@@ -143,10 +143,10 @@ class Registry:
     async def rotate(self, tx: Tx, agent: Agent) -> str:
         """Give the agent a new token and return it; the old one opens nothing from now on."""
         token = new_token("agent")
-        await self.retoken(tx, agent, token)
+        await self.set_token(tx, agent, token)
         return token
 
-    async def retoken(self, tx: Tx, agent: Agent, token: str) -> Agent:
+    async def set_token(self, tx: Tx, agent: Agent, token: str) -> Agent:
         """Give the agent this token and return its new row."""
         changed = replace(agent, token_hash=hash_token(token))
         await tx.agents.save(changed)
@@ -157,9 +157,9 @@ class Registry:
     async def delete(self, tx: Tx, agent: Agent, *, reason: str = "deleted") -> None:
         """Take the agent out; its held calls (GATE-49) and its pulses end, its rows stay for the record."""
         await tx.agents.save(replace(agent, enabled=False, deleted_at=self._clock.now()))
-        await self._departures.left(tx, agent)
+        await self._departures.on_agent_deleted(tx, agent)
         await self._record(tx, EventType.AGENT_DELETED, agent, {"reason": reason})
-        self._ended(tx, agent, reason)
+        self._signal_end(tx, agent, reason)
 
     def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:
         """Return the policy with these keys changed; the types were checked by the entrance.
@@ -171,18 +171,18 @@ class Registry:
         for key in changes:
             if key not in known:
                 raise InvalidRequest(f"no policy {key!r}; there are {', '.join(sorted(known))}")
-        changed = replace(policy, **{key: _frozen(value) for key, value in changes.items()})
+        changed = replace(policy, **{key: _freeze(value) for key, value in changes.items()})
         named = {"bank": (changed.bank,), "banks": changed.banks, "read_banks": changed.read_banks}
         for key in named.keys() & changes.keys():
-            for wrong in filter(None, (wrong_bank_name(each) for each in named[key] if each is not None)):
+            for wrong in filter(None, (explain_invalid_bank_name(each) for each in named[key] if each is not None)):
                 raise InvalidRequest(f"policy {key!r}: {wrong}")
         return changed
 
-    async def _bind(self, tx: Tx, policy: AgentPolicy) -> None:
+    async def _bind_bank(self, tx: Tx, policy: AgentPolicy) -> None:
         if self.bind is not None:
             await self.bind(tx, policy)
 
-    def _ended(self, tx: Tx, agent: Agent, reason: str) -> None:
+    def _signal_end(self, tx: Tx, agent: Agent, reason: str) -> None:
         told = {"reason": f"agent {agent.reference!r} was {reason}"}
         tx.after_commit(lambda: self._signals.publish("agent_ended", agent.id, told))
 
@@ -193,5 +193,5 @@ class Registry:
         tx.after_commit(lambda: self._signals.publish("event", agent.session))
 
 
-def _frozen(value: object) -> object:
+def _freeze(value: object) -> object:
     return tuple(cast("Sequence[object]", value)) if isinstance(value, list) else value

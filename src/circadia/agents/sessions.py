@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from circadia.agents.registry import NewAgent, Registry, require_name
-from circadia.agents.threads import Threads
+from circadia.agents.registry import AgentRegistry, NewAgent, require_name
+from circadia.agents.threads import ThreadService
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, SessionId
@@ -28,7 +28,7 @@ class NewThread:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MadeSession:
+class CreatedSession:
     """A new session, with the tokens that are shown this once."""
 
     session: Session
@@ -39,10 +39,12 @@ class MadeSession:
     """Dead ends."""
 
 
-class Sessions:
+class SessionService:
     """The only writer of sessions."""
 
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, registry: Registry, threads: Threads) -> None:
+    def __init__(
+        self, clock: Clock, ids: IdSource, signals: Signals, registry: AgentRegistry, threads: ThreadService
+    ) -> None:
         self._clock = clock
         self._ids = ids
         self._signals = signals
@@ -58,7 +60,7 @@ class Sessions:
         agents: Sequence[NewAgent] = (),
         threads: Sequence[NewThread] = (),
         all_but: Sequence[str] | None = None,
-    ) -> MadeSession:
+    ) -> CreatedSession:
         """Make a session with its whole graph.
 
         With `all_but`, every agent but the named starts asleep and wakes when it is added to a thread (the preset
@@ -78,16 +80,16 @@ class Sessions:
         )
         await tx.sessions.add(session)
         await self._record(tx, EventType.SESSION_CREATED, session, {"agents": len(agents)})
-        made = [await self._registry.add(tx, session, new) for new in _with_preset(agents, all_but)]
+        made = [await self._registry.add(tx, session, new) for new in _apply_preset(agents, all_but)]
         for thread in threads:
             await self._threads.create(tx, principal, session, thread.name, thread.participants)
         rows = [(await tx.agents.get(agent.id) or agent, token) for agent, token in made]
         joined = {name for thread in threads for name in thread.participants}
-        return MadeSession(session=session, agents=rows, warnings=dead_ends([a for a, _ in rows], joined))
+        return CreatedSession(session=session, agents=rows, warnings=find_dead_ends([a for a, _ in rows], joined))
 
     async def ensure_default(self, tx: Tx) -> Session:
         """Return the session `default`, made if it is missing."""
-        found = await tx.sessions.by_name(DEFAULT_SESSION)
+        found = await tx.sessions.get_by_name(DEFAULT_SESSION)
         if found is not None:
             return found
         return (await self.create(tx, Principal(), DEFAULT_SESSION)).session
@@ -104,16 +106,16 @@ class Sessions:
             raise Conflict(f"session {session.name!r} is closed already")
         now = self._clock.now()
         await tx.sessions.save(replace(session, status=SessionStatus.CLOSED, closed_at=now))
-        for thread in await tx.threads.of_session(session.id, closed=False):
+        for thread in await tx.threads.find_by_session(session.id, closed=False):
             await self._threads.end(tx, session, thread, by="the end of the session", summary=None)
-        for agent in await tx.agents.of_session(session.id):
+        for agent in await tx.agents.find_by_session(session.id):
             await self._registry.delete(tx, agent, reason="ended with its session")
         await self._record(tx, EventType.SESSION_CLOSED, session, {})
 
-    async def tell_stalls(self, tx: Tx, stall_seconds: float) -> list[str]:
+    async def report_stalls(self, tx: Tx, stall_seconds: float) -> list[str]:
         """Tell, once each, the sessions whose agents all sleep and where nothing moved for so long; return them."""
         before = self._clock.now() - timedelta(seconds=stall_seconds)
-        stalled = await tx.sessions.silent_since(before)
+        stalled = await tx.sessions.find_silent_since(before)
         for session in stalled:
             await tx.sessions.save(replace(session, stalled=True))
             await self._record(tx, EventType.SESSION_STALLED, session, {"since": _iso(session.touched_at)})
@@ -128,7 +130,7 @@ def _iso(instant: datetime) -> str:
     return instant.isoformat()
 
 
-def _with_preset(agents: Sequence[NewAgent], all_but: Sequence[str] | None) -> list[NewAgent]:
+def _apply_preset(agents: Sequence[NewAgent], all_but: Sequence[str] | None) -> list[NewAgent]:
     if all_but is None:
         return list(agents)
     unknown = sorted(set(all_but) - {agent.name for agent in agents})
@@ -150,7 +152,7 @@ def _with_preset(agents: Sequence[NewAgent], all_but: Sequence[str] | None) -> l
     ]
 
 
-def dead_ends(agents: Sequence[Agent], in_threads: set[str]) -> list[str]:
+def find_dead_ends(agents: Sequence[Agent], in_threads: set[str]) -> list[str]:
     """Return a warning for each way in which the graph can fall asleep and never wake (GATE-06)."""
     warnings: list[str] = []
     for agent in agents:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from circadia.clock import Clock
-from circadia.errors import Conflict, Ended
+from circadia.errors import Conflict, TargetGone
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.event import Event, EventType
@@ -13,26 +13,26 @@ from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
 
-class Happenings(Protocol):
+class ThreadEventListener(Protocol):
     """Is told what befell an agent in a thread, in the transaction of the change, after the change."""
 
-    async def happened(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
+    async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
         """Let the event have its effect; `by` is who caused it."""
         ...
 
 
-class TimesAwake(Protocol):
+class AgentSleepListener(Protocol):
     """Is told of each change of a sleep state, in its transaction: a time awake is a pulse (WAKE-56)."""
 
-    async def moved(self, tx: Tx, agent: Agent) -> None:
+    async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
         """Let the change have its effect; `agent` is the row after it."""
         ...
 
 
-class SleepState:
+class AgentSleepService:
     """Moves `asleep`, with its generation and its event, in the caller's transaction (GATE-03, GATE-04)."""
 
-    def __init__(self, clock: Clock, signals: Signals, times_awake: TimesAwake) -> None:
+    def __init__(self, clock: Clock, signals: Signals, times_awake: AgentSleepListener) -> None:
         self._clock = clock
         self._signals = signals
         self._times_awake = times_awake
@@ -49,14 +49,14 @@ class SleepState:
         """Make the agent asleep or awake and return its new row; nothing happens if it already is.
 
         Raises:
-            Conflict: the agent was deleted meanwhile. Ended: it was to wake, and the server is stopping.
+            Conflict: the agent was deleted meanwhile. TargetGone: it was to wake, and the server is stopping.
         """
-        moved = await self.set_if_there(tx, agent.id, asleep=asleep, cause=cause, actor=actor)
+        moved = await self.set_if_exists(tx, agent.id, asleep=asleep, cause=cause, actor=actor)
         if moved is None:
             raise Conflict(f"agent {agent.reference!r} was deleted")
         return moved
 
-    async def set_if_there(self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str) -> Agent | None:
+    async def set_if_exists(self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str) -> Agent | None:
         """Do what `set` does to the agent of this key; return none if it was deleted."""
         current = await tx.agents.lock(agent_id)
         if current is None or current.deleted_at is not None:
@@ -64,28 +64,28 @@ class SleepState:
         if current.asleep == asleep:
             return current
         if self._draining and not asleep and cause is not Cause.PULSE:
-            raise Ended(f"{current.reference!r} is not woken: the server is stopping; send it again")
+            raise TargetGone(f"{current.reference!r} is not woken: the server is stopping; send it again")
         now = self._clock.now()
         moved = replace(current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor)
-        if not await tx.agents.move(moved, from_generation=current.generation):
+        if not await tx.agents.save_sleep_state(moved, from_generation=current.generation):
             raise Conflict(f"the sleep of {current.reference!r} changed at the same moment; try again")
         if asleep and self.shut is not None:
             await self.shut(tx, moved)
         lasted = max(0.0, (now - current.since).total_seconds())
-        await tx.events.add([self._event(moved, lasted)])
-        await self._times_awake.moved(tx, moved)
+        await tx.events.add([self._build_event(moved, lasted)])
+        await self._times_awake.on_sleep_change(tx, moved)
         await tx.sessions.touch(SessionId(moved.session_id), now)
-        tx.after_commit(lambda: self._tell(moved, lasted))
+        tx.after_commit(lambda: self._publish(moved, lasted))
         return moved
 
-    async def happened(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
+    async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
         """Wake or put to sleep an agent whose lists name the event; any other event changes nothing (GATE-13)."""
         if isinstance(event, WakeEvent) and event in agent.wake_events:
             await self.set(tx, agent, asleep=False, cause=Cause.EVENT, actor=f"{event.value} by {by}")
         elif isinstance(event, SleepEvent) and event in agent.sleep_events:
             await self.set(tx, agent, asleep=True, cause=Cause.EVENT, actor=f"{event.value} by {by}")
 
-    def _event(self, agent: Agent, lasted: float) -> Event:
+    def _build_event(self, agent: Agent, lasted: float) -> Event:
         return Event(
             type=EventType.SLEEP_START if agent.asleep else EventType.SLEEP_STOP,
             at=agent.since,
@@ -99,7 +99,7 @@ class SleepState:
             },
         )
 
-    def _tell(self, agent: Agent, lasted: float) -> None:
+    def _publish(self, agent: Agent, lasted: float) -> None:
         state: dict[str, object] = {
             "asleep": agent.asleep,
             "generation": agent.generation,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from circadia.agents.directory import agent_by_reference
-from circadia.agents.sleep import Happenings
+from circadia.agents.directory import find_agent_by_reference
+from circadia.agents.sleep import ThreadEventListener
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
@@ -20,7 +20,7 @@ from circadia.stores.signals.base import Signals
 from circadia.suggestions import did_you_mean
 
 
-class Threads:
+class ThreadService:
     """The only writer of threads, participants and messages. An operator counts as a participant everywhere."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Threads:
         clock: Clock,
         ids: IdSource,
         signals: Signals,
-        happenings: Happenings,
+        happenings: ThreadEventListener,
         *,
         max_message_characters: int,
         max_open_threads_per_agent: int,
@@ -50,7 +50,7 @@ class Threads:
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
-        agents = [await agent_by_reference(tx, principal, session, each) for each in participants]
+        agents = [await find_agent_by_reference(tx, principal, session, each) for each in participants]
         if principal.agent is not None:
             if await tx.threads.count_open_by(session.id, principal.name) >= self._max_open_threads:
                 raise Conflict(
@@ -77,8 +77,8 @@ class Threads:
         Raises:
             Forbidden: the caller takes no part. Conflict: the thread is closed, or the agent takes part already.
         """
-        await self._require_part(tx, principal, thread)
-        agent = await agent_by_reference(tx, principal, session, reference)
+        await self._require_open_part(tx, principal, thread)
+        agent = await find_agent_by_reference(tx, principal, session, reference)
         if not await self._join(tx, session, thread, agent, by=principal.name):
             raise Conflict(f"{agent.reference!r} takes part in thread {thread.name!r} already")
         return agent
@@ -89,14 +89,14 @@ class Threads:
         Raises:
             Forbidden: the caller takes no part. NotFound: the agent takes none. Conflict: the thread is closed.
         """
-        await self._require_part(tx, principal, thread)
-        agent = await agent_by_reference(tx, principal, session, reference)
+        await self._require_open_part(tx, principal, thread)
+        agent = await find_agent_by_reference(tx, principal, session, reference)
         if not await tx.threads.leave(thread.id, agent.id):
             raise NotFound(f"{agent.reference!r} takes no part in thread {thread.name!r}")
         data = {"participant": agent.reference, "by": principal.name}
         await self._record(tx, EventType.PARTICIPANT_REMOVED, session, thread, data)
-        if await tx.threads.open_count(agent.id) == 0:
-            await self._happenings.happened(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
+        if await tx.threads.count_open_of_agent(agent.id) == 0:
+            await self._happenings.on_event(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
         return agent
 
     async def close(
@@ -107,7 +107,7 @@ class Threads:
         Raises:
             Forbidden: the caller takes no part. Conflict: it is closed already; nothing happens.
         """
-        await self._require_part(tx, principal, thread)
+        await self._require_open_part(tx, principal, thread)
         return await self.end(tx, session, thread, by=principal.name, summary=summary)
 
     async def end(self, tx: Tx, session: Session, thread: Thread, *, by: str, summary: str | None) -> Thread:
@@ -119,8 +119,8 @@ class Threads:
         for participant in await tx.threads.participants(thread.id):
             tx.after_commit(partial(self._signals.publish, "conversation", participant.agent_id))
             agent = await tx.agents.get(participant.agent_id)
-            if agent is not None and await tx.threads.open_count(agent.id) == 0:
-                await self._happenings.happened(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
+            if agent is not None and await tx.threads.count_open_of_agent(agent.id) == 0:
+                await self._happenings.on_event(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
         return closed
 
     async def send(
@@ -144,10 +144,10 @@ class Threads:
         """
         self._require_sendable(thread, content)
         participants = {each.agent_id: each for each in await tx.threads.participants(thread.id)}
-        speaker = await self._speaker(tx, principal, session, sender)
+        speaker = await self._resolve_sender(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")
-        mentioned = await self._mentioned(tx, principal, session, thread, mentions, participants, speaker)
+        mentioned = await self._resolve_mentions(tx, principal, session, thread, mentions, participants, speaker)
         message = Message(
             id=MessageId(self._ids.new("msg")),
             number=0,
@@ -168,9 +168,9 @@ class Threads:
         data = {"message": message.id, "from": message.sender, "mentions": list(message.mentions)}
         await self._record(tx, EventType.MESSAGE, session, thread, data)
         for agent in mentioned:
-            await self._happenings.happened(tx, agent, WakeEvent.MENTIONED, by=message.sender)
+            await self._happenings.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender)
         for agent_id in participants:
-            self._ring(tx, agent_id)
+            self._signal_delivery(tx, agent_id)
         return message
 
     def _require_sendable(self, thread: Thread, content: str) -> None:
@@ -183,16 +183,16 @@ class Threads:
 
     async def require_reader(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         """Raise Forbidden unless the principal is the operator or takes part, open or closed."""
-        if principal.operator:
+        if principal.is_operator:
             return
         parts = await tx.threads.participants(thread.id)
         if principal.agent is None or all(part.agent_id != principal.agent.id for part in parts):
             raise Forbidden(f"{principal.name!r} takes no part in thread {thread.name!r}; ask to be added")
 
-    def _ring(self, tx: Tx, agent_id: AgentId) -> None:
+    def _signal_delivery(self, tx: Tx, agent_id: AgentId) -> None:
         tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
 
-    async def _require_part(self, tx: Tx, principal: Principal, thread: Thread) -> None:
+    async def _require_open_part(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         await self.require_reader(tx, principal, thread)
         if thread.status is ThreadStatus.CLOSED:
             raise Conflict(f"thread {thread.name!r} is closed already")
@@ -207,10 +207,10 @@ class Threads:
         events += [WakeEvent.ADDED_TO_THREAD_FIRST_TIME] if joined.first_ever else []
         events += [WakeEvent.FIRST_TIME_IN_THREAD] if joined.first_in_thread else []
         for event in events:
-            await self._happenings.happened(tx, agent, event, by=by)
+            await self._happenings.on_event(tx, agent, event, by=by)
         return True
 
-    async def _speaker(self, tx: Tx, principal: Principal, session: Session, sender: str | None) -> Agent | None:
+    async def _resolve_sender(self, tx: Tx, principal: Principal, session: Session, sender: str | None) -> Agent | None:
         own = principal.agent
         if own is not None:
             if sender not in (None, own.reference) and (sender != own.name or own.session_id != session.id):
@@ -218,9 +218,9 @@ class Threads:
             return own
         if sender is None or sender in ("operator", "user"):
             return None
-        return await agent_by_reference(tx, principal, session, sender)
+        return await find_agent_by_reference(tx, principal, session, sender)
 
-    async def _mentioned(
+    async def _resolve_mentions(
         self,
         tx: Tx,
         principal: Principal,
@@ -232,7 +232,7 @@ class Threads:
     ) -> list[Agent]:
         found: dict[AgentId, Agent] = {}
         for reference in mentions:
-            agent = await agent_by_reference(tx, principal, session, reference)
+            agent = await find_agent_by_reference(tx, principal, session, reference)
             if speaker is not None and agent.id == speaker.id:
                 raise InvalidRequest(f"{reference!r} may not mention itself")
             if agent.id not in participants:

@@ -26,7 +26,7 @@ LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class MessageFilter:
     """What a wait is for."""
 
     mentioned: bool | None = None
@@ -49,24 +49,24 @@ class Waits:
         """How many messages were unread at the last look, and the number of the newest, of those who waited."""
         for topic in ("delivery", "sleep", "agent_ended"):
             signals.listen(topic, self._ring)
-        presence.when_stopped(self._ring_all)
+        presence.add_stop_listener(self._ring_all)
 
-    async def take(self, agent: Agent, wanted: Wanted, timeout_seconds: float) -> Sequence[Delivery]:
+    async def take(self, agent: Agent, wanted: MessageFilter, timeout_seconds: float) -> Sequence[Delivery]:
         """Return leased deliveries, as soon as there are any, or none after the time-out.
 
         While the agent is asleep the time-out's clock stands still and nothing is taken.
 
         Raises:
-            Ended: the agent or its session is gone, or the server is stopping.
+            TargetGone: the agent or its session is gone, or the server is stopping.
         """
         left = timeout_seconds
-        cell = await self._presence.cell(agent.id)
+        cell = await self._presence.fetch_cell(agent.id)
         while True:
-            await self._presence.until_awake(cell, object())
+            await self._presence.wait_until_awake(cell, object())
             bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._bells[agent.id].add(bell)  # before the look, so that nothing arrives unheard in between
             try:
-                found = await self._lease_whole(agent.id, wanted)
+                found = await self._lease_or_undo(agent.id, wanted)
                 if found and not cell.asleep:
                     return found
                 if found:  # it fell asleep while the lease was written: they stay unread until it wakes
@@ -74,7 +74,7 @@ class Waits:
                     continue
                 if left <= 0:
                     return ()
-                left -= await self._rung(bell, left)
+                left -= await self._wait_for_bell(bell, left)
             finally:
                 self._bells[agent.id].discard(bell)
                 if not self._bells[agent.id]:
@@ -85,19 +85,19 @@ class Waits:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             try:
-                await self.look()
+                await self.check_unread()
             except CircadiaError as error:
                 _logger.warning("those who wait hear other servers later: %s", error)
             except Exception:  # the next look may pass, and nobody else does this work
                 _logger.exception("a look at what is unread failed")
 
-    async def look(self) -> None:
+    async def check_unread(self) -> None:
         """Wake those for whom something has become unread since the last look."""
         if not self._bells:
             self._unread = {}
             return
-        async with self._store.read() as tx:
-            unread = await tx.deliveries.unread_of([AgentId(key) for key in self._bells])
+        async with self._store.begin_read() as tx:
+            unread = await tx.deliveries.count_unread_by_agent([AgentId(key) for key in self._bells])
         for agent_id, found in unread.items():
             if self._unread.get(agent_id) != found:
                 self._ring(agent_id, {})
@@ -105,31 +105,31 @@ class Waits:
 
     async def confirm(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
         """Mark as handled: the answer went out."""
-        async with self._store.write() as tx:
-            await tx.deliveries.handle(agent_id, messages, self._clock.now())
+        async with self._store.begin_write() as tx:
+            await tx.deliveries.mark_handled(agent_id, messages, self._clock.now())
 
     async def release(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
         """Make unread again: the caller was gone before the answer went out."""
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             await tx.deliveries.release(agent_id, messages)
             tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
 
     async def sweep(self) -> None:
         """Make leases that ran out unread again."""
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             for agent_id in await tx.deliveries.release_expired(self._clock.now()):
-                self._tell(tx.after_commit, agent_id)
+                self._signal_delivery(tx.after_commit, agent_id)
 
-    async def end_all(self) -> None:
+    async def release_all(self) -> None:
         """Make unread again what was on its way to callers: at the start of who works alone, when they are gone."""
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             for agent_id in await tx.deliveries.end_waits():
-                self._tell(tx.after_commit, agent_id)
+                self._signal_delivery(tx.after_commit, agent_id)
 
-    def _tell(self, after_commit: Callable[[Callable[[], None]], None], agent_id: AgentId) -> None:
+    def _signal_delivery(self, after_commit: Callable[[Callable[[], None]], None], agent_id: AgentId) -> None:
         after_commit(lambda: self._signals.publish("delivery", agent_id))
 
-    async def _lease_whole(self, agent_id: AgentId, wanted: Wanted) -> Sequence[Delivery]:
+    async def _lease_or_undo(self, agent_id: AgentId, wanted: MessageFilter) -> Sequence[Delivery]:
         """Lease; if the caller goes while the lease is written, make unread again what it got nothing of."""
         leasing = asyncio.ensure_future(self._lease(agent_id, wanted))
         try:
@@ -145,18 +145,18 @@ class Waits:
         if found:
             await self.release(agent_id, [each.message.id for each in found])
 
-    async def _lease(self, agent_id: AgentId, wanted: Wanted) -> Sequence[Delivery]:
-        async with self._store.read() as tx:
-            unread = await tx.deliveries.unread(agent_id, mentioned=wanted.mentioned, sender=wanted.sender)
+    async def _lease(self, agent_id: AgentId, wanted: MessageFilter) -> Sequence[Delivery]:
+        async with self._store.begin_read() as tx:
+            unread = await tx.deliveries.find_unread(agent_id, mentioned=wanted.mentioned, sender=wanted.sender)
         if not unread:
             return ()
         now = self._clock.now()
         until = now + timedelta(seconds=LEASE_SECONDS)
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             leased = set(await tx.deliveries.lease(agent_id, [each.message.id for each in unread], until, now=now))
         return [each for each in unread if each.message.id in leased]
 
-    async def _rung(self, bell: asyncio.Future[None], seconds: float) -> float:
+    async def _wait_for_bell(self, bell: asyncio.Future[None], seconds: float) -> float:
         """Wait for the bell, at most `seconds`; return how long it took."""
         began = self._clock.monotonic()
         timer = asyncio.ensure_future(self._clock.sleep(seconds))

@@ -15,31 +15,31 @@ import numpy as np
 from circadia.answers.index import TextVectors
 from circadia.answers.normalization import normalize, only_asks
 from circadia.ids import AnswerId
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.memory.columns import Array
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
 from circadia.memory.episodes import searched_text
 from circadia.memory.question import Question
-from circadia.memory.retrieval import Retrieval, Since
-from circadia.memory.terms import asked_stems, asked_terms
-from circadia.memory.touching import NEAR, VOIDING, Bars, LaterRow
-from circadia.records.answer import Answer, Rests
+from circadia.memory.retrieval import BankChanges, Retrieval
+from circadia.memory.terms import question_stems, question_terms
+from circadia.memory.touching import NEAR, VOID_WEIGHT, ChangeThresholds, LaterRow
+from circadia.records.answer import Answer, AnswerBasis
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.episode import EpisodeKind
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 from circadia.stores.base import Tx
 
-LOOKED_THROUGH: Final = 20_000
+CACHED_ANSWERS: Final = 20_000
 """Answers whose later rows are kept, and as many that are void, a few hundred bytes each."""
 QUESTIONS: Final = 2_000
 """Questions whose words and vectors are kept, 2 KB each."""
-SPELT: Final = 300
+SENSE_LETTERS: Final = 300
 """Letters of a question that tell how much its vector says."""
-SHOWN: Final = 10
+MAX_CONCERNS: Final = 10
 """Later rows of an answer that a judge is shown, those that most likely change it."""
 
 
@@ -61,7 +61,7 @@ class Validity(NamedTuple):
     """Why it may not even be a hint, in words; empty if it may."""
     concerns: Sequence[Concern] = ()
     """Later rows that a judge may be asked about: those that put it in doubt first, and the most likely first."""
-    heads: Heads = Heads(0, 0)
+    heads: BankHeads = BankHeads(0, 0)
     """The greatest numbers that were looked at."""
 
     @property
@@ -84,10 +84,10 @@ class AnswerFreshness:
         self._retrieval = retrieval
         self._vectors = vectors
         self._embedder = embedder
-        self._questions: Latest[str, Question] = Latest(QUESTIONS)
-        self._seen: Latest[tuple[AnswerId, str], tuple[Heads, Sequence[Concern]]] = Latest(LOOKED_THROUGH)
+        self._questions: BoundedDict[str, Question] = BoundedDict(QUESTIONS)
+        self._seen: BoundedDict[tuple[AnswerId, str], tuple[BankHeads, Sequence[Concern]]] = BoundedDict(CACHED_ANSWERS)
         """By answer and question: up to which rows was looked, and which of these are concerns."""
-        self._void: Latest[AnswerId, str] = Latest(LOOKED_THROUGH)
+        self._void: BoundedDict[AnswerId, str] = BoundedDict(CACHED_ANSWERS)
         """Why answers are void: the row that voided one may be gone by now, and the world is not what it was."""
 
     async def check(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> Validity:
@@ -105,17 +105,19 @@ class AnswerFreshness:
         question = self._question(answer.phrasings[0])
         shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
         seen, known = self._seen.get((answer.id, answer.phrasings[0]), (rests.heads, ()))
-        seen = Heads(*map(max, seen, answer.settled or seen))
+        seen = BankHeads(*map(max, seen, answer.settled or seen))
         rows = {layer: {*shown[layer], *(each.number for each in known if each.layer is layer)} for layer in Layer}
-        since = await self._retrieval.since(tx, bank, rows, rests.heads, seen, question)
+        since = await self._retrieval.changes_since(tx, bank, rows, rests.heads, seen, question)
         if since is None:
             return Validity("the transaction is older than something that was forgotten")
-        void = _other_weight(shown, since.weights) or await self._other_block(tx, bank, rests, since.blocks, question)
+        void = _find_changed_weight(shown, since.weights) or await self._find_changed_block(
+            tx, bank, rests, since.blocks, question
+        )
         if void:
             self._void[answer.id] = void
             return Validity(void)
         known = [each for each in known if since.weights[each.layer].get(each.number)]  # else it was retired since
-        return await self._looked_at(tx, bank, answer, question, since, known, most)
+        return await self._check_later_rows(tx, bank, answer, question, since, known, most)
 
     def _question(self, text: str) -> Question:
         known = self._questions.get(text)
@@ -123,8 +125,8 @@ class AnswerFreshness:
             known = self._questions[text] = prepare_question(text, self._vectors, self._embedder)
         return known
 
-    async def _looked_at(
-        self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, known: Sequence[Concern],
+    async def _check_later_rows(
+        self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: BankChanges, known: Sequence[Concern],
         most: int | None,
     ) -> Validity:  # fmt: skip
         """Return which later rows may change the answer, or what lacks to tell; keep in mind up to which was looked."""
@@ -138,7 +140,7 @@ class AnswerFreshness:
                 if row is None:
                     return Validity(f"the transaction is older than number {each.number} of the {layer}")
                 concern = self._concern(row, each, since.later.bars, answer, question)
-                if concern is not None and concern.weight > VOIDING and row.trust != Trust.AGENT:
+                if concern is not None and concern.weight > VOID_WEIGHT and row.trust != Trust.AGENT:
                     void = self._void[answer.id] = f"number {each.number} of the {layer}, which came later, changes it"
                     return Validity(void)
                 found += [concern] if concern is not None else []
@@ -146,8 +148,8 @@ class AnswerFreshness:
                 looked[layer] = some[-1].number
                 lacks = f"there are more than {most} later {layer} to look at first"
         settled = dict(zip(Layer, answer.settled or answer.rests.heads, strict=True))
-        found = sorted({each for each in found if each.number > settled[each.layer]}, reverse=True)[:SHOWN]
-        heads = Heads(looked[Layer.EPISODES], looked[Layer.NOTES])
+        found = sorted({each for each in found if each.number > settled[each.layer]}, reverse=True)[:MAX_CONCERNS]
+        heads = BankHeads(looked[Layer.EPISODES], looked[Layer.NOTES])
         self._seen[answer.id, answer.phrasings[0]] = heads, found
         return Validity(lacks, found, heads)
 
@@ -156,7 +158,9 @@ class AnswerFreshness:
             return {}
         return await (tx.episodes if layer is Layer.EPISODES else tx.notes).excerpts(bank.id, numbers)
 
-    def _concern(self, row: Excerpt, later: LaterRow, bars: Bars, answer: Answer, question: Question) -> Concern | None:
+    def _concern(
+        self, row: Excerpt, later: LaterRow, bars: ChangeThresholds, answer: Answer, question: Question
+    ) -> Concern | None:
         weight = later.weight
         if row.kind == EpisodeKind.READY:
             return None  # it was made of what the bank held before, and each row of that is looked at by itself
@@ -167,10 +171,14 @@ class AnswerFreshness:
             weight += NEAR * (question.sense * float(vector @ asked) - bars.usual)
         if weight <= bars.judged or states_nothing(row.text, answer):
             return None
-        bar = VOIDING if row.trust == Trust.AGENT else bars.doubted  # an agent says what it was told, for the most part
+        bar = (
+            VOID_WEIGHT if row.trust == Trust.AGENT else bars.doubted
+        )  # an agent says what it was told, for the most part
         return Concern(weight > bar, weight, later.layer, later.number)
 
-    async def _other_block(self, tx: Tx, bank: Bank, rests: Rests, blocks: Sequence[Block], question: Question) -> str:
+    async def _find_changed_block(
+        self, tx: Tx, bank: Bank, rests: AnswerBasis, blocks: Sequence[Block], question: Question
+    ) -> str:
         """Return which block is another in the prompt by now."""
         present = {block.label: block for block in blocks}
         for label in rests.shown:
@@ -206,23 +214,25 @@ def prepare_question(text: str, vectors: TextVectors, embedder: str) -> Question
     """Return what later rows are weighed by."""
     vector, length = vectors(text[:MAX_CHARACTERS])
     return Question(
-        text=text, terms=asked_terms(text), stems=asked_stems(text), sense=_sense(text, vector, vectors),
+        text=text, terms=question_terms(text), stems=question_stems(text), sense=_semantic_share(text, vector, vectors),
         vectors={embedder: vector} if length else {},
     )  # fmt: skip
 
 
-def _sense(text: str, vector: Array, vectors: TextVectors) -> float:
+def _semantic_share(text: str, vector: Array, vectors: TextVectors) -> float:
     """Return how much a text's vector says beyond its letters: little if it is near that of the letters alone.
 
     Of a language that the model hardly knows, it knows the letters: there any two texts are near each other.
     """
-    letters = [vectors(each) for each in text[:SPELT] if not each.isspace()]
+    letters = [vectors(each) for each in text[:SENSE_LETTERS] if not each.isspace()]
     spelt = sum((each * length for each, length in letters), np.zeros_like(vector))
     length = float(np.linalg.norm(spelt))
     return 1.0 - max(float(vector @ spelt) / length, 0.0) if length else 0.0
 
 
-def _other_weight(shown: Mapping[Layer, Mapping[int, float]], present: Mapping[Layer, Mapping[int, float]]) -> str:
+def _find_changed_weight(
+    shown: Mapping[Layer, Mapping[int, float]], present: Mapping[Layer, Mapping[int, float]]
+) -> str:
     """Return which row that stood in the prompt counts more or less by now."""
     for layer, weights in shown.items():
         for number, weight in weights.items():
@@ -236,27 +246,27 @@ class BankState(NamedTuple):
 
     generation: int
     demotions: int
-    heads: Heads
+    heads: BankHeads
     writes: int
     """How many versions the blocks have, all together."""
 
 
-async def state_of(tx: Tx, bank: Bank) -> BankState:
+async def fetch_bank_state(tx: Tx, bank: Bank) -> BankState:
     """Return it, as the transaction shows the bank."""
-    writes = (await tx.banks.news(bank.id, after={}, waiting={}, limit=1)).writes
-    return BankState(bank.generation, bank.demotions, await tx.views.heads(bank.id), writes)
+    writes = (await tx.banks.fetch_index_delta(bank.id, after={}, waiting={}, limit=1)).writes
+    return BankState(bank.generation, bank.demotions, await tx.views.fetch_heads(bank.id), writes)
 
 
-async def rests_of(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> Rests:
+async def fetch_rests(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:
     """Return the state of the bank, which has these blocks, for a context that was made of it."""
     numbers = {layer: [hit.scored.number for hit in context.hits if hit.scored.layer is layer] for layer in Layer}
-    episodes = await tx.episodes.numbered(bank.id, numbers[Layer.EPISODES])
-    notes = await tx.notes.numbered(bank.id, numbers[Layer.NOTES])
-    return Rests(
+    episodes = await tx.episodes.get_by_numbers(bank.id, numbers[Layer.EPISODES])
+    notes = await tx.notes.get_by_numbers(bank.id, numbers[Layer.NOTES])
+    return AnswerBasis(
         blocks={block.label: block.version for block in blocks},
         shown=[block.label for block in context.blocks],
         episodes={number: prod(each.weight for each in episode.stale) for number, episode in episodes.items()},
         notes={number: 1.0 for number, note in notes.items() if note.retired_at is None},
-        heads=await tx.views.heads(bank.id),
+        heads=await tx.views.fetch_heads(bank.id),
         generation=bank.generation,
     )

@@ -43,7 +43,7 @@ def find_conflict(asked: str, expected: str) -> str:
 
     They differ if each has an identifier that the other lacks, or if both have the same ones in another order.
     """
-    ours, theirs = _read(asked), _read(expected)
+    ours, theirs = _parse_text(asked), _parse_text(expected)
     if (ours.names or theirs.names) and _CAPITALIZED_NOUNS.issuperset(languages(f"{asked} {expected}")[:1]):
         ours, theirs = ours._replace(names=()), theirs._replace(names=())
     if not ours.identifiers and not theirs.identifiers:
@@ -61,10 +61,10 @@ def find_conflict(asked: str, expected: str) -> str:
 
 def has_identifier(text: str) -> bool:
     """Return whether a text has a number, a code, a quoted text or a name."""
-    return bool(_read(text).identifiers)
+    return bool(_parse_text(text).identifiers)
 
 
-def _read(text: str) -> _Text:
+def _parse_text(text: str) -> _Text:
     text = unicodedata.normalize("NFKC", text)
     quoted = [" ".join(next(filter(None, match.groups())).casefold().split()) for match in _QUOTED.finditer(text)]
     words, certain, names = list[str](), list[str](), list[str]()

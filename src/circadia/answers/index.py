@@ -13,7 +13,7 @@ from circadia.answers.normalization import NormalizedText, normalize
 from circadia.ids import AnswerId
 from circadia.memory.columns import Array, Column
 from circadia.memory.vectors import Vectors, stored_vector
-from circadia.records.answer import Expected
+from circadia.records.answer import AnswerableQuestion
 
 TextVectors = Callable[[str], tuple[Array, float]]
 """Returns the unit vector of a text and its length before; the length is 0 if nothing is known of it."""
@@ -51,7 +51,7 @@ class Match:
 
 @dataclass(kw_only=True, slots=True)
 class _Entry:
-    expected: Expected
+    expected: AnswerableQuestion
     rows: list[int] = field(default_factory=list[int])
 
 
@@ -82,7 +82,7 @@ class AnswerIndex:
         self._by_conversation: defaultdict[str, set[int]] = defaultdict(set)
         self._vectors = Vectors(len(self._vector_of("a")[0]))
 
-    def add(self, expected: Iterable[Expected]) -> None:
+    def add(self, expected: Iterable[AnswerableQuestion]) -> None:
         """Add questions; one with a known id replaces that one."""
         given = {each.id: each for each in expected}
         self.remove(given)
@@ -182,9 +182,9 @@ class AnswerIndex:
 
 
 def _shared_trigrams(first: str, second: str) -> float:
-    one, two = ({text[at : at + 3] for at in range(len(text) - 2)} for text in map(_spaced, (first, second)))
+    one, two = ({text[at : at + 3] for at in range(len(text) - 2)} for text in map(_pad_words, (first, second)))
     return len(one & two) / max(len(one | two), 1)
 
 
-def _spaced(text: str) -> str:
+def _pad_words(text: str) -> str:
     return f" {' '.join(text.casefold().split())} "

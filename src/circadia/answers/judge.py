@@ -8,7 +8,7 @@ from circadia.records.agent import Agent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     """What a judge says about one candidate."""
 
     same: bool
@@ -26,7 +26,7 @@ class Judge(Protocol):
     waits: bool
     """Whether it takes long or costs something, so that few calls may wait for it."""
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[Verdict] | None:
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
         """Return a verdict for each candidate, in order; none if nobody could tell.
 
         Raises:

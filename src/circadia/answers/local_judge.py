@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from circadia.answers.judge import Verdict
+from circadia.answers.judge import JudgeVerdict
 from circadia.answers.pair_classifier import PairClassifier
-from circadia.answers.pair_features import EncodedText, encoded_text, pair_features
+from circadia.answers.pair_features import EncodedText, encode_text, pair_features
 from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.languages import languages
 from circadia.records.agent import Agent
@@ -32,7 +32,7 @@ class PairComparison:
     def __init__(self, encoder: LocalEncoder, classifier: PairClassifier) -> None:
         self._encoder = encoder
         self._classifier = classifier
-        self._encode = lru_cache(maxsize=_KEPT_TEXTS)(self._encoded)
+        self._encode = lru_cache(maxsize=_KEPT_TEXTS)(self._encode_text)
 
     def confidence(self, first: str, second: str) -> float:
         """Return how likely both ask the same, from 0 to 1; 0 if one of them is not in English."""
@@ -40,8 +40,8 @@ class PairComparison:
             return 0.0
         return self._classifier.confidence(pair_features(self._encode(first), self._encode(second)))
 
-    def _encoded(self, text: str) -> EncodedText:
-        return encoded_text(text, *self._encoder.states(text))
+    def _encode_text(self, text: str) -> EncodedText:
+        return encode_text(text, *self._encoder.states(text))
 
 
 class LocalJudge:
@@ -57,11 +57,11 @@ class LocalJudge:
         self._turn = asyncio.Lock()
         """One comparison at a time: it takes a core, which calls need too."""
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[Verdict]:
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict]:
         """Return a verdict for each candidate. Raises TimeoutError: the caller's time limit."""
         async with self._turn:
             if self._loading is None or (self._loading.done() and self._loading.exception()):
                 self._loading = asyncio.ensure_future(self._load())
             comparison = await asyncio.shield(self._loading)
             found = [await asyncio.to_thread(comparison.confidence, asked, text) for text in candidates]
-        return [Verdict(same=each >= self._least_confidence, confidence=each) for each in found]
+        return [JudgeVerdict(same=each >= self._least_confidence, confidence=each) for each in found]

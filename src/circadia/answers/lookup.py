@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from circadia.answers.freshness import AnswerFreshness, Validity, rests_of
+from circadia.answers.freshness import AnswerFreshness, Validity, fetch_rests
 from circadia.answers.index import AnswerIndex, Match, TextVectors
 from circadia.answers.normalization import MAX_CHARACTERS
 from circadia.clock import Clock
@@ -21,10 +21,10 @@ from circadia.ids import AnswerId, BankId
 from circadia.memory.context import Context
 from circadia.memory.lru import Lru
 from circadia.memory.retrieval import Retrieval
-from circadia.records.answer import Answer, AnswerScope, Expected, Rests
+from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
-from circadia.stores.answers import Changes
+from circadia.stores.answers import AnswerChanges
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
@@ -47,10 +47,10 @@ LEAST_SIMILARITY: Final = 0.2
 """Cosine below which no judge is asked: few reworded questions are below (`python -m benchmarks answers_pairs`)."""
 HINT_SHARED_LETTERS: Final = 0.2
 """Common letter trigrams that a hint needs: in languages that the vectors know little all cosines are high."""
-_EXPLAINED: Final = 8
+_EXPLAIN_MATCHES: Final = 8
 
 
-class Outcome(StrEnum):
+class LookupOutcome(StrEnum):
     """What a lookup comes to."""
 
     HIT = "hit"
@@ -84,7 +84,7 @@ def no_verdicts(answer: AnswerId, phrasing: str) -> bool | None:
 class LookupResult:
     """What a question finds."""
 
-    outcome: Outcome
+    outcome: LookupOutcome
     answer: Answer | None = None
     """The whole answer as the transaction shows it; none with a miss."""
     match: Match | None = None
@@ -97,7 +97,7 @@ class LookupResult:
     """Whether the index is still being loaded, so that there may be an answer."""
 
 
-MISS: Final = LookupResult(outcome=Outcome.MISS)
+MISS: Final = LookupResult(outcome=LookupOutcome.MISS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +117,7 @@ class _ScopeIndex:
 
     index: AnswerIndex | None = None
     ids: set[AnswerId] = field(default_factory=set[AnswerId])
-    added: dict[AnswerId, Expected] = field(default_factory=dict[AnswerId, Expected])
+    added: dict[AnswerId, AnswerableQuestion] = field(default_factory=dict[AnswerId, AnswerableQuestion])
     removed: set[AnswerId] = field(default_factory=set[AnswerId])
     loading: asyncio.Task[None] | None = None
 
@@ -139,7 +139,7 @@ class _BankIndex:
         """Return the approximate memory in bytes."""
         return _BANK_BYTES + _PHRASING_BYTES * self.phrasings
 
-    def apply(self, changes: Changes, revision: int) -> None:
+    def apply(self, changes: AnswerChanges, revision: int) -> None:
         """Apply what has changed up to a revision of the bank's answers."""
         for answer_id in {*self.scope_of} - {each.id for each in changes.answers} if changes.whole else ():
             self.remove(answer_id)
@@ -150,7 +150,7 @@ class _BankIndex:
                 self.phrasings += len(entry.phrasings)
                 scope = self.scopes.setdefault(entry.scope, _ScopeIndex())
                 scope.ids.add(entry.id)
-                scope.added[entry.id] = Expected(
+                scope.added[entry.id] = AnswerableQuestion(
                     id=entry.id, phrasings=entry.phrasings, confidence=entry.confidence,
                     conversation=entry.conversation,
                 )  # fmt: skip
@@ -171,7 +171,7 @@ class _BankIndex:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Loaded:
+class _LoadedVectors:
     vectors: TextVectors
     freshness: AnswerFreshness
 
@@ -188,7 +188,7 @@ class AnswerLookup:
         self._words = words
         self._hint_similarity = settings.hint_similarity
         self.indexes: Final[Lru[BankId, _BankIndex]] = Lru(max_bytes)
-        self._loading: asyncio.Future[_Loaded] | None = None
+        self._loading: asyncio.Future[_LoadedVectors] | None = None
         self._paused_until = 0.0
 
     async def find(
@@ -204,7 +204,7 @@ class AnswerLookup:
         try:
             index = await self._index(tx, bank, scope, CALL_WAIT_SECONDS)
         except TimeoutError:
-            return LookupResult(outcome=Outcome.MISS, loading=True)
+            return LookupResult(outcome=LookupOutcome.MISS, loading=True)
         except UpstreamFailed:
             return MISS
         if index is None:
@@ -229,9 +229,9 @@ class AnswerLookup:
             checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
             if checked.answer is not None and not checked.why_void:
                 if not checked.doubt:
-                    return LookupResult(outcome=Outcome.HIT, answer=checked.answer, match=match)
+                    return LookupResult(outcome=LookupOutcome.HIT, answer=checked.answer, match=match)
                 doubtful = doubtful or LookupResult(
-                    outcome=Outcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt
+                    outcome=LookupOutcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt
                 )
             seen.add(match.answer)
         return doubtful
@@ -246,7 +246,7 @@ class AnswerLookup:
             if verdict:
                 checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
                 if checked.answer is not None and not checked.why_void:
-                    outcome = Outcome.HINT if checked.doubt else Outcome.HIT
+                    outcome = LookupOutcome.HINT if checked.doubt else LookupOutcome.HIT
                     return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
             elif verdict is None and not match.conflict:
                 candidates.append(match)
@@ -255,10 +255,10 @@ class AnswerLookup:
                 checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
                 if checked.answer is not None and not checked.why_void:
                     return LookupResult(
-                        outcome=Outcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt,
+                        outcome=LookupOutcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt,
                         candidates=candidates,
                     )  # fmt: skip
-        return LookupResult(outcome=Outcome.MISS, candidates=candidates)
+        return LookupResult(outcome=LookupOutcome.MISS, candidates=candidates)
 
     def is_hint(self, match: Match) -> bool:
         """Return whether an expected question is near enough to be shown as a hint."""
@@ -276,7 +276,7 @@ class AnswerLookup:
         if index is None or len(question) > MAX_CHARACTERS:
             return ()
         exact = index.find_exact(question, conversation)
-        similar = index.find_similar(question, conversation, least=-1.0, count=_EXPLAINED)
+        similar = index.find_similar(question, conversation, least=-1.0, count=_EXPLAIN_MATCHES)
         matches = [*([exact] if exact is not None else []), *similar]
         return [await self._check(tx, bank, scope, match, rows_read=None) for match in matches]
 
@@ -290,11 +290,11 @@ class AnswerLookup:
 
         Whether it was dropped or has expired is not asked. Raises UpstreamFailed: the word vectors cannot be loaded.
         """
-        return await (await self._load()).freshness.check(tx, bank, answer, most=None)
+        return await (await self._load_vectors()).freshness.check(tx, bank, answer, most=None)
 
-    async def rests(self, tx: Tx, bank: Bank, context: Context) -> Rests:
+    async def fetch_rests(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
         """Return what an answer with this context rests on; the context was made in this transaction."""
-        return await rests_of(tx, bank, (await self._retrieval.look(tx, bank, None)).blocks, context)
+        return await fetch_rests(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
 
     async def _check(
         self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, *, rows_read: int | None
@@ -313,7 +313,7 @@ class AnswerLookup:
         if not answer.made_at <= now < answer.expires_at:
             why = f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
             return CheckedMatch(match=match, answer=answer, why_void=why)
-        validity = await (await self._load()).freshness.check(tx, bank, answer, most=rows_read)
+        validity = await (await self._load_vectors()).freshness.check(tx, bank, answer, most=rows_read)
         return CheckedMatch(match=match, answer=answer, why_void=validity.void, doubt=validity.doubt)
 
     async def _index(self, tx: Tx, bank: Bank, scope: AnswerScope, seconds: float | None) -> AnswerIndex | None:
@@ -329,8 +329,8 @@ class AnswerLookup:
         if bank.answers > held.revision:
             async with held.lock:
                 if bank.answers > held.revision:
-                    held.apply(await tx.answers.changed(bank.id, after=held.revision), bank.answers)
-            self.indexes.weigh(bank.id, held, held.nbytes)
+                    held.apply(await tx.answers.find_changed(bank.id, after=held.revision), bank.answers)
+            self.indexes.update_weight(bank.id, held, held.nbytes)
         while (own := held.scopes.get(scope)) is not None:
             if own.loading is None and own.index is not None and len(own.added) <= INLINE_ADDITIONS:
                 if own.removed or own.added:
@@ -338,7 +338,7 @@ class AnswerLookup:
                 own.removed.clear()
                 own.added.clear()
                 return own.index
-            loaded = await self._loaded(None if end is None else end - loop.time())
+            loaded = await self._wait_for_vectors(None if end is None else end - loop.time())
             if loaded is None:
                 raise TimeoutError
             loading = own.loading
@@ -349,7 +349,7 @@ class AnswerLookup:
                 raise TimeoutError
         return None
 
-    async def _loaded(self, seconds: float | None) -> _Loaded | None:
+    async def _wait_for_vectors(self, seconds: float | None) -> _LoadedVectors | None:
         """Return what is loaded on first use; none if it takes longer. Raises UpstreamFailed: it cannot be loaded."""
         if self._loading is None or (
             self._loading.done() and self._loading.exception() and self._clock.monotonic() >= self._paused_until
@@ -359,20 +359,20 @@ class AnswerLookup:
             await asyncio.wait((self._loading,), timeout=None if seconds is None else max(seconds, 0))
         return self._loading.result() if self._loading.done() else None
 
-    async def _load(self) -> _Loaded:
+    async def _load_vectors(self) -> _LoadedVectors:
         """Return the same, however long it takes. Raises UpstreamFailed."""
-        while (loaded := await self._loaded(None)) is None:
+        while (loaded := await self._wait_for_vectors(None)) is None:
             pass
         return loaded
 
-    async def _load_words(self) -> _Loaded:
+    async def _load_words(self) -> _LoadedVectors:
         self._paused_until = self._clock.monotonic() + _RELOAD_SECONDS
         try:
             vectors = await self._words.word_vectors()
         except UpstreamFailed as error:
             _logger.warning("no ready answer is found for now: %s", error)
             raise
-        return _Loaded(vectors=vectors, freshness=AnswerFreshness(self._retrieval, vectors, self._words.name))
+        return _LoadedVectors(vectors=vectors, freshness=AnswerFreshness(self._retrieval, vectors, self._words.name))
 
 
 def _is_text(question: str) -> bool:
@@ -395,6 +395,6 @@ async def _load_index(scope: _ScopeIndex, empty: AnswerIndex) -> None:
         scope.loading = None
 
 
-def _update(index: AnswerIndex, added: Mapping[AnswerId, Expected], removed: Collection[AnswerId]) -> None:
+def _update(index: AnswerIndex, added: Mapping[AnswerId, AnswerableQuestion], removed: Collection[AnswerId]) -> None:
     index.remove(removed)
     index.add(added.values())

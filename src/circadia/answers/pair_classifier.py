@@ -36,7 +36,7 @@ class TreeTables:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Weights:
+class ClassifierWeights:
     """The fitted numbers."""
 
     intercept: float
@@ -50,7 +50,7 @@ class Weights:
 class PairClassifier:
     """Tells how likely two questions ask the same."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: ClassifierWeights) -> None:
         self._intercept = weights.intercept
         self._weights, self._dimensions = np.array(weights.weights), np.array(weights.dimensions)
         self._start = weights.trees.start
@@ -77,4 +77,4 @@ def weights_file(encoder: str) -> str:
 def load_classifier(encoder: str) -> PairClassifier:
     """Return the shipped classifier for an encoder."""
     stored = json.loads(resources.files("circadia.answers").joinpath(weights_file(encoder)).read_text("utf-8"))
-    return PairClassifier(Weights(trees=TreeTables(**stored.pop("trees")), **stored))
+    return PairClassifier(ClassifierWeights(trees=TreeTables(**stored.pop("trees")), **stored))

@@ -47,7 +47,7 @@ class PairFeatures:
     first and the middle layer, dimension by dimension."""
 
 
-def encoded_text(text: str, tokens: Sequence[str], states: Array) -> EncodedText:
+def encode_text(text: str, tokens: Sequence[str], states: Array) -> EncodedText:
     """Return a question from an encoder's tokens and states, each with a mark at both ends."""
     inner, words = (states[:, 1:-1], tokens[1:-1]) if len(tokens) > 2 else (states, tokens)
     kept = [at for at, token in enumerate(words) if any(map(str.isalnum, token))] or list(range(len(words)))
@@ -71,13 +71,13 @@ def pair_features(first: EncodedText, second: EncodedText) -> PairFeatures:
     pooled = (first.pooled * second.pooled).sum(axis=1)
     named: dict[str, float] = {}
     for layer, near in enumerate(cosines):
-        values = _layer(near, shared, only_first, only_second)
+        values = _layer_features(near, shared, only_first, only_second)
         values["whole"] = float(pooled[layer])
         one, two = first.states[layer][only_first], second.states[layer][only_second]
         values["own cosine"] = _cosine(one.sum(axis=0), two.sum(axis=0)) if only_first and only_second else 0.0
         named |= {f"{layer}: {name}": value for name, value in values.items()}
-    named |= _ends(cosines) | _tokens(first, second, len(shared), len(only_first), len(only_second))
-    named |= _identified(first.text, second.text)
+    named |= _edge_features(cosines) | _token_features(first, second, len(shared), len(only_first), len(only_second))
+    named |= _identifier_features(first.text, second.text)
     whole = first.pooled[-1], second.pooled[-1]
     parts = [whole[0] * whole[1], np.abs(whole[0] - whole[1])]
     for layer in (0, len(first.states) // 2):
@@ -86,7 +86,7 @@ def pair_features(first: EncodedText, second: EncodedText) -> PairFeatures:
     return PairFeatures(named=named, dimensions=np.concatenate(parts))
 
 
-def _layer(
+def _layer_features(
     near: Array, shared: Sequence[tuple[int, int]], only_first: Sequence[int], only_second: Sequence[int]
 ) -> dict[str, float]:
     """Return how near the tokens are in one layer."""
@@ -96,7 +96,7 @@ def _layer(
     worst = np.pad(worst, (0, _WORST - len(worst)), constant_values=1.0)
     told = {"mean, worse": mean[0], "mean, better": mean[1], "least, worse": least[0], "least, better": least[1]}
     told |= {f"worst {at}": float(worst[at]) for at in range(1, _WORST)}
-    turned = _turned(near.argmax(axis=1), best[0]), _turned(near.argmax(axis=0), best[1])
+    turned = _reversed_share(near.argmax(axis=1), best[0]), _reversed_share(near.argmax(axis=0), best[1])
     told["turned"] = min(turned)
     same = near[tuple(np.array(shared).T)] if shared else np.zeros(1)
     told |= {"shared, mean": float(same.mean()), "shared, least": float(same.min())}
@@ -110,7 +110,7 @@ def _layer(
     return told | dict(zip(("own, worse", "own, better", "own, least"), found, strict=True))
 
 
-def _turned(places: Array, cosines: Array) -> float:
+def _reversed_share(places: Array, cosines: Array) -> float:
     """Return which share of the pairs of tokens have their counterparts in the other order."""
     counterparts = places[cosines > _NEAR]
     count = len(counterparts)
@@ -120,7 +120,7 @@ def _turned(places: Array, cosines: Array) -> float:
     return float(turned) / (count * (count - 1) / 2)
 
 
-def _ends(cosines: Array) -> dict[str, float]:
+def _edge_features(cosines: Array) -> dict[str, float]:
     return {
         f"{name} token, layer {layer}": float(cosines[layer][at, at])
         for name, at in (("first", 0), ("last", -1))
@@ -128,7 +128,7 @@ def _ends(cosines: Array) -> dict[str, float]:
     }
 
 
-def _tokens(
+def _token_features(
     first: EncodedText, second: EncodedText, shared: int, only_first: int, only_second: int
 ) -> dict[str, float]:
     """Return what the tokens alone show."""
@@ -148,7 +148,7 @@ def _tokens(
     }
 
 
-def _identified(first: str, second: str) -> dict[str, float]:
+def _identifier_features(first: str, second: str) -> dict[str, float]:
     told = has_identifier(first), has_identifier(second)
     return {
         "conflict": float(bool(find_conflict(first, second))),

@@ -7,7 +7,7 @@ from fastapi import Response
 from pydantic import AliasChoices, BaseModel, Field, StrictBool
 
 from circadia.agents.access import require_operator
-from circadia.agents.directory import agent_of, session_of
+from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
 from circadia.api.bodies import FirstMistake, Name
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
@@ -93,7 +93,7 @@ class AgentView(BaseModel):
     created_at: datetime = Field(description="When it was made.")
 
 
-class AgentMade(AgentView):
+class AgentCreated(AgentView):
     """A new agent, with its token."""
 
     token: str = Field(description="Its token, shown this once; only its hash is stored.")
@@ -127,21 +127,21 @@ def agent_view(agent: Agent, parts: ApiParts, principal: Principal) -> AgentView
         cause=agent.cause,
         actor=agent.actor,
         generation=agent.generation,
-        held=parts.holds.held(agent.id),
+        held=parts.holds.count_held(agent.id),
         sleep_events=sorted(agent.sleep_events),
         wake_events=sorted(agent.wake_events),
-        policy=policy_view(agent.policy) if principal.operator or own else None,
+        policy=policy_view(agent.policy) if principal.is_operator or own else None,
         in_file=agent.id in parts.registry.in_file,
         created_at=agent.created_at,
     )
 
 
-def agent_made(agent: Agent, token: str, parts: ApiParts, principal: Principal) -> AgentMade:
+def agent_created(agent: Agent, token: str, parts: ApiParts, principal: Principal) -> AgentCreated:
     """Return the new agent with its token."""
-    return AgentMade(**dict(agent_view(agent, parts, principal)), token=token)
+    return AgentCreated(**dict(agent_view(agent, parts, principal)), token=token)
 
 
-def never_stored(response: Response) -> None:
+def set_no_store(response: Response) -> None:
     """Tell whatever stands in between not to keep the answer: it holds a token."""
     response.headers["Cache-Control"] = "no-store"
 
@@ -152,28 +152,28 @@ async def list_agents(s: str, who: Who, parts: Parts) -> AgentList:
 
     The operator, and agents of the session (or granted it).
     """
-    async with parts.store.read() as tx:
-        session = await session_of(tx, who, s)
-        agents = await tx.agents.of_session(session.id)
+    async with parts.store.begin_read() as tx:
+        session = await find_session(tx, who, s)
+        agents = await tx.agents.find_by_session(session.id)
     return AgentList(agents=[agent_view(agent, parts, who) for agent in agents])
 
 
 @router.post("/sessions/{s}/agents", status_code=201)
-async def create_agent(s: str, body: AgentBody, response: Response, who: Who, parts: Parts) -> AgentMade:
+async def create_agent(s: str, body: AgentBody, response: Response, who: Who, parts: Parts) -> AgentCreated:
     """Make an agent; the answer holds its token, this once. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s, open_only=True)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s, open_only=True)
         agent, token = await parts.registry.add(tx, session, body.new_agent())
-    never_stored(response)
-    return agent_made(agent, token, parts, who)
+    set_no_store(response)
+    return agent_created(agent, token, parts, who)
 
 
 @router.get("/sessions/{s}/agents/{a}")
 async def show_agent(s: str, a: str, who: Who, parts: Parts) -> AgentView:
     """Show an agent with its sleep state. The operator, and agents of the session (or granted it)."""
-    async with parts.store.read() as tx:
-        agent = await agent_of(tx, await session_of(tx, who, s), a)
+    async with parts.store.begin_read() as tx:
+        agent = await find_agent(tx, await find_session(tx, who, s), a)
     return agent_view(agent, parts, who)
 
 
@@ -182,8 +182,8 @@ async def change_agent(s: str, a: str, body: AgentChange, who: Who, parts: Parts
     """Change, disable or enable an agent. The operator only."""
     require_operator(who)
     changes = body.policy_changes()
-    async with parts.store.write() as tx:
-        agent = await agent_of(tx, await session_of(tx, who, s, open_only=True), a)
+    async with parts.store.begin_write() as tx:
+        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
         agent = await parts.registry.change(
             tx,
             agent,
@@ -200,8 +200,8 @@ async def change_agent(s: str, a: str, body: AgentChange, who: Who, parts: Parts
 async def delete_agent(s: str, a: str, who: Who, parts: Parts) -> None:
     """Delete an agent: its token opens nothing, its held calls end, its rows stay for the record. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        agent = await agent_of(tx, await session_of(tx, who, s, open_only=True), a)
+    async with parts.store.begin_write() as tx:
+        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
         await parts.registry.delete(tx, agent)
 
 
@@ -209,8 +209,8 @@ async def delete_agent(s: str, a: str, who: Who, parts: Parts) -> None:
 async def rotate_token(s: str, a: str, response: Response, who: Who, parts: Parts) -> AgentToken:
     """Give an agent a new token; the old one opens nothing from now on. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        agent = await agent_of(tx, await session_of(tx, who, s, open_only=True), a)
+    async with parts.store.begin_write() as tx:
+        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
         token = await parts.registry.rotate(tx, agent)
-    never_stored(response)
+    set_no_store(response)
     return AgentToken(agent=agent.reference, token=token)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
 from circadia.answers.index import MatchKind
-from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, Outcome
-from circadia.answers.quality import telling, trusted
+from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, LookupOutcome
+from circadia.answers.quality import are_answers_trusted, judged_use_limit
 from circadia.api.answer_views import AnswerView, answer_views
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Name
@@ -21,9 +21,9 @@ from circadia.api.references import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerMode, AnswerScope, Dropped
+from circadia.records.answer import Answer, AnswerMode, AnswerScope, DropReason
 from circadia.records.bank import Bank
-from circadia.sleeptime.answers.hygiene import drop
+from circadia.sleeptime.answers.hygiene import drop_ready_answers
 from circadia.stores.base import Tx
 
 router = noun_router("answers")
@@ -48,12 +48,12 @@ class TestedMatch(BaseModel):
     answer: str = Field(description="Id of its answer.")
     phrasing: str = Field(description="The expected question.")
     kind: MatchKind = Field(description="`exact` if the text is the same, else `similar`.")
-    outcome: Outcome = Field(description="What this match alone comes to.")
+    outcome: LookupOutcome = Field(description="What this match alone comes to.")
     similarity: float = Field(description="Cosine of both questions; 1 if the text is the same.")
     why: str = Field(description="Why, in one line.")
 
 
-class JudgeSays(StrEnum):
+class JudgeTestOutcome(StrEnum):
     """What the judge of similar questions says."""
 
     YES = "yes"
@@ -71,8 +71,8 @@ class TestView(BaseModel):
     agent: str = Field(description="Whose call it would be.")
     mode: AnswerMode = Field(description="What the agent's calls make of ready answers.")
     trusted: bool = Field(description="Whether sampled answers were right often enough to serve any.")
-    outcome: Outcome = Field(description="What the lookup comes to; what the mode does not serve becomes a hint.")
-    judge: JudgeSays | None = Field(description="What the judge says; null if it has no say in this.")
+    outcome: LookupOutcome = Field(description="What the lookup comes to; what the mode does not serve becomes a hint.")
+    judge: JudgeTestOutcome | None = Field(description="What the judge says; null if it has no say in this.")
     judge_confidence: float | None = Field(description="How sure it is that both ask the same, if it tells.")
     answer: AnswerView | None = Field(description="The answer that was found.")
     steps: list[str] = Field(description="Why it is a hit, a hint or a miss, a line for each step.")
@@ -95,7 +95,7 @@ class DayView(BaseModel):
     wrong: int = Field(description="Uses that were looked at and found wrong.")
 
 
-class JudgeWaits(BaseModel):
+class JudgeUsageView(BaseModel):
     """How an agent's recent lookups used the judge of similar questions, on this server."""
 
     agent: str = Field(description="The agent.", examples=["default:helper"])
@@ -116,7 +116,7 @@ class AnswerStats(BaseModel):
     samples: int = Field(description="Sampled uses that were looked at.")
     used_share: float | None = Field(description="Share of the answers made that were used; null if none was made.")
     wasted_tokens: int = Field(description="Tokens that went into answers that nobody used.")
-    judge: list[JudgeWaits] = Field(description="How the agents' lookups used the judge; empty if there is none.")
+    judge: list[JudgeUsageView] = Field(description="How the agents' lookups used the judge; empty if there is none.")
     days: list[DayView] = Field(description="Counts by day.")
 
 
@@ -147,11 +147,11 @@ async def list_answers(
 ) -> AnswerPage:
     """List the ready answers of a bank, with why those that stand no more do not. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         last = None if after is None else AnswerId(after)
-        found = await tx.answers.live(bank.id, agent_id=agent_id, after=last, limit=limit)
+        found = await tx.answers.find_live(bank.id, agent_id=agent_id, after=last, limit=limit)
         views = await answer_views(tx, parts, bank, found)
     return AnswerPage(bank=bank.name, answers=views, after=found[-1].id if len(found) == limit else None)
 
@@ -167,9 +167,9 @@ async def answer_stats(
     """Tell how often ready answers were of use, were right, and went to waste. The operator only."""
     require_operator(who)
     since = (parts.clock.now() - timedelta(days=days - 1)).date()
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
-        found = await tx.answers.days(bank.id, since=since)
+        found = await tx.answers.find_days(bank.id, since=since)
         live = await tx.answers.count_live(bank.id, parts.clock.now())
         waits = await _judge_waits(tx, parts, bank)
     total = {name: sum(getattr(each, name) for each in found) for name in _COUNTS}
@@ -193,7 +193,7 @@ async def answer_stats(
 async def show_answer(b: str, answer: str, who: Who, parts: Parts, user: User = None) -> AnswerView:
     """Show a ready answer with what it rests on. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         found = await _answer(tx, bank, answer)
         return (await answer_views(tx, parts, bank, [found]))[0]
@@ -203,22 +203,22 @@ async def show_answer(b: str, answer: str, who: Who, parts: Parts, user: User = 
 async def drop_answer(b: str, answer: str, who: Who, parts: Parts, user: User = None) -> None:
     """Drop a ready answer: it is found no more, in any process, from the next call on. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         found = await _answer(tx, bank, answer)
-        await drop(tx, bank.id, [found.id], Dropped.BY_HAND, parts.clock.now())
+        await drop_ready_answers(tx, bank.id, [found.id], DropReason.BY_HAND, parts.clock.now())
 
 
 @router.delete("/banks/{b}/answers")
 async def drop_answers(b: str, who: Who, parts: Parts, user: User = None, agent: AgentName = None) -> DroppedView:
     """Drop all ready answers of a bank, or those of one agent. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         dropped = 0
-        while found := await tx.answers.live(bank.id, agent_id=agent_id, limit=1000):
-            await drop(tx, bank.id, [each.id for each in found], Dropped.BY_HAND, parts.clock.now())
+        while found := await tx.answers.find_live(bank.id, agent_id=agent_id, limit=1000):
+            await drop_ready_answers(tx, bank.id, [each.id for each in found], DropReason.BY_HAND, parts.clock.now())
             dropped += len(found)
     return DroppedView(bank=bank.name, dropped=dropped)
 
@@ -227,22 +227,22 @@ async def drop_answers(b: str, who: Who, parts: Parts, user: User = None, agent:
 async def try_answers(b: str, asked: TestBody, who: Who, parts: Parts, user: User = None) -> TestView:
     """Tell what would become of a question, and why: nothing is asked, counted or changed. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         agent = await named_agent(tx, who, asked.agent)
         end_user = (asked.end_user or user or "") if bank.end_user is None else (asked.end_user or bank.end_user)
-        scopes = await tx.answers.scopes(bank.id, agent.id, end_user)
+        scopes = await tx.answers.find_scopes(bank.id, agent.id, end_user)
         view, open_ = await _test(tx, parts, bank, agent, scopes, asked.question)
     return await _decide(parts, agent, asked.question, view, open_)
 
 
-async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeWaits]:
+async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageView]:
     if parts.judge is None:
         return []
-    agents = {scope.agent_id for scope, _ in await tx.answers.seen(bank.id)}
+    agents = {scope.agent_id for scope, _ in await tx.answers.find_recent_scopes(bank.id)}
     found = [agent for each in agents if (agent := await tx.agents.get(each)) is not None]
     return [
-        JudgeWaits(agent=agent.reference, **asdict(parts.judge.stats(agent.id)))
+        JudgeUsageView(agent=agent.reference, **asdict(parts.judge.stats(agent.id)))
         for agent in sorted(found, key=lambda each: each.reference)
     ]
 
@@ -251,8 +251,8 @@ async def _test(
     tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
 ) -> tuple[TestView, CheckedMatch | None]:
     """Look in each frame; return what the best one finds, and the match that a judge may still decide about."""
-    uses = await tx.answers.uses(
-        bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=telling(parts.settings.answers)
+    uses = await tx.answers.find_uses(
+        bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=judged_use_limit(parts.settings.answers)
     )
     found = [
         [
@@ -263,17 +263,24 @@ async def _test(
     ]
     ranked = sorted((sorted(each, key=_rank) for each in found if each), key=lambda each: _rank(each[0]))
     best = ranked[0] if ranked else []
-    outcome = best[0][1] if best else Outcome.MISS
+    outcome = best[0][1] if best else LookupOutcome.MISS
     open_ = next((each for each, _, why in best if each.match.kind is MatchKind.SIMILAR and _is_open(each, why)), None)
-    shown = best[0][0] if outcome is not Outcome.MISS else open_
+    shown = best[0][0] if outcome is not LookupOutcome.MISS else open_
     answer = None if shown is None else shown.answer
     view = TestView(
-        bank=bank.name, agent=agent.reference, mode=agent.policy.answers,
-        trusted=trusted(uses, parts.settings.answers), outcome=outcome, judge=None, judge_confidence=None, steps=[],
-        frames=len(scopes), matches=[_match(*each) for each in best],
+        bank=bank.name,
+        agent=agent.reference,
+        mode=agent.policy.answers,
+        trusted=are_answers_trusted(uses, parts.settings.answers),
+        outcome=outcome,
+        judge=None,
+        judge_confidence=None,
+        steps=[],
+        frames=len(scopes),
+        matches=[_match(*each) for each in best],
         answer=None if answer is None else (await answer_views(tx, parts, bank, [answer]))[0],
-    )  # fmt: skip
-    return view, None if outcome is Outcome.HIT else open_
+    )
+    return view, None if outcome is LookupOutcome.HIT else open_
 
 
 async def _decide(parts: ApiParts, agent: Agent, question: str, view: TestView, open_: CheckedMatch | None) -> TestView:
@@ -281,13 +288,13 @@ async def _decide(parts: ApiParts, agent: Agent, question: str, view: TestView, 
     if parts.judge is not None and open_ is not None:
         verdict = await parts.judge.try_once(agent, question, open_.match.phrasing)
         if verdict is None:
-            view.judge = JudgeSays.NOT_ASKED
+            view.judge = JudgeTestOutcome.NOT_ASKED
         else:
-            view.judge = JudgeSays.YES if verdict.same else JudgeSays.NO
-            view.outcome = Outcome.HIT if verdict.same else view.outcome
+            view.judge = JudgeTestOutcome.YES if verdict.same else JudgeTestOutcome.NO
+            view.outcome = LookupOutcome.HIT if verdict.same else view.outcome
             view.judge_confidence = None if verdict.confidence is None else round(verdict.confidence, 4)
     view.steps = list(_steps(view, open_, judged=parts.judge is not None))
-    if view.outcome is Outcome.MISS:
+    if view.outcome is LookupOutcome.MISS:
         view.answer = None
     return view
 
@@ -296,7 +303,7 @@ def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Itera
     """Yield a line for each step of the lookup."""
     exact = next((each for each in view.matches if each.kind is MatchKind.EXACT), None)
     yield f"same text: {exact.why}" if exact is not None else "same text: no expected question has it"
-    if exact is None or exact.outcome is Outcome.MISS:
+    if exact is None or exact.outcome is LookupOutcome.MISS:
         similar = next((each for each in view.matches if each.kind is MatchKind.SIMILAR), None)
         yield f"similar: {similar.why}" if similar is not None else "similar: there is no other expected question"
         if view.judge is not None:
@@ -306,28 +313,30 @@ def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Itera
     yield f"so it is a {view.outcome.value}"
 
 
-def _outcome(found: CheckedMatch, parts: ApiParts, bank: Bank, question: str) -> tuple[Outcome, str]:
+def _outcome(found: CheckedMatch, parts: ApiParts, bank: Bank, question: str) -> tuple[LookupOutcome, str]:
     """Return what a match alone comes to, and why."""
     match, named = found.match, f"{found.match.phrasing!r}"
     if found.answer is None or found.why_void:
-        return Outcome.MISS, f"{named}, but {found.why_void}"
+        return LookupOutcome.MISS, f"{named}, but {found.why_void}"
     if match.kind is MatchKind.SIMILAR:
         if match.conflict:
-            return Outcome.MISS, f"{named}, but they differ: {match.conflict}"
-        verdict = None if parts.judge is None else parts.judge.verdict(bank, question, match.answer, match.phrasing)
+            return LookupOutcome.MISS, f"{named}, but they differ: {match.conflict}"
+        verdict = (
+            None if parts.judge is None else parts.judge.cached_verdict(bank, question, match.answer, match.phrasing)
+        )
         if verdict is False:
-            return Outcome.MISS, f"{named}, but the judge said no before"
+            return LookupOutcome.MISS, f"{named}, but the judge said no before"
         if not verdict:
             near = f"{named}, similarity {match.similarity:.2f}"
             if parts.lookup.is_hint(match):
-                return Outcome.HINT, near
+                return LookupOutcome.HINT, near
             if match.similarity < LEAST_SIMILARITY:
-                return Outcome.MISS, f"{near}, too little for a judge"
-            return Outcome.MISS, f"{near}, too little for a hint"
+                return LookupOutcome.MISS, f"{near}, too little for a judge"
+            return LookupOutcome.MISS, f"{near}, too little for a hint"
         named = f"{named}, of which the judge said yes before"
     if found.doubt:
-        return Outcome.HINT, f"{named}, but its answer is in doubt: {found.doubt}"
-    return Outcome.HIT, named
+        return LookupOutcome.HINT, f"{named}, but its answer is in doubt: {found.doubt}"
+    return LookupOutcome.HIT, named
 
 
 def _is_open(found: CheckedMatch, why: str) -> bool:
@@ -337,12 +346,12 @@ def _is_open(found: CheckedMatch, why: str) -> bool:
     return stands and match.similarity >= LEAST_SIMILARITY and "judge said" not in why
 
 
-def _rank(compared: tuple[CheckedMatch, Outcome, str]) -> tuple[int, float]:
+def _rank(compared: tuple[CheckedMatch, LookupOutcome, str]) -> tuple[int, float]:
     found, outcome, _ = compared
     return _ORDER[outcome], -found.match.similarity
 
 
-def _match(found: CheckedMatch, outcome: Outcome, why: str) -> TestedMatch:
+def _match(found: CheckedMatch, outcome: LookupOutcome, why: str) -> TestedMatch:
     match = found.match
     return TestedMatch(
         answer=match.answer, phrasing=match.phrasing, kind=match.kind, outcome=outcome,
@@ -361,8 +370,8 @@ async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
 
 _COUNTS: Final = ("served", "hints", "misses", "made", "used", "wasted", "wasted_tokens", "right", "wrong")
 _JUDGE_SAYS: Final = {
-    JudgeSays.YES: "it says that both ask the same",
-    JudgeSays.NO: "it does not say that both ask the same",
-    JudgeSays.NOT_ASKED: "a model, which is asked once a call comes",
+    JudgeTestOutcome.YES: "it says that both ask the same",
+    JudgeTestOutcome.NO: "it does not say that both ask the same",
+    JudgeTestOutcome.NOT_ASKED: "a model, which is asked once a call comes",
 }
-_ORDER: Final = {Outcome.HIT: 0, Outcome.HINT: 1, Outcome.MISS: 2}
+_ORDER: Final = {LookupOutcome.HIT: 0, LookupOutcome.HINT: 1, LookupOutcome.MISS: 2}

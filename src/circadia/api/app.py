@@ -32,11 +32,11 @@ from circadia.api import (
 )
 from circadia.api.event_tail import EventTail
 from circadia.api.guard import Guard
-from circadia.api.parts import ApiParts, HoldList
+from circadia.api.parts import ApiParts, HoldRegistry
 from circadia.api.problems import handle_errors
-from circadia.api.schema import document
+from circadia.api.schema import build_openapi_document
 
-__all__ = ["ApiParts", "HoldList", "create_api", "openapi_document"]
+__all__ = ["ApiParts", "HoldRegistry", "create_api", "openapi_document"]
 
 OPENAPI_PATH: Final = "/api/openapi.json"
 
@@ -60,7 +60,7 @@ class Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, made at the first call."""
         if not self.openapi_schema:
-            self.openapi_schema = document(self.routes)
+            self.openapi_schema = build_openapi_document(self.routes)
         return self.openapi_schema
 
 

@@ -12,12 +12,12 @@ from circadia.api.bodies import Body, FirstMistake, Name
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_MEASURED
 from circadia.api.references import Instant
-from circadia.api.sleep_policies import stated_policy
+from circadia.api.sleep_policies import validate_sleep_policy
 from circadia.errors import InvalidRequest
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, BankPolicy, Capture
-from circadia.records.end_user import bounded
+from circadia.records.end_user import shorten_name
 from circadia.records.event import Event, EventType
 from circadia.settings.memory import BankSettings
 from circadia.stores.base import Tx
@@ -30,12 +30,12 @@ MOST_IDS: Final = 10_000
 User = Annotated[
     str | None,
     Query(max_length=1000, description="The end user, where `{b}` is a template."),
-    AfterValidator(bounded),
+    AfterValidator(shorten_name),
 ]
 """Whose bank a template means."""
 
 
-def _said(key: str) -> str:
+def _setting_description(key: str) -> str:
     """Return how the settings describe the key: it is the same one."""
     return BankSettings.model_fields[key].description or ""
 
@@ -43,13 +43,15 @@ def _said(key: str) -> str:
 class BankPolicyKeys(BaseModel):
     """How a bank is written to."""
 
-    capture: Capture = Field(Capture.CONTENT, description=_said("capture"))
-    capture_tools: StrictBool = Field(False, description=_said("capture_tools"))
-    min_importance: StrictFloat = Field(0.0, ge=0, le=1, description=_said("min_importance"))
-    tune_importance: StrictBool = Field(False, description=_said("tune_importance"))
-    hot_edits: StrictBool = Field(False, description=_said("hot_edits"))
-    duplicate_seconds: StrictFloat = Field(3600.0, ge=0, le=MOST_MEASURED, description=_said("duplicate_seconds"))
-    keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("keep_days"))
+    capture: Capture = Field(Capture.CONTENT, description=_setting_description("capture"))
+    capture_tools: StrictBool = Field(False, description=_setting_description("capture_tools"))
+    min_importance: StrictFloat = Field(0.0, ge=0, le=1, description=_setting_description("min_importance"))
+    tune_importance: StrictBool = Field(False, description=_setting_description("tune_importance"))
+    hot_edits: StrictBool = Field(False, description=_setting_description("hot_edits"))
+    duplicate_seconds: StrictFloat = Field(
+        3600.0, ge=0, le=MOST_MEASURED, description=_setting_description("duplicate_seconds")
+    )
+    keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_setting_description("keep_days"))
     sleeptime: dict[str, Any] = Field(
         default_factory=dict[str, Any],
         description="What it states of its passes, nested as in the file; the rest is what section `sleeptime` says. A "
@@ -68,10 +70,10 @@ class BankPolicyBody(BankPolicyKeys, Body):
 
     @field_validator("sleeptime")
     @classmethod
-    def _sound(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return stated_policy(given)
+    def _check_sleeptime(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return validate_sleep_policy(given)
 
-    def over(self, before: BankPolicy) -> BankPolicy:
+    def apply_to(self, before: BankPolicy) -> BankPolicy:
         """Return the policy with what was sent."""
         sent = {name: getattr(self, name) for name in self.model_fields_set}
         if "sleeptime" in sent:
@@ -166,8 +168,8 @@ async def bank_view(tx: Tx, bank: Bank) -> BankView:
 async def create_bank(body: BankBody, who: Who, parts: Parts) -> BankView:
     """Make a bank. The operator only; the banks that an agent is bound to make themselves."""
     require_operator(who)
-    policy = body.policy.over(BankPolicy()) if body.policy else BankPolicy()
-    async with parts.store.write() as tx:
+    policy = body.policy.apply_to(BankPolicy()) if body.policy else BankPolicy()
+    async with parts.store.begin_write() as tx:
         new = NewBank(name=body.name, description=body.description, policy=policy)
         return await bank_view(tx, await parts.memory.banks.create(tx, new, by=who.name))
 
@@ -181,8 +183,8 @@ async def list_banks(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> BankList:
     """List banks: all for the operator, for an agent those that it may open."""
-    async with parts.store.read() as tx:
-        banks = await parts.memory.banks.listed(tx, who, template=template, after=after, limit=limit + 1)
+    async with parts.store.begin_read() as tx:
+        banks = await parts.memory.banks.list_banks(tx, who, template=template, after=after, limit=limit + 1)
         page = [await bank_view(tx, bank) for bank in banks[:limit]]
     return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
 
@@ -190,17 +192,17 @@ async def list_banks(
 @router.get("/banks/{b}")
 async def show_bank(b: str, who: Who, parts: Parts, user: User = None) -> BankView:
     """Show a bank. The operator, and agents that may open it."""
-    async with parts.store.read() as tx:
-        return await bank_view(tx, await parts.memory.banks.opened(tx, who, b, user=user))
+    async with parts.store.begin_read() as tx:
+        return await bank_view(tx, await parts.memory.banks.open_bank(tx, who, b, user=user))
 
 
 @router.patch("/banks/{b}")
 async def change_bank(b: str, body: BankChange, who: Who, parts: Parts, user: User = None) -> BankView:
     """Rename a bank, or change what it is for or how it is written to. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
-        policy = body.policy.over(bank.policy) if body.policy else None
+        policy = body.policy.apply_to(bank.policy) if body.policy else None
         changed = await parts.memory.banks.change(
             tx, bank, by=who.name, name=body.name, description=body.description, policy=policy
         )
@@ -211,7 +213,7 @@ async def change_bank(b: str, body: BankChange, who: Who, parts: Parts, user: Us
 async def delete_bank(b: str, who: Who, parts: Parts, user: User = None) -> None:
     """Delete a bank with all that it holds. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, b, user), by=who.name)
 
 
@@ -223,9 +225,9 @@ async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts, user
     """
     require_operator(who)
     store = parts.store
-    async with store.read() if body.dry_run else store.write() as tx:
+    async with store.begin_read() if body.dry_run else store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
-        ids = await _meant(tx, bank, body)
+        ids = await _select_ids(tx, bank, body)
         gone = await forget(tx, bank, ids, dry_run=body.dry_run)
         if not body.dry_run:
             counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
@@ -237,7 +239,7 @@ async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts, user
     )
 
 
-async def _meant(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
+async def _select_ids(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
     """Return the ids of what the body means.
 
     Raises:
@@ -248,7 +250,7 @@ async def _meant(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
         raise InvalidRequest("say what to forget: `ids`, `session`, `speaker`, `since` or `until`")
     if body.ids is not None and not any(each is not None for each in conditions):
         return list(dict.fromkeys(body.ids))
-    found = await tx.episodes.matching(
+    found = await tx.episodes.find_matching_ids(
         bank.id, session=body.session, speaker=body.speaker, since=body.since, until=body.until
     )
     named = None if body.ids is None else frozenset(body.ids)

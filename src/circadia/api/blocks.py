@@ -13,7 +13,7 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest, NotFound
-from circadia.memory.blocks import Edit, writer_of
+from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.block import Block
 
 router = noun_router("blocks")
@@ -101,18 +101,18 @@ def block_view(bank: str, block: Block) -> BlockView:
 @router.get("/banks/{b}/blocks")
 async def list_blocks(b: str, who: Who, parts: Parts, user: User = None) -> BlockList:
     """List the blocks of a bank. The operator, and agents that may open it."""
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         return BlockList(
-            bank=bank.name, blocks=[block_view(bank.name, each) for each in await tx.blocks.every(bank.id)]
+            bank=bank.name, blocks=[block_view(bank.name, each) for each in await tx.blocks.find_all(bank.id)]
         )
 
 
 @router.get("/banks/{b}/blocks/{label}")
 async def show_block(b: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockView:
     """Show a block. The operator, and agents that may open the bank."""
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         return block_view(bank.name, await parts.memory.blocks.get(tx, bank, label))
 
 
@@ -123,7 +123,7 @@ async def write_block(b: str, label: str, body: BlockBody, who: Who, parts: Part
     The operator; and agents that may write to the bank, where its policy has `hot_edits` or theirs `sleeptime`, but
     read-only blocks.
     """
-    edit = Edit(
+    edit = BlockUpdate(
         value=body.value,
         description=body.description,
         limit=body.limit,
@@ -132,8 +132,8 @@ async def write_block(b: str, label: str, body: BlockBody, who: Who, parts: Part
         expected_version=body.expected_version,
         why=body.why,
     )
-    async with parts.store.write() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, write=True, user=user)
+    async with parts.store.begin_write() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, write=True, user=user)
         made = await parts.memory.blocks.write(tx, bank, label, edit, writer=writer_of(who), by=who.name)
     return block_view(bank.name, made)
 
@@ -152,8 +152,8 @@ async def delete_block(
     ] = None,
 ) -> BlockView:
     """Delete a block: a version that says so; `undo` brings it back. Those who may write it."""
-    async with parts.store.write() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, write=True, user=user)
+    async with parts.store.begin_write() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, write=True, user=user)
         gone = await parts.memory.blocks.delete(
             tx, bank, label, writer=writer_of(who), by=who.name, why=why, expected=expected_version
         )
@@ -163,8 +163,8 @@ async def delete_block(
 @router.get("/banks/{b}/blocks/{label}/history")
 async def list_versions(b: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockList:
     """List all versions of a block, deleted ones too. The operator, and agents that may open the bank."""
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         history = await tx.blocks.history(bank.id, label)
     if not history:
         raise NotFound(f"no block {label!r} in bank {bank.name!r} ever")
@@ -181,7 +181,7 @@ async def undo_block(
     """
     require_operator(who)
     to, expected = (body.to, body.expected_version) if body else (None, None)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         made = await parts.memory.blocks.undo(tx, bank, label, to=to, by=who.name, expected=expected)
     return block_view(bank.name, made)
@@ -196,7 +196,7 @@ async def restore_blocks(b: str, body: RestoreBody, who: Who, parts: Parts, user
     require_operator(who)
     if body.at is None:
         raise InvalidRequest("body.at: say when to go back to")
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         made = await parts.memory.blocks.restore(tx, bank, body.at, by=who.name)
     return BlockList(bank=bank.name, blocks=[block_view(bank.name, each) for each in made])

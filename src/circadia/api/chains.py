@@ -52,10 +52,10 @@ class Chain(BaseModel):
 async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
     """Show a chain as a tree. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
-        wakes = await tx.wakes.of_root(root)
-        pulses = await tx.pulses.of_root(root)
-        messages = await tx.messages.of_root(root)
+    async with parts.store.begin_read() as tx:
+        wakes = await tx.wakes.find_by_root(root)
+        pulses = await tx.pulses.find_by_root(root)
+        messages = await tx.messages.find_by_root(root)
     if not wakes and not pulses and not messages:
         raise NotFound(f"no chain {root!r}; a wake, a pulse and a message tell their `root`")
     depths = [each.depth for each in (*wakes, *pulses, *messages)]

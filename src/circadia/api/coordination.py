@@ -11,8 +11,8 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import named_agent, own_agent
 from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
-from circadia.records.coordination import KEYS, SettingSource, values_of
-from circadia.wake.coordination import flattened
+from circadia.records.coordination import KEYS, SettingSource, flatten_coordination
+from circadia.wake.coordination import flatten_keys
 
 router = noun_router("coordination")
 
@@ -38,7 +38,7 @@ class CoordinationView(BaseModel):
 @router.get("/agents/{a}/coordination")
 async def show_coordination(a: str, who: Who, parts: Parts) -> CoordinationView:
     """Tell each setting of how an agent may be woken, with its source. The operator, and the agent itself."""
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         return _view(await own_agent(tx, who, a))
 
 
@@ -57,10 +57,10 @@ async def change_coordination(
 ) -> CoordinationView:
     """Change how an agent may be woken, from the next decision on. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         agent = await named_agent(tx, who, a)
         changed = await parts.wake.coordinations.patch(tx, agent, body, by=who.name)
-        _require_as_meant(flattened(body), values_of(changed.coordination))
+        _require_same_types(flatten_keys(body), flatten_coordination(changed.coordination))
     return _view(changed)
 
 
@@ -71,11 +71,11 @@ async def reset_coordination(a: str, key: str, who: Who, parts: Parts) -> Coordi
     The operator only. Nothing happens to a setting that was not patched.
     """
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         return _view(await parts.wake.coordinations.reset(tx, await named_agent(tx, who, a), key, by=who.name))
 
 
-def _require_as_meant(given: dict[str, object], made: dict[str, object]) -> None:
+def _require_same_types(given: dict[str, object], made: dict[str, object]) -> None:
     """Raise InvalidRequest where a value was read as one of another type; that undoes the change."""
     for name, value in given.items():
         if not isinstance(value, list) and _kind(value) is not _kind(made[name]):
@@ -88,7 +88,7 @@ def _kind(value: object) -> type:
 
 
 def _view(agent: Agent) -> CoordinationView:
-    values = values_of(agent.coordination)
+    values = flatten_coordination(agent.coordination)
     settings: dict[str, SettingView] = {}
     for name in KEYS:
         made = agent.settings.get(name)

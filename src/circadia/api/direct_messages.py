@@ -8,13 +8,13 @@ from pydantic import Field
 from circadia.api.bodies import Body, Name
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import home_of
-from circadia.api.wake_views import Outcome, outcome, require_speaker
+from circadia.api.wake_views import SendOutcome, message_outcome, require_speaker
 from circadia.errors import InvalidRequest
 from circadia.ids import MessageId
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import WakeReason
-from circadia.wake.budgets import budgets_of
-from circadia.wake.inbox import Letter
+from circadia.wake.budgets import fetch_budgets
+from circadia.wake.inbox import OutgoingMessage
 
 router = noun_router("messages")
 
@@ -24,7 +24,7 @@ Key = Annotated[
 ]
 
 
-class SpokenBody(Body):
+class SenderBody(Body):
     """What each request on somebody's behalf may say of its sender, and of repeats."""
 
     sender: Name | None = Field(
@@ -39,7 +39,7 @@ class SpokenBody(Body):
     )
 
 
-class DirectBody(SpokenBody):
+class DirectMessageBody(SenderBody):
     """A message for an inbox."""
 
     to: Name = Field(
@@ -55,7 +55,7 @@ class DirectBody(SpokenBody):
     reply_to: Name | None = Field(None, description="Key of the message that it answers.")
 
 
-def one_key(in_body: str | None, in_header: str | None) -> str | None:
+def resolve_idempotency_key(in_body: str | None, in_header: str | None) -> str | None:
     """Return the idempotency key.
 
     Raises:
@@ -67,22 +67,22 @@ def one_key(in_body: str | None, in_header: str | None) -> str | None:
 
 
 @router.post("/messages", status_code=201)
-async def send_direct(body: DirectBody, who: Who, parts: Parts, idempotency_key: Key = None) -> Outcome:
+async def send_direct(body: DirectMessageBody, who: Who, parts: Parts, idempotency_key: Key = None) -> SendOutcome:
     """Put a message into an agent's inbox, and ask for a wake if it says why, or is of high priority.
 
     The message is durable, whatever is decided of the wake. The operator, and agents to agents that they may reach.
     """
     require_speaker(who, body.sender)
-    letter = Letter(
+    letter = OutgoingMessage(
         to=body.to,
         content=body.content,
         type=body.type,
         priority=body.priority,
         wake=body.wake,
         reply_to=None if body.reply_to is None else MessageId(body.reply_to),
-        key=one_key(body.key, idempotency_key),
+        key=resolve_idempotency_key(body.key, idempotency_key),
     )
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
-        budgets = await budgets_of(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
-    return outcome(sent.to, sent.message, sent.wake, budgets)
+        budgets = await fetch_budgets(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
+    return message_outcome(sent.to, sent.message, sent.wake, budgets)

@@ -86,7 +86,7 @@ class EpisodeView(BaseModel):
     stale: list[StaleView] = Field(description="Why it counts less, if it does.")
 
 
-class RememberedView(EpisodeView):
+class StoredEpisodeView(EpisodeView):
     """An episode that was asked to be remembered."""
 
     new: bool = Field(description="Whether it was stored now; else it is the one that was there.")
@@ -130,7 +130,7 @@ def episode_view(bank: str, episode: Episode) -> EpisodeView:
 
 
 @router.post("/banks/{b}/episodes", status_code=201)
-async def remember(b: str, body: EpisodeBody, who: Who, parts: Parts, user: User = None) -> RememberedView:
+async def remember(b: str, body: EpisodeBody, who: Who, parts: Parts, user: User = None) -> StoredEpisodeView:
     """Append an episode; the answer comes when it is on the disk, and no model is called.
 
     The operator, and agents that may write to the bank.
@@ -138,7 +138,7 @@ async def remember(b: str, body: EpisodeBody, who: Who, parts: Parts, user: User
     new = NewEpisode(
         text=body.text,
         speaker=who.name if body.speaker is None else body.speaker,
-        trust=_trusted(who, body.trust),
+        trust=_trust_label(who, body.trust),
         at=body.at,
         kind=body.kind,
         session=body.session,
@@ -147,11 +147,11 @@ async def remember(b: str, body: EpisodeBody, who: Who, parts: Parts, user: User
         incomplete=body.incomplete,
         key=body.key,
     )
-    async with parts.store.write() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, write=True, user=user)
+    async with parts.store.begin_write() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, write=True, user=user)
         kept = await parts.memory.episodes.remember(tx, bank, new)
         episode = await parts.memory.episodes.get(tx, bank, kept.episode.id)
-    return RememberedView(**dict(episode_view(bank.name, episode)), new=kept.new)
+    return StoredEpisodeView(**dict(episode_view(bank.name, episode)), new=kept.new)
 
 
 @router.get("/banks/{b}/episodes")
@@ -166,9 +166,9 @@ async def list_episodes(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> EpisodePage:
     """Read a bank's episodes page by page. The operator, and agents that may open it."""
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
-        found: Sequence[Episode] = await tx.episodes.every(
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
+        found: Sequence[Episode] = await tx.episodes.find_all(
             bank.id, after=after, session=session, newest_first=order == "newest", limit=limit
         )
     return EpisodePage(
@@ -180,8 +180,8 @@ async def list_episodes(
 @router.get("/banks/{b}/episodes/{id}")
 async def show_episode(b: str, id: str, who: Who, parts: Parts, user: User = None) -> EpisodeView:
     """Show an episode. The operator, and agents that may open the bank."""
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         return episode_view(bank.name, await parts.memory.episodes.get(tx, bank, EpisodeId(id)))
 
 
@@ -189,7 +189,7 @@ async def show_episode(b: str, id: str, who: Who, parts: Parts, user: User = Non
 async def demote_episode(b: str, id: str, body: StaleBody, who: Who, parts: Parts, user: User = None) -> StaleChange:
     """Let an episode count less in searches, once for each evidence; it stays as it is. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         changed = await parts.memory.episodes.demote(
             tx, bank, EpisodeId(id), by=who.name, reason=body.reason, evidence=body.evidence, weight=body.weight
@@ -202,7 +202,7 @@ async def demote_episode(b: str, id: str, body: StaleBody, who: Who, parts: Part
 async def restore_episode(b: str, id: str, evidence: str, who: Who, parts: Parts, user: User = None) -> StaleChange:
     """Take back the demotion by this evidence. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         changed = await parts.memory.episodes.restore(tx, bank, EpisodeId(id), evidence=evidence)
         episode = await parts.memory.episodes.get(tx, bank, EpisodeId(id))
@@ -216,13 +216,13 @@ def _stale(episode: Episode) -> list[StaleView]:
     ]
 
 
-def _trusted(who: Principal, given: Trust | None) -> Trust:
+def _trust_label(who: Principal, given: Trust | None) -> Trust:
     """Return the label of what this principal brings.
 
     Raises:
         Forbidden: an agent says that a person wrote it; only the gateway and the operator know that.
     """
-    if who.operator:
+    if who.is_operator:
         return given or Trust.PERSON
     if given is Trust.PERSON:
         raise Forbidden("an agent may not say that a text came from a person; use `agent`, `tool` or `external`")

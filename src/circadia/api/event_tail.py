@@ -22,7 +22,7 @@ SWEEP_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class EncodedEvent:
     """An event, with the block that tells it."""
 
     event: Event
@@ -40,7 +40,7 @@ class EventTail:
 
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
-        self._kept: list[Told] = []
+        self._kept: list[EncodedEvent] = []
         self._since = 0
         """All events after this number are kept, up to `_upto`."""
         self._upto = 0
@@ -50,7 +50,7 @@ class EventTail:
         self._deaf: Callable[[], None] | None = None
 
     @contextmanager
-    def followed(self) -> Generator[None]:
+    def follow(self) -> Generator[None]:
         """Hear of what happens within the block, from before the first read in it."""
         if not self._followers:
             self._deaf = self._parts.signals.listen("event", self._ring)
@@ -67,39 +67,39 @@ class EventTail:
                     self._look.cancel()
                     self._look = None
 
-    async def after(self, number: int) -> Sequence[Told] | None:
+    async def wait_for_events(self, number: int) -> Sequence[EncodedEvent] | None:
         """Return what happened after an event, waiting a second at most; None where not all of it is kept."""
         if number >= self._upto:
             if self._look is None or self._look.done():
-                self._look = asyncio.create_task(self._looked(ahead=number > self._upto))
+                self._look = asyncio.create_task(self._fetch_new_events(ahead=number > self._upto))
             look = self._look
             await asyncio.wait((look,))  # which leaves the look to the others when one of them goes
             look.result()
         if number < self._since:
             return None
-        return self._kept[bisect_right(self._kept, number, key=_number) :]
+        return self._kept[bisect_right(self._kept, number, key=_event_number) :]
 
-    async def _looked(self, *, ahead: bool) -> None:
+    async def _fetch_new_events(self, *, ahead: bool) -> None:
         """Wait for the bell or the sweep, then read on; from the end, if others have gone far ahead meanwhile."""
-        await self._rung()
+        await self._wait_for_bell()
         self._bell.clear()  # before the look, so that nothing is stored unheard in between
         try:
-            async with self._parts.store.read() as tx:
+            async with self._parts.store.begin_read() as tx:
                 if ahead and (last := await tx.events.last_number()) > self._upto + PAGE:
                     self._kept, self._since, self._upto = [], last, last
-                found = await tx.events.after(self._upto, limit=PAGE)
+                found = await tx.events.find_after(self._upto, limit=PAGE)
         except StorageUnavailable as error:
             _logger.warning("cannot read events yet: %s", error)
             return
         if found:
-            kept = [*self._kept, *(Told(event=event, block=event_block(event)) for event in found)]
+            kept = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in found)]
             dropped = kept[:-PAGE]
-            self._since = _number(dropped[-1]) if dropped else self._since
+            self._since = _event_number(dropped[-1]) if dropped else self._since
             self._kept, self._upto = kept[-PAGE:], found[-1].number
         if len(found) == PAGE:
             self._bell.set()
 
-    async def _rung(self) -> None:
+    async def _wait_for_bell(self) -> None:
         if self._bell.is_set():
             return
         waits = (
@@ -116,5 +116,5 @@ class EventTail:
         self._bell.set()
 
 
-def _number(told: Told) -> int:
+def _event_number(told: EncodedEvent) -> int:
     return told.event.number

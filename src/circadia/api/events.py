@@ -33,14 +33,14 @@ Types = Annotated[list[EventType] | None, Query(alias="type", description="Of th
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Wanted:
+class _EventFilter:
     """Which events a caller asked for."""
 
     session: str | None
     agent: str | None
     types: Collection[EventType] | None
 
-    def has(self, event: Event) -> bool:
+    def matches(self, event: Event) -> bool:
         """Return whether the event is one of them."""
         return (
             self.session in (None, event.session)
@@ -61,9 +61,9 @@ async def list_events(
 ) -> EventList:
     """Read the record. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
-        found = await tx.events.after(after, limit=limit, session=session, agent=agent, types=types)
+        found = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
         oldest = await tx.events.first_number()
     views = [event_view(each) for each in found]
     return EventList(events=views, after=found[-1].number if found else after, oldest=oldest)
@@ -120,32 +120,34 @@ async def follow_events(
         if _NUMBER.fullmatch(last_event_id) is None or int(last_event_id) > MOST_COUNTED:
             raise InvalidRequest(f"Last-Event-ID must be the number of an event, got {last_event_id[:80]!r}")
         after = int(last_event_id)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
         oldest = await tx.events.first_number()
         if after is None:
             after = await tx.events.last_number()
     gap = b'event: gap\ndata: {"after":%d,"oldest":%d}\n\n' % (after, oldest) if 0 < after < oldest - 1 else b""
-    return EventStream(_follow(parts, tail, after, _Wanted(session=session, agent=agent, types=types), gap))
+    return EventStream(_follow(parts, tail, after, _EventFilter(session=session, agent=agent, types=types), gap))
 
 
-async def _follow(parts: ApiParts, tail: EventTail, cursor: int, wanted: _Wanted, gap: bytes) -> AsyncGenerator[bytes]:
+async def _follow(
+    parts: ApiParts, tail: EventTail, cursor: int, wanted: _EventFilter, gap: bytes
+) -> AsyncGenerator[bytes]:
     """Yield chunks of the stream: events after `cursor`, and comments where there are none for long.
 
     Who is behind reads pages of what he wants; at the end of the record the tail reads for all.
     """
     spoke = parts.clock.monotonic()
     behind = True
-    with tail.followed():
+    with tail.follow():
         yield b"retry: 1000\nid: %d\n\n" % cursor + gap  # so that even a caller who saw nothing resumes where it began
-        while not parts.presence.stopping:
+        while not parts.presence.is_stopping:
             if behind:
                 blocks, cursor, behind = await _page(parts, cursor, wanted)
-            elif (told := await tail.after(cursor)) is None:
+            elif (told := await tail.wait_for_events(cursor)) is None:
                 behind = True
                 continue
             else:
-                blocks = [each.block for each in told if wanted.has(each.event)]
+                blocks = [each.block for each in told if wanted.matches(each.event)]
                 cursor = told[-1].event.number if told else cursor
             if blocks:
                 yield b"".join(blocks)
@@ -155,12 +157,12 @@ async def _follow(parts: ApiParts, tail: EventTail, cursor: int, wanted: _Wanted
                 spoke = parts.clock.monotonic()
 
 
-async def _page(parts: ApiParts, cursor: int, wanted: _Wanted) -> tuple[Sequence[bytes], int, bool]:
+async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Sequence[bytes], int, bool]:
     """Return the next blocks, the number up to which all wanted events are now read, and whether there may be more."""
     try:
-        async with parts.store.read() as tx:
+        async with parts.store.begin_read() as tx:
             last = await tx.events.last_number()
-            found = await tx.events.after(
+            found = await tx.events.find_after(
                 cursor, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
             )
     except StorageUnavailable as error:

@@ -8,9 +8,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.access import require_member
 from circadia.agents.identity import Identity
-from circadia.api.problems import answer, unforeseen
+from circadia.api.problems import internal_error_response, problem_response
 from circadia.errors import CircadiaError, InvalidRequest, NotFound, TooLarge
-from circadia.gateway.headers import bearer, one
+from circadia.gateway.headers import bearer, first_value
 from circadia.stores.keepable import NUL
 
 _logger = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ BODY_SECONDS: Final = 30.0
 _JSON: Final = (b"content-type", b"application/json")
 
 
-class _Gone(Exception):
+class _CallerGone(Exception):
     """The caller has gone before its body was whole."""
 
 
@@ -43,31 +43,31 @@ class Guard:
             return
         started = False
 
-        async def sending(message: Message) -> None:
+        async def track_send(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
         try:
-            await self._serve(scope, receive, sending)
-        except _Gone:
+            await self._serve(scope, receive, track_send)
+        except _CallerGone:
             return
         except CircadiaError as error:
             if started:
                 raise
-            await answer(error, scope["path"])(scope, receive, send)
+            await problem_response(error, scope["path"])(scope, receive, send)
         except Exception:
             _logger.exception("%s %s failed", scope["method"], scope["path"])
             if started:
                 raise
-            await unforeseen(scope["path"])(scope, receive, send)
+            await internal_error_response(scope["path"])(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = await self._identity.of(bearer(scope["headers"]))
+        principal = await self._identity.authenticate(bearer(scope["headers"]))
         require_member(principal)
-        first: Message | None = await self._read(scope, receive)
+        first: Message | None = await self._read_body(scope, receive)
 
-        async def receiving() -> Message:
+        async def replay_body() -> Message:
             nonlocal first
             if first is None:
                 return await receive()
@@ -79,15 +79,15 @@ class Guard:
         if first["body"]:
             headers = [(name, value) for name, value in headers if name != b"content-type"] + [_JSON]
         state = {**scope.get("state", {}), "principal": principal}
-        await self._app({**scope, "headers": headers, "state": state}, receiving, send)
+        await self._app({**scope, "headers": headers, "state": state}, replay_body, send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> Message:
+    async def _read_body(self, scope: Scope, receive: Receive) -> Message:
         """Return the whole body as one message.
 
         Raises:
             TooLarge: it is over the limit; the rest is not read. InvalidRequest: it does not arrive.
         """
-        length = one(scope["headers"], b"content-length")
+        length = first_value(scope["headers"], b"content-length")
         if length is not None and length.isdigit() and int(length) > self._max_body_bytes:
             raise self._too_large()
         message = await receive()
@@ -96,16 +96,16 @@ class Guard:
             if len(body) > self._max_body_bytes:
                 raise self._too_large()
             return {"type": "http.request", "body": body, "more_body": False}
-        return await self._read_rest(message, receive)
+        return await self._read_body_rest(message, receive)
 
-    async def _read_rest(self, message: Message, receive: Receive) -> Message:
+    async def _read_body_rest(self, message: Message, receive: Receive) -> Message:
         parts: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 while True:
                     if message["type"] == "http.disconnect":
-                        raise _Gone
+                        raise _CallerGone
                     part: bytes = message.get("body", b"")
                     size += len(part)
                     if size > self._max_body_bytes:

@@ -47,13 +47,13 @@ async def list_holds(
 ) -> HoldList:
     """List the calls that are held now. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
-    views, total = parts.holds.holds(session=session, agent=agent, limit=limit)
-    return HoldList(holds=[_held(each) for each in views], total=total)
+    views, total = parts.holds.list_holds(session=session, agent=agent, limit=limit)
+    return HoldList(holds=[_held_call(each) for each in views], total=total)
 
 
-def _held(view: HoldView) -> HeldCall:
+def _held_call(view: HoldView) -> HeldCall:
     return HeldCall(
         id=view.id,
         agent=view.agent,

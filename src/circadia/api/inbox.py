@@ -14,7 +14,7 @@ from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, MessageId
 from circadia.records.message import Delivery, DeliveryState, MessageType, Priority
 from circadia.stores.base import Tx
-from circadia.wake.inbox import MAX_SNOOZE_SECONDS, seen_state
+from circadia.wake.inbox import MAX_SNOOZE_SECONDS, delivery_status
 
 router = noun_router("inbox")
 
@@ -84,7 +84,7 @@ class SnoozeBody(Body):
     )
 
 
-class Acked(BaseModel):
+class AckResult(BaseModel):
     """What an acknowledgement did."""
 
     message: str = Field(description="Key of the message.", examples=["msg_0cwd…"])
@@ -92,7 +92,7 @@ class Acked(BaseModel):
     changed: bool = Field(description="False where it was handled, or given up, already.")
 
 
-class Snoozed(BaseModel):
+class SnoozeResult(BaseModel):
     """A message that was put away."""
 
     message: str = Field(description="Key of the message.", examples=["msg_0cwd…"])
@@ -117,12 +117,12 @@ async def show_inbox(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 50,
 ) -> InboxPage:
     """Read an inbox. The operator, whose look marks nothing; the agent itself, for whom they count as seen."""
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         agent = await own_agent(tx, who, a)
         last = None if after is None else MessageId(after)
         if last is not None and await tx.deliveries.get(agent.id, last) is None:
             raise InvalidRequest(f"no message {after!r} in this inbox; `after` is that of the page before")
-        found = await tx.deliveries.inbox(
+        found = await tx.deliveries.fetch_inbox(
             agent.id,
             states=tuple(state or (DeliveryState.UNREAD,)),
             words=q,
@@ -130,10 +130,10 @@ async def show_inbox(
             after=last,
             limit=limit,
         )
-        counts = await tx.deliveries.counts(agent.id)
-    if not who.operator and any(each.seen_at is None for each in found):
-        async with parts.store.write() as tx:
-            await tx.deliveries.see(agent.id, [each.message.id for each in found], parts.clock.now())
+        counts = await tx.deliveries.count_by_state(agent.id)
+    if not who.is_operator and any(each.seen_at is None for each in found):
+        async with parts.store.begin_write() as tx:
+            await tx.deliveries.mark_seen(agent.id, [each.message.id for each in found], parts.clock.now())
     return InboxPage(
         agent=agent.reference,
         counts=dict(counts),
@@ -143,23 +143,23 @@ async def show_inbox(
 
 
 @router.post("/agents/{a}/inbox/{m}/ack")
-async def ack_message(a: str, m: str, who: Who, parts: Parts) -> Acked:
+async def ack_message(a: str, m: str, who: Who, parts: Parts) -> AckResult:
     """Mark a message as handled; one that is handled already stays so. The operator, and the agent itself."""
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         agent = await own_agent(tx, who, a)
         handled = await parts.wake.inbox.ack(tx, agent, [MessageId(m)])
         delivery = await tx.deliveries.get(agent.id, MessageId(m))
     assert delivery is not None
-    return Acked(message=m, state=delivery.state, changed=bool(handled))
+    return AckResult(message=m, state=delivery.state, changed=bool(handled))
 
 
 @router.post("/agents/{a}/inbox/{m}/snooze")
-async def snooze_message(a: str, m: str, body: SnoozeBody, who: Who, parts: Parts) -> Snoozed:
+async def snooze_message(a: str, m: str, body: SnoozeBody, who: Who, parts: Parts) -> SnoozeResult:
     """Put a message away for some time; it is unread again then. The operator, and the agent itself."""
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         agent = await own_agent(tx, who, a)
         until = await parts.wake.inbox.snooze(tx, agent, [MessageId(m)], float(body.seconds))
-    return Snoozed(message=m, until=until)
+    return SnoozeResult(message=m, until=until)
 
 
 @router.get("/agents/{a}/sent")
@@ -171,12 +171,12 @@ async def list_sent(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most, as near as whole messages allow.")] = 50,
 ) -> SentPage:
     """Tell what became of what an agent sent, to inboxes and in threads. The operator, and the agent itself."""
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         agent = await own_agent(tx, who, a)
         last = None if before is None else MessageId(before)
         if last is not None and await tx.messages.get(last) is None:
             raise InvalidRequest(f"no message {before!r}; `before` is that of the page before")
-        found, more = await _sent(tx, agent.id, last, limit)
+        found, more = await _fetch_sent(tx, agent.id, last, limit)
         names: dict[AgentId, str] = {}
         for each in found:
             if each.agent_id not in names:
@@ -188,10 +188,10 @@ async def list_sent(
     )
 
 
-async def _sent(tx: Tx, sender: AgentId, before: MessageId | None, limit: int) -> tuple[Sequence[Delivery], bool]:
+async def _fetch_sent(tx: Tx, sender: AgentId, before: MessageId | None, limit: int) -> tuple[Sequence[Delivery], bool]:
     """Return deliveries of whole messages, and whether there are more: a page must not part a message's readers."""
     while True:
-        found = await tx.deliveries.sent(sender, before=before, limit=limit + 1)
+        found = await tx.deliveries.find_sent(sender, before=before, limit=limit + 1)
         if len(found) <= limit:
             return found, False
         whole = [each for each in found if each.message.id != found[-1].message.id]
@@ -235,7 +235,7 @@ def _sent_item(delivery: Delivery, to: str) -> SentItem:
         thread=message.thread_id,
         thread_name=delivery.thread,
         reply_to=message.reply_to,
-        state=seen_state(delivery),
+        state=delivery_status(delivery),
         seen_at=delivery.seen_at,
         ended_at=delivery.ended_at,
     )

@@ -12,10 +12,10 @@ from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
-from circadia.memory.asked import asked_within, may_keep, subject_stamp_of
-from circadia.memory.index import Question, Scored
-from circadia.memory.retrieval import Found
-from circadia.memory.uses import use_of
+from circadia.memory.asked import count_recent_askings, may_keep_question, notes_stamp
+from circadia.memory.index import Question, ScoredRow
+from circadia.memory.retrieval import SearchHit
+from circadia.memory.uses import build_use
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
@@ -71,7 +71,7 @@ class ContextView(BaseModel):
     hits: list[HitView] = Field(description="The notes and episodes in it, oldest first.")
 
 
-class AskedView(BaseModel):
+class FrequentQuestionView(BaseModel):
     """What is asked often, with its answer if it is ready."""
 
     kind: ViewKind = Field(description="`question`: a search; `subject`: what notes say of somebody or something.")
@@ -88,10 +88,10 @@ class ReadyList(BaseModel):
     """What a bank has ready."""
 
     bank: str = Field(description="The bank's name.")
-    views: list[AskedView] = Field(description="Questions, the most asked first, then subjects by name.")
+    views: list[FrequentQuestionView] = Field(description="Questions, the most asked first, then subjects by name.")
 
 
-def hit_view(found: Found) -> HitView:
+def hit_view(found: SearchHit) -> HitView:
     """Return the hit as it is shown."""
     item = found.item
     return HitView(
@@ -140,10 +140,10 @@ async def search_bank(
     The operator, and agents that may open the bank. What was remembered is found at once.
     """
 
-    async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[Found]]:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]]:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         filtered = replace(
-            question, counted=may_keep(bank, who.agent), limit=limit, session=session, speaker=speaker,
+            question, counted=may_keep_question(bank, who.agent), limit=limit, session=session, speaker=speaker,
             kinds=tuple(each.value for each in kind or ()),
             trusts=tuple(each.value for each in trust or ()),
             since=None if since is None else since.timestamp(),
@@ -153,9 +153,9 @@ async def search_bank(
         )  # fmt: skip
         return bank, await parts.memory.retrieval.find(tx, bank, filtered)
 
-    bank, found = await parts.memory.retrieval.answered(parts.store, q, work)
+    bank, found = await parts.memory.retrieval.run_question(parts.store, q, work)
     if who.agent is not None:
-        parts.memory.uses.note(use_of(bank, who.agent.id, found))
+        parts.memory.uses.add(build_use(bank, who.agent.id, found))
     return HitList(bank=bank.name, hits=[hit_view(each) for each in found])
 
 
@@ -173,23 +173,25 @@ async def list_views(
     """
     require_operator(who)
     now, retrieval = parts.clock.now(), parts.memory.retrieval
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         stamps = {
             ViewKind.QUESTION: await retrieval.stamp(tx, bank),
-            ViewKind.SUBJECT: subject_stamp_of(bank, await tx.views.heads(bank.id)),
+            ViewKind.SUBJECT: notes_stamp(bank, await tx.views.fetch_heads(bank.id)),
         }
-        views: list[AskedView] = []
-        for each in await tx.views.every(bank.id):
-            found = await retrieval.fetched(tx, bank, [Scored(*hit) for hit in each.hits[:hits]])
+        views: list[FrequentQuestionView] = []
+        for each in await tx.views.find_all(bank.id):
+            found = await retrieval.fetch_hits(tx, bank, [ScoredRow(*hit) for hit in each.hits[:hits]])
             current = each.stamp is not None and each.stamp == stamps[each.kind]
-            views.append(_asked_view(each, current, asked_within(each, now), found))
+            views.append(_frequent_question_view(each, current, count_recent_askings(each, now), found))
     views.sort(key=lambda each: (each.kind is not ViewKind.QUESTION, -each.asked, each.text))
     return ReadyList(bank=bank.name, views=views)
 
 
-def _asked_view(view: ReadyView, current: bool, asked: int, found: Sequence[Found]) -> AskedView:
-    return AskedView(
+def _frequent_question_view(
+    view: ReadyView, current: bool, asked: int, found: Sequence[SearchHit]
+) -> FrequentQuestionView:
+    return FrequentQuestionView(
         kind=view.kind,
         text=str(view.asked["text"]),
         filters={name: value for name, value in view.asked.items() if name != "text"},
@@ -222,11 +224,11 @@ async def show_context(
     The operator, and agents that may open the bank.
     """
     policy = who.agent.policy if who.agent else parts.settings.defaults.policy()
-    question: Question | None = await parts.memory.retrieval.ask(q) if q else None
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    question: Question | None = await parts.memory.retrieval.prepare_question(q) if q else None
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         if question is not None:
-            question = replace(question, counted=may_keep(bank, who.agent))
+            question = replace(question, counted=may_keep_question(bank, who.agent))
         made = await parts.memory.contexts.build(
             tx,
             bank,
@@ -234,9 +236,9 @@ async def show_context(
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
         )
-        hits = await parts.memory.retrieval.fetched(tx, bank, [each.scored for each in made.hits])
+        hits = await parts.memory.retrieval.fetch_hits(tx, bank, [each.scored for each in made.hits])
     if who.agent is not None:
-        parts.memory.uses.note(use_of(bank, who.agent.id, made.hits, made.blocks))
+        parts.memory.uses.add(build_use(bank, who.agent.id, made.hits, made.blocks))
     return ContextView(
         bank=bank.name,
         stable=made.stable,

@@ -14,7 +14,7 @@ from circadia.api.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
 from circadia.errors import StorageUnavailable
-from circadia.memory.transfer.export import exported
+from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.intake import read_lines
 
 router = noun_router("memory transfer")
@@ -56,9 +56,9 @@ async def export_bank(b: str, who: Who, parts: Parts, user: User = None) -> Line
     require_operator(who)
     spooled: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  the stream closes it
     try:
-        async with parts.store.read() as tx:  # one state; a slow reader must not keep the transaction open
+        async with parts.store.begin_read() as tx:  # one state; a slow reader must not keep the transaction open
             bank = await parts.memory.banks.get(tx, b, user)
-            async with aclosing(exported(tx, bank, parts.clock.now())) as lines:
+            async with aclosing(export_lines(tx, bank, parts.clock.now())) as lines:
                 async for chunk in lines:
                     spooled.write(chunk)
         spooled.seek(0)  # which writes what waits
@@ -69,10 +69,10 @@ async def export_bank(b: str, who: Who, parts: Parts, user: User = None) -> Line
             told = f"the export does not fit in {gettempdir()!r}: {error.strerror}; make room there, or set TMPDIR"
             raise StorageUnavailable(told, retry_after_seconds=30) from error
         raise
-    return LinesResponse(_read(spooled))
+    return LinesResponse(_read_chunks(spooled))
 
 
-async def _read(spooled: "SpooledTemporaryFile[bytes]") -> AsyncGenerator[bytes]:
+async def _read_chunks(spooled: "SpooledTemporaryFile[bytes]") -> AsyncGenerator[bytes]:
     with spooled:
         while chunk := spooled.read(CHUNK):
             yield chunk
@@ -97,8 +97,8 @@ async def import_lines(
     """
     require_operator(who)
     lines = read_lines(await request.body(), first_line)
-    async with parts.store.write() as tx:
-        taken = await parts.memory.intake.take(tx, b, lines, by=who.name)
+    async with parts.store.begin_write() as tx:
+        taken = await parts.memory.intake.add_lines(tx, b, lines, by=who.name)
     return ImportedView(
         bank=taken.bank, episodes=taken.episodes, notes=taken.notes, versions=taken.versions, known=taken.known
     )

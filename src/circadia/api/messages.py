@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import BaseModel, Field
 
-from circadia.agents.directory import session_of, thread_of
+from circadia.agents.directory import find_session, find_thread
 from circadia.api.bodies import Body, Name, Names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
@@ -74,11 +74,11 @@ async def list_messages(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> MessageList:
     """Read what was said in a thread. The operator, and participants; it handles no delivery."""
-    async with parts.store.read() as tx:
-        session = await session_of(tx, who, s)
-        thread = await thread_of(tx, who, session, t)
+    async with parts.store.begin_read() as tx:
+        session = await find_session(tx, who, s)
+        thread = await find_thread(tx, who, session, t)
         await parts.threads.require_reader(tx, who, thread)
-        found = await tx.messages.of_thread(thread.id, after=after, limit=limit)
+        found = await tx.messages.find_by_thread(thread.id, after=after, limit=limit)
     return MessageList(messages=[_view(each) for each in found], after=found[-1].number if found else after)
 
 
@@ -88,9 +88,9 @@ async def send_message(s: str, t: str, body: MessageBody, who: Who, parts: Parts
 
     The operator, and participants.
     """
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s, open_only=True)
-        thread = await thread_of(tx, who, session, t)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s, open_only=True)
+        thread = await find_thread(tx, who, session, t)
         await parts.threads.send(tx, who, session, thread, body.content, body.mentions, sender=body.sender)
-        (message,) = await tx.messages.latest(thread.id, limit=1)  # the same, with its number
+        (message,) = await tx.messages.find_latest(thread.id, limit=1)  # the same, with its number
     return _view(message)

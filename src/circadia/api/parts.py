@@ -9,34 +9,34 @@ from fastapi.routing import APIRoute
 
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.sleep import SleepState
-from circadia.agents.threads import Threads
+from circadia.agents.registry import AgentRegistry
+from circadia.agents.sessions import SessionService
+from circadia.agents.sleep import AgentSleepService
+from circadia.agents.threads import ThreadService
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.gateway.answer_judge import JudgeLimits
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.records.principal import Principal
 from circadia.settings import Settings
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
-from circadia.wake.tier import WakeTier
+from circadia.wake.tier import WakeServices
 
 
-class HoldList(Protocol):
+class HoldRegistry(Protocol):
     """Knows which calls are held now; the gate does."""
 
-    def holds(
+    def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
     ) -> tuple[Sequence[HoldView], int]:
         """Return what is held now, longest first and at most `limit`, and how much there is in all."""
         ...
 
-    def held(self, agent_id: AgentId) -> int:
+    def count_held(self, agent_id: AgentId) -> int:
         """Return how many calls of the agent are held now."""
         ...
 
@@ -53,25 +53,25 @@ class ApiParts:
     """Wakes those who follow events."""
     identity: Identity
     """Whose token it is."""
-    registry: Registry
+    registry: AgentRegistry
     """Makes, changes and deletes agents."""
-    sessions: Sessions
+    sessions: SessionService
     """Makes and closes sessions."""
-    threads: Threads
+    threads: ThreadService
     """Threads and messages."""
-    sleep: SleepState
+    sleep: AgentSleepService
     """The one writer of the sleep state."""
     presence: Presence
     """Says when the server stops."""
     settings: Settings
     """Limits and timing."""
-    holds: HoldList
+    holds: HoldRegistry
     """What is held now."""
-    wake: WakeTier
+    wake: WakeServices
     """Inbox, wakes, pulses and schedules."""
-    memory: Memory
+    memory: MemoryServices
     """Banks, episodes, blocks, searches and contexts."""
-    sleeptime: Sleeptime
+    sleeptime: SleeptimeService
     """Passes over banks."""
     lookup: AnswerLookup
     """Finds ready answers."""

@@ -6,19 +6,19 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from circadia.records.change import Change, ChangeKind, ChangeState
-from circadia.records.sleep_call import FORGOTTEN, SleepSpent
+from circadia.records.sleep_call import FORGOTTEN, SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.benefit import Balance, Standing
-from circadia.sleeptime.due import Gate, Verdict
-from circadia.sleeptime.tier import Status
+from circadia.sleeptime.benefit import Balance, BalanceStatus
+from circadia.sleeptime.due import PassBlocker, PassDecision
+from circadia.sleeptime.tier import SleeptimeStatus
 from circadia.stores.base import Tx
 
 NANOUSD: Final = 1e9
 
 
-class SpentView(BaseModel):
+class PassCostView(BaseModel):
     """What the model calls of passes cost; what a call that still runs has reserved is in it."""
 
     calls: int = Field(description="Model calls, failed ones too.")
@@ -54,10 +54,10 @@ class PassView(BaseModel):
     counts: dict[str, int] = Field(
         description="Published changes by kind, how many were refused or wait, and vectors and views made anew."
     )
-    spent: SpentView = Field(description="What its model calls cost.")
+    spent: PassCostView = Field(description="What its model calls cost.")
 
 
-class SpentLine(SpentView):
+class PassCostLine(PassCostView):
     """What one operation of a pass asked one model."""
 
     operation: str = Field(description="The operation.")
@@ -65,10 +65,10 @@ class SpentLine(SpentView):
     failed: int = Field(description="Of the calls, those that gave no answer that was of use.")
 
 
-class PassShown(PassView):
+class PassDetail(PassView):
     """A pass with its record."""
 
-    ledger: list[SpentLine] = Field(description="Its model calls by operation and model.")
+    ledger: list[PassCostLine] = Field(description="Its model calls by operation and model.")
     errors: list[str] = Field(description="What was wrong with calls that failed, in order; each cause once.")
 
 
@@ -102,7 +102,7 @@ class ChangeList(BaseModel):
     after: int | None = Field(description="What to send as `after` for the next page; null at the end.")
 
 
-class PassChanged(BaseModel):
+class PassChangeResult(BaseModel):
     """What came of `undo`, `accept` or `refuse`."""
 
     run: PassView = Field(serialization_alias="pass", description="The pass.")
@@ -114,7 +114,7 @@ class VerdictView(BaseModel):
 
     due: bool = Field(description="Whether it would begin.")
     trigger: Trigger | None = Field(description="What for.")
-    gate: Gate | None = Field(description="The gate that is closed, the cheapest first.")
+    gate: PassBlocker | None = Field(description="The gate that is closed, the cheapest first.")
     why: str = Field(description="The same in words.")
     at: datetime | None = Field(description="When it is looked at again, if nothing happens before.")
 
@@ -153,11 +153,11 @@ class BalanceView(BaseModel):
     spent_usd: float = Field(description="What these cost, where the price is known.")
     unit: str = Field(description="What is compared: `usd`, or `tokens` where a price is not known.")
     ratio: float | None = Field(description="Benefit over cost; null if it has cost nothing.")
-    standing: Standing = Field(description="What follows from that.")
+    standing: BalanceStatus = Field(description="What follows from that.")
     paused_until: datetime | None = Field(description="When it is tried again, if it is paused.")
 
 
-class StandView(BaseModel):
+class SleeptimeStatusView(BaseModel):
     """How sleep-time work stands in a bank."""
 
     bank: str = Field(description="The bank's name.")
@@ -176,7 +176,7 @@ class StandView(BaseModel):
     gate: str = Field(description="The gate that the server last found closed; empty if it has begun a pass since.")
     gate_at: datetime | None = Field(description="Since when it is that gate.")
     running: PassView | None = Field(description="The pass that has not ended.")
-    spent: SpentView = Field(description="What its passes have spent within a day.")
+    spent: PassCostView = Field(description="What its passes have spent within a day.")
     lag_seconds: float = Field(description="How long the oldest turn has waited.")
     balances: list[BalanceView] = Field(description="What each operation has brought and cost within the window.")
     red: str = Field(description="What is wrong, in words; empty if all is well.")
@@ -192,9 +192,9 @@ def _balance_view(each: Balance) -> BalanceView:
     )  # fmt: skip
 
 
-def spent_view(spent: SleepSpent) -> SpentView:
+def pass_cost_view(spent: SleepCost) -> PassCostView:
     """Return what was spent as it is shown."""
-    return SpentView(
+    return PassCostView(
         calls=spent.calls, tokens=spent.tokens, usd=spent.nanousd / NANOUSD, seconds=round(spent.seconds, 3)
     )
 
@@ -224,22 +224,22 @@ async def pass_view(tx: Tx, bank: str, run: Pass) -> PassView:
         generation_before=run.generation_before,
         generation_after=run.generation_after,
         counts=dict(run.counts),
-        spent=spent_view(await tx.sleep_calls.spent(pass_id=run.id)),
+        spent=pass_cost_view(await tx.sleep_calls.sum_cost(pass_id=run.id)),
     )
 
 
-async def pass_shown(tx: Tx, bank: str, run: Pass) -> PassShown:
+async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:
     """Return the pass with its record (SLEEP-60)."""
     view = await pass_view(tx, bank, run)
     lines = [
-        SpentLine(
-            operation=each.operation, model=each.model, failed=each.failed, **dict(spent_view(each.spent))
+        PassCostLine(
+            operation=each.operation, model=each.model, failed=each.failed, **dict(pass_cost_view(each.spent))
         )
-        for each in await tx.sleep_calls.ledger(run.id)
+        for each in await tx.sleep_calls.sum_cost_by_model(run.id)
     ]  # fmt: skip
-    calls = await tx.sleep_calls.of_pass(run.id)
+    calls = await tx.sleep_calls.find_by_pass(run.id)
     failed = [f"{each.operation}: {each.error}" for each in calls if each.error not in ("", FORGOTTEN)]
-    return PassShown(**dict(view), ledger=lines, errors=list(dict.fromkeys(failed)))
+    return PassDetail(**dict(view), ledger=lines, errors=list(dict.fromkeys(failed)))
 
 
 def change_view(change: Change) -> ChangeView:
@@ -258,16 +258,16 @@ def change_view(change: Change) -> ChangeView:
     )
 
 
-def verdict_view(verdict: Verdict) -> VerdictView:
+def verdict_view(verdict: PassDecision) -> VerdictView:
     """Return the verdict as it is shown."""
     due = verdict.trigger is not None
     return VerdictView(due=due, trigger=verdict.trigger, gate=verdict.gate, why=verdict.detail, at=verdict.at)
 
 
-async def stand_view(tx: Tx, status: Status) -> StandView:
+async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeStatusView:
     """Return how the work stands as it is shown."""
     state, backlog, name = status.state, status.backlog, status.bank.name
-    return StandView(
+    return SleeptimeStatusView(
         bank=name,
         policy=status.policy,
         begins=dict(status.begins),
@@ -286,7 +286,7 @@ async def stand_view(tx: Tx, status: Status) -> StandView:
         gate=state.gate,
         gate_at=state.gate_at,
         running=None if status.running is None else await pass_view(tx, name, status.running),
-        spent=spent_view(status.spent),
+        spent=pass_cost_view(status.spent),
         lag_seconds=round(status.lag_seconds, 3),
         balances=[_balance_view(each) for each in status.balances],
         red=status.red,
@@ -295,5 +295,5 @@ async def stand_view(tx: Tx, status: Status) -> StandView:
 
 def _leftover_view(each: Leftover) -> LeftoverView:
     return LeftoverView(
-        first=each.first, last=each.last, failures=each.failures, quarantined=each.quarantined, cause=each.cause
+        first=each.first, last=each.last, failures=each.failures, quarantined=each.is_quarantined, cause=each.cause
     )

@@ -13,12 +13,12 @@ from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.pass_views import (
     ChangeList,
-    PassChanged,
+    PassChangeResult,
+    PassDetail,
     PassList,
-    PassShown,
     PassView,
     change_view,
-    pass_shown,
+    pass_detail,
     pass_view,
 )
 from circadia.api.policies import MOST_COUNTED
@@ -68,7 +68,7 @@ class PassBody(Body):
     )
 
 
-class ChosenBody(Body):
+class ChangeNumbersBody(Body):
     """Which of the changes that wait are meant."""
 
     numbers: list[StrictInt] = Field(
@@ -86,8 +86,8 @@ async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None,
     asked = body or PassBody.model_validate({})
     if not is_text(asked.instructions):
         raise InvalidRequest("body.instructions: it is not text: it has a NUL or a lone surrogate")
-    await parts.sleeptime.settle()
-    async with parts.store.write() as tx:
+    await parts.sleeptime.flush_answered_calls()
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         parts.sleeptime.require_operations(bank, asked.operations)
         new = NewPass(
@@ -99,10 +99,10 @@ async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None,
             review=asked.review,
             full=asked.full,
         )
-        run = await parts.sleeptime.ask(tx, bank, new)
+        run = await parts.sleeptime.request_pass(tx, bank, new)
     if asked.wait_seconds:
-        run = await _ended(parts, run, float(asked.wait_seconds))
-    async with parts.store.read() as tx:
+        run = await _wait_for_end(parts, run, float(asked.wait_seconds))
+    async with parts.store.begin_read() as tx:
         return await pass_view(tx, bank.name, run)
 
 
@@ -117,12 +117,12 @@ async def list_passes(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> PassList:
     """List the passes over a bank. The operator, and agents that may open the bank."""
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         last = None if before is None else await tx.passes.get(PassId(before))
         if before is not None and (last is None or last.bank_id != bank.id):
             raise InvalidRequest(f"bank {bank.name!r} has no pass {before!r}; `before` is that of the page before")
-        found = await tx.passes.every(
+        found = await tx.passes.find_all(
             bank_id=bank.id, status=status, before=None if last is None else last.id, limit=limit
         )
         shown = [await pass_view(tx, bank.name, each) for each in found]
@@ -130,11 +130,11 @@ async def list_passes(
 
 
 @router.get("/passes/{run}")
-async def show_pass(run: str, who: Who, parts: Parts) -> PassShown:
+async def show_pass(run: str, who: Who, parts: Parts) -> PassDetail:
     """Show a pass with its record. The operator, and agents that may open its bank."""
-    async with parts.store.read() as tx:
-        found, bank = await _opened(tx, parts, who, run)
-        return await pass_shown(tx, bank.name, found)
+    async with parts.store.begin_read() as tx:
+        found, bank = await _open_pass(tx, parts, who, run)
+        return await pass_detail(tx, bank.name, found)
 
 
 @router.get("/passes/{run}/changes")
@@ -150,9 +150,9 @@ async def list_changes(
 
     The operator, and agents that may open its bank.
     """
-    async with parts.store.read() as tx:
-        found, _ = await _opened(tx, parts, who, run)
-        changes = [each for each in await tx.passes.changes(found.id, state=state) if each.number > after]
+    async with parts.store.begin_read() as tx:
+        found, _ = await _open_pass(tx, parts, who, run)
+        changes = [each for each in await tx.passes.find_changes(found.id, state=state) if each.number > after]
     page = changes[:limit]
     return ChangeList(
         changes=[change_view(each) for each in page], after=page[-1].number if len(changes) > limit else None
@@ -160,50 +160,50 @@ async def list_changes(
 
 
 @router.post("/passes/{run}/undo")
-async def undo_pass(run: str, who: Who, parts: Parts) -> PassChanged:
+async def undo_pass(run: str, who: Who, parts: Parts) -> PassChangeResult:
     """Take back all that a pass did; what others have changed since stays as they left it. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        found, bank = await _opened(tx, parts, who, run)
-        return await _changed(tx, bank, found, await parts.sleeptime.undo(tx, bank, found, by=who.name))
+    async with parts.store.begin_write() as tx:
+        found, bank = await _open_pass(tx, parts, who, run)
+        return await _change_result(tx, bank, found, await parts.sleeptime.undo(tx, bank, found, by=who.name))
 
 
 @router.post("/passes/{run}/accept")
-async def accept_pass(run: str, who: Who, parts: Parts, body: ChosenBody | None = None) -> PassChanged:
+async def accept_pass(run: str, who: Who, parts: Parts, body: ChangeNumbersBody | None = None) -> PassChangeResult:
     """Publish what of a pass waits for a person. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        found, bank = await _opened(tx, parts, who, run)
+    async with parts.store.begin_write() as tx:
+        found, bank = await _open_pass(tx, parts, who, run)
         done = await parts.sleeptime.accept(tx, bank, found, body.numbers if body else ())
-        return await _changed(tx, bank, found, done)
+        return await _change_result(tx, bank, found, done)
 
 
 @router.post("/passes/{run}/refuse")
-async def refuse_pass(run: str, who: Who, parts: Parts, body: ChosenBody | None = None) -> PassChanged:
+async def refuse_pass(run: str, who: Who, parts: Parts, body: ChangeNumbersBody | None = None) -> PassChangeResult:
     """Refuse what of a pass waits for a person: it will not come about. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        found, bank = await _opened(tx, parts, who, run)
+    async with parts.store.begin_write() as tx:
+        found, bank = await _open_pass(tx, parts, who, run)
         done = await parts.sleeptime.refuse(tx, found, body.numbers if body else (), by=who.name)
-        return await _changed(tx, bank, found, done)
+        return await _change_result(tx, bank, found, done)
 
 
 @router.post("/passes/{run}/cancel")
 async def cancel_pass(run: str, who: Who, parts: Parts) -> PassView:
     """End a pass; what it has published stays, and what it has not worked through waits. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        found, bank = await _opened(tx, parts, who, run)
+    async with parts.store.begin_write() as tx:
+        found, bank = await _open_pass(tx, parts, who, run)
         return await pass_view(tx, bank.name, await parts.sleeptime.cancel(tx, bank, found, by=who.name))
 
 
-async def _changed(tx: Tx, bank: Bank, run: Pass, done: Sequence[Change]) -> PassChanged:
+async def _change_result(tx: Tx, bank: Bank, run: Pass, done: Sequence[Change]) -> PassChangeResult:
     """Return the pass as it stands now, and what came of its changes."""
     present = await tx.passes.get(run.id) or run
-    return PassChanged(run=await pass_view(tx, bank.name, present), changes=[change_view(each) for each in done])
+    return PassChangeResult(run=await pass_view(tx, bank.name, present), changes=[change_view(each) for each in done])
 
 
-async def _opened(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tuple[Pass, Bank]:
+async def _open_pass(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tuple[Pass, Bank]:
     """Return the pass and its bank, if the principal may open it.
 
     Raises:
@@ -213,12 +213,12 @@ async def _opened(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tupl
     bank = None if run is None else await tx.banks.get(run.bank_id)
     if run is None or bank is None:
         raise NotFound(f"no pass {pass_id!r}; `circadia sleeptime passes` lists them")
-    if not who.operator:
-        await parts.memory.banks.opened(tx, who, bank.name)
+    if not who.is_operator:
+        await parts.memory.banks.open_bank(tx, who, bank.name)
     return run, bank
 
 
-async def _ended(parts: ApiParts, run: Pass, seconds: float) -> Pass:
+async def _wait_for_end(parts: ApiParts, run: Pass, seconds: float) -> Pass:
     """Return the pass when it has ended, or as it stands after that time or when the server stops."""
     bell = asyncio.Event()
 
@@ -231,10 +231,10 @@ async def _ended(parts: ApiParts, run: Pass, seconds: float) -> Pass:
     try:
         while True:
             bell.clear()  # before the look, so that no end is unheard in between
-            async with parts.store.read() as tx:
+            async with parts.store.begin_read() as tx:
                 present = await tx.passes.get(run.id)
             left = until - parts.clock.monotonic()
-            if present is None or not present.open or left <= 0 or parts.presence.stopping:
+            if present is None or not present.is_open or left <= 0 or parts.presence.is_stopping:
                 return present or run
             waits = (
                 asyncio.ensure_future(bell.wait()),

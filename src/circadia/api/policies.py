@@ -21,7 +21,7 @@ MOST_MEASURED: Final = 10.0**9
 """Largest number of seconds or of dollars."""
 
 
-def _said(key: str) -> str:
+def _setting_description(key: str) -> str:
     """Return how the settings describe the key: it is the same one."""
     return PolicySettings.model_fields[key].description or ""
 
@@ -29,31 +29,39 @@ def _said(key: str) -> str:
 class PolicyKeys(BaseModel):
     """All keys of a policy."""
 
-    upstreams: Reach = Field(("*",), description=_said("upstreams"), examples=[["openai"]])
-    mcp_servers: Reach = Field(("*",), description=_said("mcp_servers"), examples=[["*"]])
-    tools: Annotated[tuple[ToolGroup, ...], FirstMistake()] = Field(("*",), description=_said("tools"))
-    sessions: Reach = Field((), description=_said("sessions"))
-    may_wake: Reach = Field((), description=_said("may_wake"), examples=[["writer"]])
-    may_sleep: Reach = Field((), description=_said("may_sleep"))
-    models: Reach | None = Field(None, description=_said("models"))
-    max_calls_per_day: StrictInt | None = Field(None, ge=0, le=MOST_COUNTED, description=_said("max_calls_per_day"))
-    max_tokens_per_day: StrictInt | None = Field(None, ge=0, le=MOST_COUNTED, description=_said("max_tokens_per_day"))
-    max_usd_per_day: StrictFloat | None = Field(None, ge=0, le=MOST_MEASURED, description=_said("max_usd_per_day"))
-    on_wake: OnWake = Field(OnWake.NOTICE, description=_said("on_wake"))
-    include_usage: StrictBool = Field(True, description=_said("include_usage"))
-    hold_max_seconds: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("hold_max_seconds"))
-    hold_lists: StrictBool = Field(False, description=_said("hold_lists"))
-    abort_streams: StrictBool = Field(False, description=_said("abort_streams"))
-    bank: Name | None = Field(None, description=_said("bank"), examples=["support-{user}"])
-    banks: Reach = Field((), description=_said("banks"))
-    read_banks: Reach = Field((), description=_said("read_banks"))
-    multi_user: StrictBool = Field(False, description=_said("multi_user"))
-    capture: StrictBool = Field(True, description=_said("capture"))
-    inject: StrictBool = Field(True, description=_said("inject"))
-    stable_tokens: StrictInt = Field(2_000, ge=0, le=MOST_COUNTED, description=_said("stable_tokens"))
-    fitting_tokens: StrictInt = Field(1_000, ge=0, le=MOST_COUNTED, description=_said("fitting_tokens"))
-    answers: AnswerMode = Field(AnswerMode.HINT, description=_said("answers"))
-    sleeptime: StrictBool = Field(False, description=_said("sleeptime"))
+    upstreams: Reach = Field(("*",), description=_setting_description("upstreams"), examples=[["openai"]])
+    mcp_servers: Reach = Field(("*",), description=_setting_description("mcp_servers"), examples=[["*"]])
+    tools: Annotated[tuple[ToolGroup, ...], FirstMistake()] = Field(("*",), description=_setting_description("tools"))
+    sessions: Reach = Field((), description=_setting_description("sessions"))
+    may_wake: Reach = Field((), description=_setting_description("may_wake"), examples=[["writer"]])
+    may_sleep: Reach = Field((), description=_setting_description("may_sleep"))
+    models: Reach | None = Field(None, description=_setting_description("models"))
+    max_calls_per_day: StrictInt | None = Field(
+        None, ge=0, le=MOST_COUNTED, description=_setting_description("max_calls_per_day")
+    )
+    max_tokens_per_day: StrictInt | None = Field(
+        None, ge=0, le=MOST_COUNTED, description=_setting_description("max_tokens_per_day")
+    )
+    max_usd_per_day: StrictFloat | None = Field(
+        None, ge=0, le=MOST_MEASURED, description=_setting_description("max_usd_per_day")
+    )
+    on_wake: OnWake = Field(OnWake.NOTICE, description=_setting_description("on_wake"))
+    include_usage: StrictBool = Field(True, description=_setting_description("include_usage"))
+    hold_max_seconds: StrictFloat | None = Field(
+        None, gt=0, le=MOST_MEASURED, description=_setting_description("hold_max_seconds")
+    )
+    hold_lists: StrictBool = Field(False, description=_setting_description("hold_lists"))
+    abort_streams: StrictBool = Field(False, description=_setting_description("abort_streams"))
+    bank: Name | None = Field(None, description=_setting_description("bank"), examples=["support-{user}"])
+    banks: Reach = Field((), description=_setting_description("banks"))
+    read_banks: Reach = Field((), description=_setting_description("read_banks"))
+    multi_user: StrictBool = Field(False, description=_setting_description("multi_user"))
+    capture: StrictBool = Field(True, description=_setting_description("capture"))
+    inject: StrictBool = Field(True, description=_setting_description("inject"))
+    stable_tokens: StrictInt = Field(2_000, ge=0, le=MOST_COUNTED, description=_setting_description("stable_tokens"))
+    fitting_tokens: StrictInt = Field(1_000, ge=0, le=MOST_COUNTED, description=_setting_description("fitting_tokens"))
+    answers: AnswerMode = Field(AnswerMode.HINT, description=_setting_description("answers"))
+    sleeptime: StrictBool = Field(False, description=_setting_description("sleeptime"))
 
 
 class PolicyBody(PolicyKeys, Body):

@@ -47,7 +47,7 @@ class Problem(BaseModel):
     )
 
 
-def answer(
+def problem_response(
     error: CircadiaError,
     path: str,
     errors: Sequence[FieldProblem] | None = None,
@@ -58,22 +58,22 @@ def answer(
     """Return the answer that tells the error, with the `status` of its kind if none is given, and what is `more`."""
     kind = next((cls for cls in type(error).__mro__ if cls in HTTP_STATUS), None)
     if kind is None:
-        return unforeseen(path)
+        return internal_error_response(path)
     status = status or HTTP_STATUS[cast("type[CircadiaError]", kind)]
     headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="circadia"'
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds or 1)))
-    return _problem(error.code, status, error.message, path, errors, headers, more or {})
+    return _build_response(error.code, status, error.message, path, errors, headers, more or {})
 
 
-def unforeseen(path: str) -> Response:
+def internal_error_response(path: str) -> Response:
     """Return the answer for what nobody foresaw; it tells nothing of the inside."""
-    return _problem(INTERNAL, 500, "the server failed; its log says why", path, None, {}, {})
+    return _build_response(INTERNAL, 500, "the server failed; its log says why", path, None, {}, {})
 
 
-def _problem(
+def _build_response(
     code: str,
     status: int,
     detail: str,
@@ -86,38 +86,38 @@ def _problem(
         type=f"urn:circadia:error:{code}",
         title=code.replace("_", " ").capitalize(),
         status=status,
-        detail=_plain(detail),
-        instance=_plain(path),
+        detail=_escape_surrogates(detail),
+        instance=_escape_surrogates(path),
         code=code,
         errors=None if errors is None else list(errors),
     )
     return Response(orjson.dumps({**told.model_dump(exclude_none=True), **more}), status, headers, MEDIA_TYPE)
 
 
-def _plain(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     """Return the text with what no UTF-8 can hold written as an escape."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def handle_errors(app: FastAPI) -> None:
     """Have the application tell all its errors as problems."""
-    app.add_exception_handler(CircadiaError, _own)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _routing)
+    app.add_exception_handler(CircadiaError, _handle_circadia_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_routing_error)
 
 
-async def _own(request: Request, error: Exception) -> Response:
-    return answer(cast("CircadiaError", error), request.url.path)
+async def _handle_circadia_error(request: Request, error: Exception) -> Response:
+    return problem_response(cast("CircadiaError", error), request.url.path)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    problems = [_told(line) for line in cast("RequestValidationError", error).errors()[:_LISTED]]
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
+    problems = [_field_problem(line) for line in cast("RequestValidationError", error).errors()[:_LISTED]]
     shown = "; ".join(f"{each.path}: {each.message}" for each in problems[:_TOLD_AT_ONCE])
     more = f"; and {len(problems) - _TOLD_AT_ONCE} more" if len(problems) > _TOLD_AT_ONCE else ""
-    return answer(InvalidRequest(shown + more), request.url.path, problems)
+    return problem_response(InvalidRequest(shown + more), request.url.path, problems)
 
 
-def _told(line: Mapping[str, Any]) -> FieldProblem:
+def _field_problem(line: Mapping[str, Any]) -> FieldProblem:
     """Return one of pydantic's errors; a value is shown only if it is short."""
     if line["type"] == "json_invalid":
         return FieldProblem(
@@ -131,23 +131,27 @@ def _told(line: Mapping[str, Any]) -> FieldProblem:
         message += f" (got {shown})" if len(shown) <= _SHOWN_INPUT else ""
     elif line["type"] == "missing" and place == "body":
         message = "send a JSON object"
-    return FieldProblem(path=_plain(place), message=_plain(message))
+    return FieldProblem(path=_escape_surrogates(place), message=_escape_surrogates(message))
 
 
-async def _routing(request: Request, error: Exception) -> Response:
+async def _handle_routing_error(request: Request, error: Exception) -> Response:
     path = request.url.path
     status = cast("HTTPException", error).status_code
     if status == 405:
-        allowed = sorted(_methods(request))
-        told = answer(MethodNotAllowed(f"{request.method} is not for {path!r}; use {', '.join(allowed)}"), path)
+        allowed = sorted(_allowed_methods(request))
+        told = problem_response(
+            MethodNotAllowed(f"{request.method} is not for {path!r}; use {', '.join(allowed)}"), path
+        )
         told.headers["Allow"] = ", ".join(allowed)
         return told
     if status == 404:
-        return answer(NotFound(f"no path {path!r}; the paths are in /api/openapi.json"), path)
-    return answer(InvalidRequest("the body cannot be read as JSON; send it in UTF-8 and not compressed"), path)
+        return problem_response(NotFound(f"no path {path!r}; the paths are in /api/openapi.json"), path)
+    return problem_response(
+        InvalidRequest("the body cannot be read as JSON; send it in UTF-8 and not compressed"), path
+    )
 
 
-def _methods(request: Request) -> set[str]:
+def _allowed_methods(request: Request) -> set[str]:
     """Return the methods that the path knows, over all routes."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     return {

@@ -19,12 +19,12 @@ from circadia.records.schedule import MAX_TIMEOUT_SECONDS
 from circadia.records.wake import WakeSource
 from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.stores.base import Tx
-from circadia.wake.budgets import budgets_of
+from circadia.wake.budgets import fetch_budgets
 from circadia.wake.chains import NOWHERE
-from circadia.wake.launchers.base import Ended
-from circadia.wake.launchers.output import without_tokens
-from circadia.wake.pulse_rows import ran_seconds
-from circadia.wake.requests import Ask
+from circadia.wake.launchers.base import LaunchResult
+from circadia.wake.launchers.output import redact_tokens
+from circadia.wake.pulse_rows import total_run_seconds
+from circadia.wake.requests import NewWake
 
 router = noun_router("pulses")
 
@@ -97,12 +97,12 @@ async def list_pulses(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> PulseList:
     """List an agent's pulses. The operator, and the agent itself."""
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         agent = await own_agent(tx, who, a)
         last = None if before is None else PulseId(before)
         if last is not None and await tx.pulses.get(last) is None:
             raise InvalidRequest(f"no pulse {before!r}; `before` is that of the page before")
-        found = await tx.pulses.every(agent_id=agent.id, status=status, since=since, before=last, limit=limit)
+        found = await tx.pulses.find_all(agent_id=agent.id, status=status, since=since, before=last, limit=limit)
     return PulseList(
         pulses=[pulse_view(each, parts.clock.now()) for each in found],
         before=found[-1].id if len(found) == limit else None,
@@ -114,10 +114,10 @@ async def start_pulse(a: str, who: Who, parts: Parts, body: StartBody | None = N
     """Start a pulse by hand: a wake request of a person, which passes the guardrails like others. The operator only."""
     require_operator(who)
     asked = body or StartBody.model_validate({})
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         target = await named_agent(tx, who, a)
         require_enabled(target)
-        ask = Ask(
+        ask = NewWake(
             target=target,
             source=WakeSource.PERSON,
             by=who.name,
@@ -126,14 +126,14 @@ async def start_pulse(a: str, who: Who, parts: Parts, body: StartBody | None = N
             overridden_by=None if asked.override is None else f"{who.name}: {asked.override}",
         )
         wake = await parts.wake.requests.ask(tx, ask)
-        budgets = await budgets_of(tx, target, parts.clock.now(), sender=None, place=NOWHERE)
+        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=NOWHERE)
     return wake_outcome(target, None, wake, budgets)
 
 
 @router.get("/pulses/{p}")
 async def show_pulse(p: str, who: Who, parts: Parts) -> PulseView:
     """Show a pulse. The operator, and its agent."""
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         return pulse_view(await _pulse(tx, who, p), parts.clock.now())
 
 
@@ -141,7 +141,7 @@ async def show_pulse(p: str, who: Who, parts: Parts) -> PulseView:
 async def cancel_pulse(p: str, who: Who, parts: Parts) -> PulseView:
     """Stop a pulse; what was in its prompt is unread again. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         pulse = await parts.wake.pulses.cancel(tx, await _pulse(tx, who, p), by=who.name)
     return pulse_view(pulse, parts.clock.now())
 
@@ -152,18 +152,18 @@ async def end_pulse(p: str, body: EndBody, who: Who, parts: Parts) -> PulseView:
 
     The operator, and whoever has the token that the run was started with.
     """
-    ended = Ended(succeeded=body.status == "succeeded", detail=without_tokens(body.detail))
-    async with parts.store.write() as tx:
+    ended = LaunchResult(succeeded=body.status == "succeeded", detail=redact_tokens(body.detail))
+    async with parts.store.begin_write() as tx:
         pulse = await _pulse(tx, who, p)
         _require_reportable(parts, who, pulse, body.epoch)
         told = await parts.wake.pulses.report(tx, pulse, ended)
-        tx.after_commit(lambda: parts.wake.reports.report(pulse.id, pulse.epoch, ended))
+        tx.after_commit(lambda: parts.wake.reports.deliver_report(pulse.id, pulse.epoch, ended))
     return pulse_view(told, parts.clock.now())
 
 
 def _require_reportable(parts: ApiParts, who: Principal, pulse: Pulse, epoch: int | None) -> None:
     """Refuse a report that is not of the pulse's present run, or not by who was started for it."""
-    if not who.operator and who.pulse_id != pulse.id:
+    if not who.is_operator and who.pulse_id != pulse.id:
         raise Forbidden(f"the end of pulse {pulse.id!r} is reported with the token that it was started with")
     if not PULSE_MOVES[pulse.status]:
         raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
@@ -191,7 +191,7 @@ def pulse_view(pulse: Pulse, now: datetime) -> PulseView:
         not_before=pulse.not_before,
         started_at=pulse.started_at,
         ended_at=pulse.ended_at,
-        run_seconds=round(ran_seconds(pulse, now), 3),
+        run_seconds=round(total_run_seconds(pulse, now), 3),
         timeout_seconds=pulse.timeout_seconds,
         detail=pulse.detail,
         root=pulse.root_id,
@@ -208,6 +208,6 @@ async def _pulse(tx: Tx, who: Principal, pulse_id: str) -> Pulse:
     pulse = await tx.pulses.get(PulseId(pulse_id))
     if pulse is None:
         raise NotFound(f"no pulse {pulse_id!r}")
-    if not who.operator and (who.agent is None or who.agent.id != pulse.agent_id):
+    if not who.is_operator and (who.agent is None or who.agent.id != pulse.agent_id):
         raise Forbidden(f"pulse {pulse_id!r} is that of {pulse.agent!r}; use its token, or the operator's")
     return pulse

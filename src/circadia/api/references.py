@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from circadia.agents.directory import agent_by_reference
-from circadia.errors import Conflict, Ended, Forbidden
+from circadia.agents.directory import find_agent_by_reference
+from circadia.errors import Conflict, Forbidden, TargetGone
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
@@ -17,12 +17,12 @@ async def home_of(tx: Tx, principal: Principal) -> Session:
     """Return the session in which the principal's bare names are; the operator's is `default`.
 
     Raises:
-        Ended: it is closed.
+        TargetGone: it is closed.
     """
     own = principal.agent
-    session = await (tx.sessions.by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
+    session = await (tx.sessions.get_by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
     if session is None or session.status is SessionStatus.CLOSED:
-        raise Ended(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
+        raise TargetGone(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
     return session
 
 
@@ -32,7 +32,7 @@ async def named_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
     Raises:
         NotFound: there is none, with the nearest names. Forbidden: its session is not granted.
     """
-    return await agent_by_reference(tx, principal, await home_of(tx, principal), reference)
+    return await find_agent_by_reference(tx, principal, await home_of(tx, principal), reference)
 
 
 async def own_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
@@ -48,7 +48,7 @@ async def own_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
 
 def require_own(principal: Principal, agent: Agent) -> None:
     """Raise Forbidden unless the operator or the agent itself asks."""
-    if not principal.operator and (principal.agent is None or principal.agent.id != agent.id):
+    if not principal.is_operator and (principal.agent is None or principal.agent.id != agent.id):
         raise Forbidden(
             f"{principal.name!r} may not look into the affairs of {agent.reference!r}; use its own token, or the "
             "operator's"

@@ -16,7 +16,7 @@ from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
 from circadia.records.schedule import Blackout, BlackoutPolicy, OneOffBlackout, RecurringBlackout, Routine, Weekday
 from circadia.settings.schedule import BlackoutSettings, RoutineSettings
-from circadia.wake.schedule import Span, blackouts_between, occurrences
+from circadia.wake.schedule import BlackoutPeriod, blackouts_between, occurrences
 
 router = noun_router("schedule")
 
@@ -37,7 +37,7 @@ _NUMBERS: Final = frozenset({
 })  # fmt: skip
 
 
-class _Typed(Body):
+class _StrictBody(Body):
     """A part of a file's settings, as a body: what a file may write in several ways has one way here."""
 
     @model_validator(mode="before")
@@ -52,14 +52,14 @@ class _Typed(Body):
         return values
 
 
-class RoutineBody(RoutineSettings, _Typed):
+class RoutineBody(RoutineSettings, _StrictBody):
     """A routine; exactly one of `every_seconds`, `cron` and `at`.
 
     Instants without an offset are in its agent's zone.
     """
 
 
-class BlackoutBody(BlackoutSettings, _Typed):
+class BlackoutBody(BlackoutSettings, _StrictBody):
     """A blackout: `start_time` and `end_time` each week, or `start` and `end` once."""
 
 
@@ -154,9 +154,9 @@ async def show_schedule(
     until: Annotated[Instant, Query(description="End of the window; a week later, if left out.")] = None,
 ) -> ScheduleView:
     """Show an agent's routines and blackouts, and what is due in a window. The operator, and the agent itself."""
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         agent = await own_agent(tx, who, a)
-        routines = await tx.routines.of_agent(agent.id)
+        routines = await tx.routines.find_by_agent(agent.id)
     return _view(agent, routines, *_window(parts, since, until))
 
 
@@ -164,17 +164,17 @@ async def show_schedule(
 async def set_schedule(a: str, body: ScheduleBody, who: Who, parts: Parts) -> ScheduleView:
     """Set an agent's routines, its blackouts, or both; it holds at once. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         agent = await named_agent(tx, who, a)
         zone = agent.coordination.zone
         if body.blackouts is not None:
-            blackouts = [_stored(each.record(zone)) for each in body.blackouts]
+            blackouts = [_coordination_keys(each.record(zone)) for each in body.blackouts]
             agent = await parts.wake.coordinations.patch(tx, agent, {"blackouts": blackouts}, by=who.name)
         if body.routines is not None:
             specs = [each.spec(zone) for each in body.routines]
-            known = await tx.routines.of_agent(agent.id)
+            known = await tx.routines.find_by_agent(agent.id)
             _require_due(known, await parts.wake.routines.replace(tx, agent, specs, by=who.name))
-        routines = await tx.routines.of_agent(agent.id)
+        routines = await tx.routines.find_by_agent(agent.id)
     return _view(agent, routines, *_window(parts, None, None))
 
 
@@ -241,12 +241,12 @@ def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datet
 
 
 def _due(
-    agent: Agent, routine: Routine, spans: Sequence[Span], start: datetime, end: datetime, most: int
+    agent: Agent, routine: Routine, spans: Sequence[BlackoutPeriod], start: datetime, end: datetime, most: int
 ) -> list[Occurrence]:
     """Return the occurrences of an enabled routine, each with what its blackout makes of it."""
     if not routine.enabled:
         return []
-    policy = routine.blackout_policy or agent.coordination.blackout_policies.of(routine.recurrence.kind)
+    policy = routine.blackout_policy or agent.coordination.blackout_policies.policy_for(routine.recurrence.kind)
     found: list[Occurrence] = []
     place = 0
     for at in islice(occurrences(routine.recurrence, start, end, routine.id), most):
@@ -301,7 +301,7 @@ def _blackout(blackout: Blackout) -> BlackoutView:
     )
 
 
-def _stored(blackout: Blackout) -> dict[str, object]:
+def _coordination_keys(blackout: Blackout) -> dict[str, object]:
     """Return the blackout as coordination takes it."""
     if isinstance(blackout, OneOffBlackout):
         return {

@@ -13,7 +13,7 @@ _ABOUT: Final = """The control plane of Circadia. Each request needs a token, as
 threads by their id or, if only one open thread has it, their name. Times are ISO 8601 in UTC."""
 
 
-def document(routes: list[BaseRoute]) -> dict[str, Any]:
+def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
     """Return the document of these routes."""
     made: dict[str, Any] = get_openapi(
         title="Circadia", version=version("circadia"), description=_ABOUT.replace("\n", " "), routes=routes

@@ -8,9 +8,9 @@ from fastapi import Query, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
 from circadia.agents.access import require_operator
-from circadia.agents.directory import session_of
+from circadia.agents.directory import find_session
 from circadia.agents.sessions import NewThread
-from circadia.api.agents import AgentBody, AgentMade, AgentView, agent_made, agent_view, never_stored
+from circadia.api.agents import AgentBody, AgentCreated, AgentView, agent_created, agent_view, set_no_store
 from circadia.api.bodies import Body, FirstMistake, Name, Names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.threads import ThreadBody, ThreadView, thread_view
@@ -19,7 +19,7 @@ from circadia.records.session import Session, SessionStatus
 router = noun_router("sessions")
 
 
-class Sleepers(Body):
+class SleeperPreset(Body):
     """The common pattern: all agents start asleep, and wake when they are added to a thread."""
 
     all_but: Names = Field(description="Names of the agents that this does not change.", examples=[["lead"]])
@@ -44,7 +44,7 @@ class SessionBody(Body):
     threads: Annotated[list[ThreadBody], FirstMistake()] = Field(
         default_factory=list[ThreadBody], description="Its threads."
     )
-    sleepers: Annotated[Sleepers | None, BeforeValidator(_preset)] = Field(
+    sleepers: Annotated[SleeperPreset | None, BeforeValidator(_preset)] = Field(
         None,
         description='All agents but the named start asleep and wake when added to a thread: `"all-but [lead]"` or '
         '`{"all_but": ["lead"]}`.',
@@ -64,16 +64,16 @@ class SessionView(BaseModel):
     stalled: bool = Field(description="Whether all its agents sleep and nobody has acted for long.")
 
 
-class SessionShown(SessionView):
+class SessionDetail(SessionView):
     """A session with its agents."""
 
     agents: list[AgentView] = Field(description="By name.")
 
 
-class SessionMade(SessionView):
+class SessionCreated(SessionView):
     """A new session with its graph, and the agents' tokens."""
 
-    agents: list[AgentMade] = Field(description="In the order given, each with its token, shown this once.")
+    agents: list[AgentCreated] = Field(description="In the order given, each with its token, shown this once.")
     threads: list[ThreadView] = Field(description="In the order given.")
     warnings: list[str] = Field(description="Ways in which the graph can fall asleep and never wake.")
 
@@ -89,20 +89,20 @@ def _values(session: Session) -> dict[str, Any]:
 
 
 @router.post("/sessions", status_code=201)
-async def create_session(body: SessionBody, response: Response, who: Who, parts: Parts) -> SessionMade:
+async def create_session(body: SessionBody, response: Response, who: Who, parts: Parts) -> SessionCreated:
     """Make a session, with its agents and threads in one go or not at all. The operator only."""
     require_operator(who)
     agents = [each.new_agent() for each in body.agents]
     threads = [NewThread(name=each.name, participants=tuple(each.participants)) for each in body.threads]
     all_but = body.sleepers.all_but if body.sleepers else None
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         made = await parts.sessions.create(tx, who, body.name, agents=agents, threads=threads, all_but=all_but)
-        opened = await tx.threads.of_session(made.session.id)
+        opened = await tx.threads.find_by_session(made.session.id)
         shown = [await thread_view(tx, made.session.name, thread) for thread in opened]
-    never_stored(response)
-    return SessionMade(
+    set_no_store(response)
+    return SessionCreated(
         **_values(made.session),
-        agents=[agent_made(agent, token, parts, who) for agent, token in made.agents],
+        agents=[agent_created(agent, token, parts, who) for agent, token in made.agents],
         threads=shown,
         warnings=list(made.warnings),
     )
@@ -116,26 +116,26 @@ async def list_sessions(
 ) -> SessionList:
     """List the open sessions. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
-        found = await tx.sessions.every(closed=closed)
+    async with parts.store.begin_read() as tx:
+        found = await tx.sessions.find_all(closed=closed)
     return SessionList(sessions=[SessionView(**_values(session)) for session in found])
 
 
 @router.get("/sessions/{s}")
-async def show_session(s: str, who: Who, parts: Parts) -> SessionShown:
+async def show_session(s: str, who: Who, parts: Parts) -> SessionDetail:
     """Show a session with its agents. The operator, and agents of the session (or granted it)."""
-    async with parts.store.read() as tx:
-        session = await session_of(tx, who, s)
-        agents = await tx.agents.of_session(session.id)
-    return SessionShown(**_values(session), agents=[agent_view(agent, parts, who) for agent in agents])
+    async with parts.store.begin_read() as tx:
+        session = await find_session(tx, who, s)
+        agents = await tx.agents.find_by_session(session.id)
+    return SessionDetail(**_values(session), agents=[agent_view(agent, parts, who) for agent in agents])
 
 
 @router.delete("/sessions/{s}")
 async def close_session(s: str, who: Who, parts: Parts) -> SessionView:
     """Close a session: its threads close, its agents' tokens open nothing, their held calls end. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s)
         await parts.sessions.close(tx, session)
         closed = await tx.sessions.get(session.id) or session
     return SessionView(**_values(closed))

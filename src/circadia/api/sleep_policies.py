@@ -8,12 +8,12 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from circadia.api.policies import MOST_MEASURED
-from circadia.settings.mistakes import mistakes
+from circadia.settings.mistakes import describe_mistakes
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.suggestions import did_you_mean
 
 
-def stated_policy(given: Mapping[str, Any]) -> dict[str, Any]:
+def validate_sleep_policy(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys as they are stored, those that are null too.
 
     Raises:
@@ -23,7 +23,7 @@ def stated_policy(given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = SleepPolicySettings.model_validate(stated).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:
-        raise ValueError("; ".join(islice(mistakes(error, stated, SleepPolicySettings), 3))) from None
+        raise ValueError("; ".join(islice(describe_mistakes(error, stated, SleepPolicySettings), 3))) from None
     _require_measured("", found)
     unknown = [name for name in given if name not in SleepPolicySettings.model_fields]
     if unknown:

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import BaseModel, Field, StrictBool
 
 from circadia.agents.access import require_sleep_control
-from circadia.agents.directory import agent_of, session_of
+from circadia.agents.directory import find_agent, find_session
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.records.agent import Agent, Cause
@@ -45,7 +45,7 @@ class SleepingView(BaseModel):
     session: str = Field(description="Its session's name.", examples=["default"])
 
 
-class ManySleeping(BaseModel):
+class SleepingList(BaseModel):
     """The sleep states after the change."""
 
     agents: list[SleepingView] = Field(description="One for each agent that was named, in that order.")
@@ -57,8 +57,8 @@ class ManySleeping(BaseModel):
 @router.get(_STATE, operation_id="get_sleeping")
 async def get_sleeping(s: str, a: str, who: Who, parts: Parts) -> SleepingView:
     """Tell an agent's sleep state. The operator, the agent, and agents of its session (or granted it)."""
-    async with parts.store.read() as tx:
-        agent = await agent_of(tx, await session_of(tx, who, s, open_only=True), a)
+    async with parts.store.begin_read() as tx:
+        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
     return _view(agent, parts)
 
 
@@ -77,28 +77,28 @@ async def set_sleeping(s: str, a: str, body: SetSleeping, who: Who, parts: Parts
     admitted. The value that it already has changes nothing. The operator, the agent, and agents that its lists
     `may_wake` and `may_sleep` grant it to.
     """
-    async with parts.store.write() as tx:
-        agent = await agent_of(tx, await session_of(tx, who, s, open_only=True), a)
+    async with parts.store.begin_write() as tx:
+        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
         require_sleep_control(who, agent, asleep=body.sleeping)
         agent = await parts.sleep.set(tx, agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name)
     return _view(agent, parts)
 
 
 @router.put("/api/v1/sessions/{s}/sleeping")
-async def set_many_sleeping(s: str, body: SetManySleeping, who: Who, parts: Parts) -> ManySleeping:
+async def set_many_sleeping(s: str, body: SetManySleeping, who: Who, parts: Parts) -> SleepingList:
     """Put agents of a session to sleep, or wake them: all of the named or, if one may not be set, none."""
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s, open_only=True)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s, open_only=True)
         if body.agents is None:
-            agents = list(await tx.agents.of_session(session.id))
+            agents = list(await tx.agents.find_by_session(session.id))
         else:
-            agents = [await agent_of(tx, session, name) for name in dict.fromkeys(body.agents)]
+            agents = [await find_agent(tx, session, name) for name in dict.fromkeys(body.agents)]
         for agent in agents:
             require_sleep_control(who, agent, asleep=body.sleeping)
         moved = [
             await parts.sleep.set(tx, agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name) for agent in agents
         ]
-    return ManySleeping(agents=[_view(agent, parts) for agent in moved])
+    return SleepingList(agents=[_view(agent, parts) for agent in moved])
 
 
 def _view(agent: Agent, parts: ApiParts) -> SleepingView:
@@ -108,7 +108,7 @@ def _view(agent: Agent, parts: ApiParts) -> SleepingView:
         cause=agent.cause,
         actor=agent.actor,
         generation=agent.generation,
-        held=parts.holds.held(agent.id),
+        held=parts.holds.count_held(agent.id),
         agent=agent.name,
         session=agent.session,
     )

@@ -10,7 +10,14 @@ from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.episodes import EpisodeView, episode_view
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.api.pass_views import ChangeView, SpentView, StandView, change_view, spent_view, stand_view
+from circadia.api.pass_views import (
+    ChangeView,
+    PassCostView,
+    SleeptimeStatusView,
+    change_view,
+    pass_cost_view,
+    sleeptime_status_view,
+)
 from circadia.records.bank import Trust
 from circadia.records.note import NoteKind
 from circadia.records.sleep_pass import PassStatus
@@ -20,7 +27,7 @@ router = noun_router("sleeptime")
 DAY = timedelta(days=1)
 
 
-class NoteShown(BaseModel):
+class NoteDetail(BaseModel):
     """A note, and where it comes from."""
 
     id: str = Field(description="Key.", examples=["not_0cwd…"])
@@ -40,10 +47,10 @@ class NoteShown(BaseModel):
 class SleeptimeView(BaseModel):
     """Sleep-time work over all banks."""
 
-    banks: list[StandView] = Field(description="Those with a backlog or a pass that has not ended.")
+    banks: list[SleeptimeStatusView] = Field(description="Those with a backlog or a pass that has not ended.")
     more: int = Field(description="How many more of them there are.")
     passes: dict[PassStatus, int] = Field(description="Number of passes by status.")
-    spent: SpentView = Field(description="What passes over all banks have spent within a day.")
+    spent: PassCostView = Field(description="What passes over all banks have spent within a day.")
     lag_seconds: float = Field(description="How long the oldest turn of the shown banks has waited.")
     red: list[str] = Field(description="What is wrong, by bank; empty if all is well.")
 
@@ -56,73 +63,77 @@ async def show_sleeptime_of_all(
 ) -> SleeptimeView:
     """Show all banks that have a backlog or a pass that has not ended. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         running = [
             each.bank_id
             for status in (PassStatus.RUNNING, PassStatus.PENDING)
-            for each in await tx.passes.every(status=status, limit=limit)
+            for each in await tx.passes.find_all(status=status, limit=limit)
         ]
-        wanted = list(dict.fromkeys([*running, *await tx.sleep_states.waiting()]))
+        wanted = list(dict.fromkeys([*running, *await tx.sleep_states.find_banks_with_backlog()]))
         found = [await tx.banks.get(each) for each in wanted[:limit]]
-        stands = [await stand_view(tx, await parts.sleeptime.status(tx, each)) for each in found if each is not None]
-        spent = await tx.sleep_calls.spent(since=parts.clock.now() - DAY)
-        counts = await tx.passes.counts()
+        stands = [
+            await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, each))
+            for each in found
+            if each is not None
+        ]
+        spent = await tx.sleep_calls.sum_cost(since=parts.clock.now() - DAY)
+        counts = await tx.passes.count_by_status()
     return SleeptimeView(
         banks=stands,
         more=max(0, len(wanted) - limit),
         passes=dict(counts),
-        spent=spent_view(spent),
+        spent=pass_cost_view(spent),
         lag_seconds=max((each.lag_seconds for each in stands), default=0.0),
         red=[f"{each.bank}: {each.red}" for each in stands if each.red],
     )
 
 
 @router.get("/banks/{b}/sleeptime")
-async def show_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> StandView:
+async def show_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> SleeptimeStatusView:
     """Show how sleep-time work stands in a bank: what waits, whether a pass would begin now, and why or why not.
 
     The operator, and agents that may open the bank.
     """
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
-        return await stand_view(tx, await parts.sleeptime.status(tx, bank))
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
+        return await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, bank))
 
 
 @router.post("/banks/{b}/sleeptime/pause")
-async def pause_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> StandView:
+async def pause_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> SleeptimeStatusView:
     """Let no more pass begin over a bank; one that runs ends at its next step. The operator only."""
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         await parts.sleeptime.pause(tx, bank, by=who.name)
-        return await stand_view(tx, await parts.sleeptime.status(tx, bank))
+        return await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, bank))
 
 
 @router.post("/banks/{b}/sleeptime/resume")
-async def resume_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> StandView:
+async def resume_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> SleeptimeStatusView:
     """Let passes begin again, at once if they waited after failures; what was set apart is tried again.
 
     Operations that were paused since they cost more than they brought are done again, and judged anew from then on. The
     operator only.
     """
     require_operator(who)
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         await parts.sleeptime.resume(tx, bank, by=who.name)
-        return await stand_view(tx, await parts.sleeptime.status(tx, bank))
+        return await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, bank))
 
 
 @router.get("/banks/{b}/notes/{note}")
-async def explain_note(b: str, note: str, who: Who, parts: Parts, user: User = None) -> NoteShown:
+async def explain_note(b: str, note: str, who: Who, parts: Parts, user: User = None) -> NoteDetail:
     """Show a note with the episodes that it rests on, and what passes did to it.
 
     The operator, and agents that may open the bank.
     """
-    async with parts.store.read() as tx:
-        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+    async with parts.store.begin_read() as tx:
+        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
         found = await parts.sleeptime.explain(tx, bank, note)
     shown = found.note
-    return NoteShown(
+    return NoteDetail(
         id=shown.id,
         bank=bank.name,
         kind=shown.kind,

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import BaseModel, Field
 
-from circadia.agents.directory import session_of, thread_of
+from circadia.agents.directory import find_session, find_thread
 from circadia.api.bodies import Body, Name, Names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.records.thread import Thread, ThreadStatus
@@ -82,18 +82,18 @@ async def list_threads(
     closed: Annotated[bool, Query(description="Whether closed threads are listed too.")] = True,
 ) -> ThreadList:
     """List threads: all for the operator, for an agent those in which it takes part."""
-    async with parts.store.read() as tx:
-        session = await session_of(tx, who, s)
+    async with parts.store.begin_read() as tx:
+        session = await find_session(tx, who, s)
         own = who.agent.id if who.agent else None
-        threads = await tx.threads.of_session(session.id, agent_id=own, closed=closed)
+        threads = await tx.threads.find_by_session(session.id, agent_id=own, closed=closed)
         return ThreadList(threads=[await thread_view(tx, session.name, thread) for thread in threads])
 
 
 @router.post("/sessions/{s}/threads", status_code=201)
 async def create_thread(s: str, body: ThreadBody, who: Who, parts: Parts) -> ThreadView:
     """Open a thread. The operator, and agents of the session (or granted it)."""
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s, open_only=True)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s, open_only=True)
         thread = await parts.threads.create(tx, who, session, body.name, body.participants)
         return await thread_view(tx, session.name, thread)
 
@@ -101,9 +101,9 @@ async def create_thread(s: str, body: ThreadBody, who: Who, parts: Parts) -> Thr
 @router.post("/sessions/{s}/threads/{t}/participants", status_code=201)
 async def add_participant(s: str, t: str, body: ParticipantBody, who: Who, parts: Parts) -> ThreadView:
     """Add an agent to an open thread; that can wake it. The operator, and participants."""
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s, open_only=True)
-        thread = await thread_of(tx, who, session, t)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s, open_only=True)
+        thread = await find_thread(tx, who, session, t)
         await parts.threads.add(tx, who, session, thread, body.agent)
         return await thread_view(tx, session.name, thread)
 
@@ -111,16 +111,16 @@ async def add_participant(s: str, t: str, body: ParticipantBody, who: Who, parts
 @router.delete("/sessions/{s}/threads/{t}/participants/{a}", status_code=204)
 async def remove_participant(s: str, t: str, a: str, who: Who, parts: Parts) -> None:
     """Take an agent out of an open thread; that can put it to sleep. The operator, and participants."""
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s, open_only=True)
-        await parts.threads.remove(tx, who, session, await thread_of(tx, who, session, t), a)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s, open_only=True)
+        await parts.threads.remove(tx, who, session, await find_thread(tx, who, session, t), a)
 
 
 @router.post("/sessions/{s}/threads/{t}/close")
 async def close_thread(s: str, t: str, who: Who, parts: Parts, body: CloseBody | None = None) -> ThreadView:
     """Close a thread; that can put its participants to sleep. The operator, and participants."""
-    async with parts.store.write() as tx:
-        session = await session_of(tx, who, s, open_only=True)
-        thread = await thread_of(tx, who, session, t)
+    async with parts.store.begin_write() as tx:
+        session = await find_session(tx, who, s, open_only=True)
+        thread = await find_thread(tx, who, session, t)
         closed = await parts.threads.close(tx, who, session, thread, body.summary if body else None)
         return await thread_view(tx, session.name, closed)

@@ -34,7 +34,7 @@ class UsageLine(BaseModel):
     held_seconds: float = Field(description="Sum of the time held.")
 
 
-class UsageOf(UsageLine):
+class GroupUsage(UsageLine):
     """Sums over the calls of one group."""
 
     key: str = Field(description="The agent's reference, the model, the day …; empty where a call has none.")
@@ -44,7 +44,7 @@ class UsageReport(BaseModel):
     """The ledger, summed."""
 
     group_by: GroupBy = Field(description="What the groups are.")
-    usage: list[UsageOf] = Field(description="By key.")
+    usage: list[GroupUsage] = Field(description="By key.")
     total: UsageLine = Field(description="Over all groups.")
 
 
@@ -60,12 +60,12 @@ async def report_usage(
 ) -> UsageReport:
     """Sum the ended model calls. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
-        groups = await tx.calls.groups(group_by, since=since, until=until, session=session, agent=agent)
+        groups = await tx.calls.sum_by_group(group_by, since=since, until=until, session=session, agent=agent)
     return UsageReport(
         group_by=group_by,
-        usage=[UsageOf(key=group.key, **dict(_line([group]))) for group in groups],
+        usage=[GroupUsage(key=group.key, **dict(_line([group]))) for group in groups],
         total=_line(groups),
     )
 

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import own_agent
 from circadia.records.principal import Principal
-from circadia.wake.stats import WakeStats, wake_stats
+from circadia.wake.stats import WakeStats, fetch_wake_stats
 
 router = noun_router("wake-stats", prefix="")
 
@@ -55,9 +55,9 @@ async def show_wake_stats_bare(a: str, who: Who, parts: Parts) -> WakeStatsInCam
 
 
 async def _stats(reference: str, who: Principal, parts: ApiParts) -> WakeStatsView:
-    async with parts.store.read() as tx:
+    async with parts.store.begin_read() as tx:
         agent = await own_agent(tx, who, reference)
-        return _view(agent.reference, await wake_stats(tx, agent, parts.clock.now()))
+        return _view(agent.reference, await fetch_wake_stats(tx, agent, parts.clock.now()))
 
 
 def _view(reference: str, stats: WakeStats) -> WakeStatsView:

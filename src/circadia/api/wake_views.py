@@ -9,7 +9,7 @@ from circadia.records.agent import Agent
 from circadia.records.message import Message, Priority
 from circadia.records.principal import Principal
 from circadia.records.wake import Charge, Decision, Wake, WakeSource
-from circadia.wake.budgets import Budget, Budgets, in_words, retry_at
+from circadia.wake.budgets import Budget, Budgets, describe_decision, retry_at
 
 
 class WakeView(BaseModel):
@@ -41,7 +41,7 @@ class WakeView(BaseModel):
     overridden_by: str | None = Field(description="Who let it pass the guardrails, and why.")
 
 
-class CheckedView(BaseModel):
+class GuardrailCheckView(BaseModel):
     """What one guardrail said."""
 
     rule: str = Field(description="The guardrail.", examples=["max_wakes_per_day"])
@@ -51,10 +51,10 @@ class CheckedView(BaseModel):
     detail: str = Field(description="What is in the way, in words.")
 
 
-class WakeShown(WakeView):
+class WakeDetail(WakeView):
     """A wake request with what each guardrail said."""
 
-    trace: list[CheckedView] = Field(description="In the order in which they are asked.")
+    trace: list[GuardrailCheckView] = Field(description="In the order in which they are asked.")
 
 
 class BudgetView(BaseModel):
@@ -75,7 +75,7 @@ class BudgetsView(BaseModel):
     pair: BudgetView | None = Field(description="Of these, those of the pair; null for a person.")
 
 
-class Outcome(BaseModel):
+class SendOutcome(BaseModel):
     """What became of a message, and of the wake that was asked with it."""
 
     to: str = Field(description="Reference of the agent.", examples=["writer"])
@@ -93,10 +93,10 @@ class Outcome(BaseModel):
     told: str = Field(description="All that in words, for a model or a person.")
 
 
-class WakeOutcome(Outcome):
+class WakeOutcome(SendOutcome):
     """What became of a wake request, with what each guardrail said."""
 
-    trace: list[CheckedView] = Field(
+    trace: list[GuardrailCheckView] = Field(
         description="In the order in which they are asked, up to the one that decided; of a dry run, all."
     )
     dry_run: bool = Field(description="Whether nothing was written.")
@@ -130,14 +130,14 @@ def wake_view(wake: Wake) -> WakeView:
     )
 
 
-def wake_shown(wake: Wake) -> WakeShown:
+def wake_detail(wake: Wake) -> WakeDetail:
     """Return the request with its trace."""
-    return WakeShown(**dict(wake_view(wake)), trace=_trace(wake))
+    return WakeDetail(**dict(wake_view(wake)), trace=_trace(wake))
 
 
-def outcome(target: Agent, message: Message | None, wake: Wake | None, budgets: Budgets) -> Outcome:
+def message_outcome(target: Agent, message: Message | None, wake: Wake | None, budgets: Budgets) -> SendOutcome:
     """Return what the sender is told."""
-    return Outcome(
+    return SendOutcome(
         to=target.reference,
         message=None if message is None else message.id,
         wake=None if wake is None else wake.id,
@@ -148,20 +148,20 @@ def outcome(target: Agent, message: Message | None, wake: Wake | None, budgets: 
         pulse=None if wake is None else wake.pulse_id,
         root=message.root_id if message is not None else wake.root_id if wake is not None else None,
         budgets=_budgets(budgets),
-        told=in_words(wake, target),
+        told=describe_decision(wake, target),
     )
 
 
 def wake_outcome(target: Agent, message: Message | None, wake: Wake, budgets: Budgets) -> WakeOutcome:
     """Return what the sender of a wake is told."""
-    told = outcome(target, message, wake, budgets)
+    told = message_outcome(target, message, wake, budgets)
     return WakeOutcome(**dict(told), trace=_trace(wake), dry_run=False)
 
 
-def explained(target: Agent, wake: Wake, budgets: Budgets) -> WakeOutcome:
+def dry_run_outcome(target: Agent, wake: Wake, budgets: Budgets) -> WakeOutcome:
     """Return what would be decided; there is no request and no chain."""
-    told = outcome(target, None, wake, budgets).model_copy(
-        update={"wake": None, "root": None, "told": f"Dry run: {in_words(wake, target)} Nothing was written."}
+    told = message_outcome(target, None, wake, budgets).model_copy(
+        update={"wake": None, "root": None, "told": f"Dry run: {describe_decision(wake, target)} Nothing was written."}
     )
     return WakeOutcome(**dict(told), trace=_trace(wake), dry_run=True)
 
@@ -173,17 +173,17 @@ def require_speaker(principal: Principal, sender: str | None) -> None:
         raise Forbidden(f"the token is that of {principal.name!r}, not of {sender!r}; leave `from` out")
 
 
-def _trace(wake: Wake) -> list[CheckedView]:
+def _trace(wake: Wake) -> list[GuardrailCheckView]:
     return [
-        CheckedView(rule=each.rule, passed=each.passed, limit=each.limit, value=each.value, detail=each.detail)
+        GuardrailCheckView(rule=each.rule, passed=each.passed, limit=each.limit, value=each.value, detail=each.detail)
         for each in wake.trace
     ]
 
 
 def _budget(budget: Budget | None) -> BudgetView | None:
-    return None if budget is None else BudgetView(limit=budget.limit, used=budget.used, left=budget.left)
+    return None if budget is None else BudgetView(limit=budget.limit, used=budget.used, left=budget.remaining)
 
 
 def _budgets(budgets: Budgets) -> BudgetsView:
-    day = BudgetView(limit=budgets.day.limit, used=budgets.day.used, left=budgets.day.left)
+    day = BudgetView(limit=budgets.day.limit, used=budgets.day.used, left=budgets.day.remaining)
     return BudgetsView(session=_budget(budgets.session), day=day, pair=_budget(budgets.pair))

@@ -7,17 +7,17 @@ from pydantic import BaseModel, Field, StrictBool
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Name
-from circadia.api.direct_messages import Key, SpokenBody, one_key
+from circadia.api.direct_messages import Key, SenderBody, resolve_idempotency_key
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, home_of, named_agent, require_enabled
 from circadia.api.wake_views import (
+    WakeDetail,
     WakeOutcome,
-    WakeShown,
     WakeView,
-    explained,
+    dry_run_outcome,
     require_speaker,
+    wake_detail,
     wake_outcome,
-    wake_shown,
     wake_view,
 )
 from circadia.errors import Forbidden, InvalidRequest, NotFound
@@ -27,15 +27,15 @@ from circadia.records.message import Priority
 from circadia.records.principal import Principal
 from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
 from circadia.stores.base import Tx
-from circadia.wake.budgets import budgets_of
-from circadia.wake.chains import place_of
-from circadia.wake.inbox import Letter
-from circadia.wake.requests import Ask
+from circadia.wake.budgets import fetch_budgets
+from circadia.wake.chains import fetch_place
+from circadia.wake.inbox import OutgoingMessage
+from circadia.wake.requests import NewWake
 
 router = noun_router("wakes")
 
 
-class WakeBody(SpokenBody):
+class WakeBody(SenderBody):
     """A request to wake an agent."""
 
     to: Name = Field(
@@ -61,11 +61,11 @@ class WakeBody(SpokenBody):
 class WakeList(BaseModel):
     """Wake requests."""
 
-    wakes: list[WakeShown | WakeView] = Field(description="The newest first; with their traces if that was asked for.")
+    wakes: list[WakeDetail | WakeView] = Field(description="The newest first; with their traces if that was asked for.")
     before: str | None = Field(description="What to send as `before` for the next page; null at the end.")
 
 
-class MatrixLine(BaseModel):
+class WakePairCounts(BaseModel):
     """How often one asked to wake another."""
 
     sender: str = Field(serialization_alias="from", description="Who asked.", examples=["lead"])
@@ -77,7 +77,7 @@ class MatrixLine(BaseModel):
 class WakeMatrix(BaseModel):
     """Who asked to wake whom."""
 
-    pairs: list[MatrixLine] = Field(description="In the order of the names.")
+    pairs: list[WakePairCounts] = Field(description="In the order of the names.")
 
 
 @router.post("/wakes", status_code=201)
@@ -92,29 +92,29 @@ async def wake_agent(
     _require_override(body, who)
     if body.dry_run:
         response.status_code = 200
-        return await _explained(body, who, parts)
+        return await _explain_wake(body, who, parts)
     require_speaker(who, body.sender)
-    key = one_key(body.key, idempotency_key)
+    key = resolve_idempotency_key(body.key, idempotency_key)
     if body.message is None:
         return await _without_message(body, who, parts, key)
-    letter = Letter(to=body.to, content=body.message, wake=body.reason, key=key, override=body.override)
-    async with parts.store.write() as tx:
+    letter = OutgoingMessage(to=body.to, content=body.message, wake=body.reason, key=key, override=body.override)
+    async with parts.store.begin_write() as tx:
         sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
         assert sent.wake is not None
-        budgets = await budgets_of(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
+        budgets = await fetch_budgets(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
     return wake_outcome(sent.to, sent.message, sent.wake, budgets)
 
 
 async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key: str | None) -> WakeOutcome:
     """Wake as a person who has nothing more to say than the reason."""
-    if not who.operator:
+    if not who.is_operator:
         raise InvalidRequest("`message` is missing; say what the agent is to do")
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         target = await named_agent(tx, who, body.to)
         require_enabled(target)
         wake = await parts.wake.requests.ask(
             tx,
-            Ask(
+            NewWake(
                 target=target,
                 source=WakeSource.PERSON,
                 by=who.name,
@@ -123,12 +123,12 @@ async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key:
                 overridden_by=_overridden_by(body, who),
             ),
         )
-        budgets = await budgets_of(tx, target, parts.clock.now(), sender=None, place=await place_of(tx, who))
+        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=await fetch_place(tx, who))
     return wake_outcome(target, None, wake, budgets)
 
 
 def _require_override(body: WakeBody, who: Principal) -> None:
-    if body.override is not None and not who.operator:
+    if body.override is not None and not who.is_operator:
         raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
 
 
@@ -136,10 +136,10 @@ def _overridden_by(body: WakeBody, who: Principal) -> str | None:
     return None if body.override is None else f"{who.name}: {body.override}"
 
 
-async def _explained(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOutcome:
-    async with parts.store.read() as tx:
+async def _explain_wake(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOutcome:
+    async with parts.store.begin_read() as tx:
         as_whom = who
-        if who.operator and body.sender not in (None, who.name):
+        if who.is_operator and body.sender not in (None, who.name):
             as_whom = Principal(agent=await named_agent(tx, who, body.sender or ""))
         else:
             require_speaker(who, body.sender)
@@ -148,10 +148,10 @@ async def _explained(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOut
         require_enabled(target)
         if as_whom.agent is not None and as_whom.agent.id == target.id:
             raise InvalidRequest(f"{target.reference!r} may not wake itself")
-        place = await place_of(tx, as_whom)
-        ask = Ask(
+        place = await fetch_place(tx, as_whom)
+        ask = NewWake(
             target=target,
-            source=WakeSource.PERSON if as_whom.operator else WakeSource.AGENT,
+            source=WakeSource.PERSON if as_whom.is_operator else WakeSource.AGENT,
             sender=as_whom.agent,
             by=as_whom.name,
             reason=body.reason.value,
@@ -160,8 +160,8 @@ async def _explained(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOut
             overridden_by=_overridden_by(body, as_whom),
         )
         wake = await parts.wake.requests.explain(tx, ask)
-        budgets = await budgets_of(tx, target, parts.clock.now(), sender=as_whom.agent, place=place)
-    return explained(target, wake, budgets)
+        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=as_whom.agent, place=place)
+    return dry_run_outcome(target, wake, budgets)
 
 
 @router.get("/wakes")
@@ -178,11 +178,11 @@ async def list_wakes(
     trace: Annotated[bool, Query(description="Whether to tell what each guardrail said.")] = False,
 ) -> WakeList:
     """List wake requests. The operator; an agent those of which it is the target, or with `sender` those it asked."""
-    async with parts.store.read() as tx:
-        target, asker = await _cut(tx, who, agent, sender)
+    async with parts.store.begin_read() as tx:
+        target, asker = await _resolve_filters(tx, who, agent, sender)
         if before is not None and await tx.wakes.get(WakeId(before)) is None:
             raise InvalidRequest(f"no wake {before!r}; `before` is that of the page before")
-        found = await tx.wakes.every(
+        found = await tx.wakes.find_all(
             agent_id=None if target is None else target.id,
             sender_id=None if asker is None else asker.id,
             decision=decision,
@@ -191,11 +191,13 @@ async def list_wakes(
             before=None if before is None else WakeId(before),
             limit=limit,
         )
-    shown = wake_shown if trace else wake_view
+    shown = wake_detail if trace else wake_view
     return WakeList(wakes=[shown(each) for each in found], before=found[-1].id if len(found) == limit else None)
 
 
-async def _cut(tx: Tx, who: Principal, agent: str | None, sender: str | None) -> tuple[Agent | None, Agent | None]:
+async def _resolve_filters(
+    tx: Tx, who: Principal, agent: str | None, sender: str | None
+) -> tuple[Agent | None, Agent | None]:
     """Return target and sender to look for; an agent must be one of them."""
     target = None if agent is None else await named_agent(tx, who, agent)
     asker = None if sender is None else await named_agent(tx, who, sender)
@@ -216,32 +218,32 @@ async def wake_matrix(
 ) -> WakeMatrix:
     """Tell who asked to wake whom, how often, and what was decided. The operator only."""
     require_operator(who)
-    async with parts.store.read() as tx:
-        counts = await tx.wakes.matrix(since=since, until=until)
+    async with parts.store.begin_read() as tx:
+        counts = await tx.wakes.count_by_pair(since=since, until=until)
     pairs: dict[tuple[str, str], dict[Decision, int]] = {}
     for each in counts:
         pairs.setdefault((each.sender, each.agent), {})[each.decision] = each.count
     return WakeMatrix(
         pairs=[
-            MatrixLine(sender=sender, to=to, decisions=decisions, total=sum(decisions.values()))
+            WakePairCounts(sender=sender, to=to, decisions=decisions, total=sum(decisions.values()))
             for (sender, to), decisions in pairs.items()
         ]
     )
 
 
 @router.get("/wakes/{w}")
-async def show_wake(w: str, who: Who, parts: Parts) -> WakeShown:
+async def show_wake(w: str, who: Who, parts: Parts) -> WakeDetail:
     """Show a wake request with what each guardrail said. The operator, its target and its sender."""
-    async with parts.store.read() as tx:
-        return wake_shown(await _wake(tx, who, w))
+    async with parts.store.begin_read() as tx:
+        return wake_detail(await _wake(tx, who, w))
 
 
 @router.post("/wakes/{w}/cancel")
 async def cancel_wake(w: str, who: Who, parts: Parts) -> WakeView:
     """Take back a request that is deferred; its message stays in the inbox. The operator, and its sender."""
-    async with parts.store.write() as tx:
+    async with parts.store.begin_write() as tx:
         wake = await _wake(tx, who, w)
-        if not who.operator and (who.agent is None or who.agent.id != wake.sender_id):
+        if not who.is_operator and (who.agent is None or who.agent.id != wake.sender_id):
             raise Forbidden(f"{who.name!r} has not asked for this wake; its sender and the operator take it back")
         target = await tx.agents.get(wake.agent_id)
         assert target is not None

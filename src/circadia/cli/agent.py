@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from circadia import settings
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, note, print_json, setting, since, state, table
-from circadia.cli.reference import DEFAULT_SESSION, Session, parted
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, format_setting, note, print_json, state_text, table, time_since
+from circadia.cli.reference import DEFAULT_SESSION, Session, split_reference
 from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
@@ -19,18 +19,20 @@ app = typer.Typer(no_args_is_help=True, help="Identities, their tokens and polic
 NO_EVENT = "none"
 
 
-def _told(events: type[SleepEvent] | type[WakeEvent]) -> str:
+def _event_names(events: type[SleepEvent] | type[WakeEvent]) -> str:
     return ", ".join((*(each.value for each in events), NO_EVENT))
 
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")]
 SleepOn = Annotated[
     list[str] | None,
-    typer.Option("--sleep-on", metavar="EVENT", help=f"What puts it to sleep; may be repeated: {_told(SleepEvent)}."),
+    typer.Option(
+        "--sleep-on", metavar="EVENT", help=f"What puts it to sleep; may be repeated: {_event_names(SleepEvent)}."
+    ),
 ]
 WakeOn = Annotated[
     list[str] | None,
-    typer.Option("--wake-on", metavar="EVENT", help=f"What wakes it; may be repeated: {_told(WakeEvent)}."),
+    typer.Option("--wake-on", metavar="EVENT", help=f"What wakes it; may be repeated: {_event_names(WakeEvent)}."),
 ]
 Policy = Annotated[
     list[str] | None,
@@ -45,7 +47,7 @@ Description = Annotated[
 
 @app.command(epilog="Example: circadia agent add team:writer --wake-on mentioned --set max_calls_per_day=100")
 def add(
-    server: Server,
+    server: RemoteServer,
     agent: Agent,
     description: Description = None,
     sleep_on: SleepOn = None,
@@ -55,7 +57,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Make an agent; prints its token, once."""
-    where, name = parted(agent, session)
+    where, name = split_reference(agent, session)
     changes = _policy(policy or [])
     made = server.ask(
         lambda client: client.create_agent(
@@ -113,14 +115,14 @@ def _policy(words: list[str]) -> dict[str, Any]:
                 f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.__slots__))}"
             )
         try:
-            found[key] = settings.parsed(value)
+            found[key] = settings.parse_yaml(value)
         except ValueError as error:
             raise InvalidRequest(f"--set {word!r}: the value cannot be read: {error}") from error
     return found
 
 
 @app.command("list", epilog="Example: circadia agent list --session team")
-def list_agents(server: Server, session: Session = None, as_json: AsJson = False) -> None:
+def list_agents(server: RemoteServer, session: Session = None, as_json: AsJson = False) -> None:
     """List the agents of a session with their state."""
     found = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
     if as_json:
@@ -135,8 +137,8 @@ def agent_table(agents: list[AgentAnswer]) -> Any:
     rows = [
         (
             each["name"],
-            state(each["sleeping"]) if each["enabled"] else "disabled",
-            since(each["since"], now),
+            state_text(each["sleeping"]) if each["enabled"] else "disabled",
+            time_since(each["since"], now),
             f"{each['actor']} ({each['cause']})",
             each["held"],
             each["wake_events"] or None,
@@ -149,9 +151,9 @@ def agent_table(agents: list[AgentAnswer]) -> Any:
 
 
 @app.command(epilog="Example: circadia agent show team:writer")
-def show(server: Server, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Show an agent with its policy."""
-    where, name = parted(agent, session)
+    where, name = split_reference(agent, session)
     found = server.ask(lambda client: client.show_agent(where, name))
     if as_json:
         print_json(found)
@@ -162,13 +164,13 @@ def show(server: Server, agent: Agent, session: Session = None, as_json: AsJson 
     if found["in_file"]:
         typer.echo("is what the configuration file says at each start, and whenever that file changes")
     if found["policy"] is not None:  # only the operator and the agent itself may see it
-        rows = [(key, setting(value)) for key, value in found["policy"].items()]
+        rows = [(key, format_setting(value)) for key, value in found["policy"].items()]
         console().print(table(("policy", "value"), rows))
 
 
 @app.command(epilog="Example: circadia agent change writer --disable")
 def change(
-    server: Server,
+    server: RemoteServer,
     agent: Agent,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether its token opens anything.")] = None,
     description: Description = None,
@@ -179,7 +181,7 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Change what is given of an agent; the rest stays as it is."""
-    where, name = parted(agent, session)
+    where, name = split_reference(agent, session)
     changes = _policy(policy or [])
     changed = server.ask(
         lambda client: client.change_agent(
@@ -201,9 +203,9 @@ def change(
 
 
 @app.command(epilog="Example: circadia agent delete team:writer")
-def delete(server: Server, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+def delete(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Delete an agent: its token opens nothing, its held calls end."""
-    where, name = parted(agent, session)
+    where, name = split_reference(agent, session)
     server.ask(lambda client: client.delete_agent(where, name))
     if as_json:
         print_json({"deleted": {"session": where, "agent": name}})
@@ -212,9 +214,9 @@ def delete(server: Server, agent: Agent, session: Session = None, as_json: AsJso
 
 
 @app.command("token", epilog="Example: circadia agent token writer")
-def new_token(server: Server, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+def new_token(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Give an agent a new token and print it; the old one opens nothing from then on."""
-    where, name = parted(agent, session)
+    where, name = split_reference(agent, session)
     made = server.ask(lambda client: client.rotate_token(where, name))
     if as_json:
         print_json({"session": where, "agent": name, "token": made})

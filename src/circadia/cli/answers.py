@@ -7,27 +7,27 @@ import typer
 from rich.text import Text
 
 from circadia.cli.asking import Yes, confirm, require_person
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import (
     AsJson,
     console,
-    cut,
+    display_text,
     dollars,
-    instant,
-    lasted,
+    format_duration,
     local_time,
     note,
+    parse_instant,
     print_json,
-    shown,
+    shorten,
     table,
 )
-from circadia.cli.paging import gathered
+from circadia.cli.paging import gather_pages
 from circadia.client import Client
 from circadia.client.ready_answers import AnswerStatsAnswer, ReadyAnswerAnswer, TestedAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
-from circadia.records.end_user import alias
+from circadia.records.end_user import display_alias
 
 app = typer.Typer(no_args_is_help=True, help="Questions that are expected next, answered ahead.")
 
@@ -46,7 +46,7 @@ def answers() -> None:
 
 @app.command("list", epilog="Example: circadia answers list support --agent helper")
 def list_(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     agent: OfAgent = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 100,
@@ -55,15 +55,15 @@ def list_(
 ) -> None:
     """List the ready answers of a bank, and which of them stand."""
 
-    async def read(client: Client) -> dict[str, Any]:
-        return await gathered(
+    async def fetch_answers(client: Client) -> dict[str, Any]:
+        return await gather_pages(
             lambda place, count: client.list_answers(bank, agent=agent, after=place, limit=count, user=user),
             key="answers",
             limit=limit,
             cursor="after",
         )
 
-    found = server.ask(read)
+    found = server.ask(fetch_answers)
     if as_json:
         print_json(found)
         return
@@ -76,13 +76,13 @@ def list_(
         (
             each["id"],
             each["agent"],
-            each["end_user"] and alias(each["end_user"]),
-            cut(each["question"], _LETTERS),
-            cut(each["text"], _LETTERS),
+            each["end_user"] and display_alias(each["end_user"]),
+            shorten(each["question"], _LETTERS),
+            shorten(each["text"], _LETTERS),
             f"{each['confidence']:.2f}",
             each["uses"],
-            lasted((instant(each["expires_at"]) - now).total_seconds()),
-            Text("yes", "green") if each["stands"] else Text(shown(each["why_not"]), "red"),
+            format_duration((parse_instant(each["expires_at"]) - now).total_seconds()),
+            Text("yes", "green") if each["stands"] else Text(display_text(each["why_not"]), "red"),
         )
         for each in rows
     ]
@@ -93,7 +93,7 @@ def list_(
 
 
 @app.command(epilog="Example: circadia answers explain support ans_01a2…")
-def explain(server: Server, bank: Bank, answer: Answer, user: User = None, as_json: AsJson = False) -> None:
+def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None, as_json: AsJson = False) -> None:
     """Show a ready answer: its phrasings, what it rests on, what it took, and whether it stands."""
     found = server.ask(lambda client: client.show_answer(bank, answer, user=user))
     if as_json:
@@ -119,7 +119,7 @@ def explain(server: Server, bank: Bank, answer: Answer, user: User = None, as_js
 
 @app.command("test", epilog="Example: circadia answers test support helper 'When do you open on Sunday?'")
 def try_(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose call it would be.")],
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
@@ -139,7 +139,7 @@ def try_(
 
 @app.command(epilog="Example: circadia answers stats support --days 30")
 def stats(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     days: Annotated[int, typer.Option("--days", min=1, max=366, metavar="N", help="So many days back.")] = 14,
     user: User = None,
@@ -155,7 +155,7 @@ def stats(
 
 @app.command(epilog="Example: circadia answers drop support ans_01a2…")
 def drop(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     answer: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="Id of a ready answer.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of the bank, or of the agent that is named.")] = False,
@@ -173,7 +173,7 @@ def drop(
     else:
         if not yes:
             require_person(as_json)
-            confirm(f"would go: all ready answers of {shown(agent or bank)}", "Drop them?")
+            confirm(f"would go: all ready answers of {display_text(agent or bank)}", "Drop them?")
         dropped = dict(server.ask(lambda client: client.drop_answers(bank, agent=agent, user=user)))
     if as_json:
         print_json(dropped)
@@ -183,7 +183,7 @@ def drop(
 
 def _show_test(found: TestedAnswer) -> None:
     said = Text(found["outcome"], _COLOURS.get(found["outcome"], ""))
-    console().print(Text.assemble(said, f" for {shown(found['agent'])} in mode {found['mode']}"))
+    console().print(Text.assemble(said, f" for {display_text(found['agent'])} in mode {found['mode']}"))
     if not found["frames"]:
         note(
             "no call of this agent for this end user is known, so nothing is ready for it; they are noted as they pass"
@@ -193,15 +193,15 @@ def _show_test(found: TestedAnswer) -> None:
     if not found["trusted"]:
         note("too many sampled answers were wrong: nothing is served until they are right again")
     for step in found["steps"]:
-        note(shown(step))
+        note(display_text(step))
     if found["answer"] is not None:
-        console().print(Text(shown(found["answer"]["text"])))
+        console().print(Text(display_text(found["answer"]["text"])))
     lines = [
         (
             Text(each["outcome"], _COLOURS.get(each["outcome"], "")),
             f"{each['similarity']:.2f}",
             each["kind"],
-            cut(each["phrasing"], _LETTERS),
+            shorten(each["phrasing"], _LETTERS),
             each["answer"],
         )
         for each in found["matches"]
@@ -222,13 +222,13 @@ def _show_stats(found: AnswerStatsAnswer) -> None:
     ]
     rows += [
         (
-            f"judge, {shown(each['agent'])}",
+            f"judge, {display_text(each['agent'])}",
             f"{each['waits']} of the last {each['lookups']} lookups waited; bar {each['bar']:.2f}"
             + ("; not asked for a minute: too slow" if each["breaker_open"] else ""),
         )
         for each in found["judge"]
     ]
-    console().print(table((shown(found["bank"]), ""), rows))
+    console().print(table((display_text(found["bank"]), ""), rows))
     if found["days"]:
         lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, found["days"])]
         console().print(table(_DAYS, lines, numbers=_DAYS[1:]))

@@ -35,12 +35,12 @@ from circadia.cli import (
 from circadia.cli import eval as evaluating
 from circadia.cli.doctor import command as doctor
 from circadia.cli.import_djinnbot import command as import_djinnbot
-from circadia.cli.later import command, group, listing
+from circadia.cli.later import add_lazy_commands, command, group
 from circadia.cli.loading import INTERRUPTED
-from circadia.cli.output import bear_any_text, shown
+from circadia.cli.output import display_text, escape_unencodable
 from circadia.errors import EXIT_STATUS, CircadiaError
 
-app = listing(
+app = add_lazy_commands(
     typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False),
     command(
         "serve",
@@ -122,11 +122,11 @@ def circadia(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, or the given words; an error is one line on standard error and an exit status."""
-    bear_any_text()
+    escape_unencodable()
     try:
         sys.exit(app(arguments, prog_name="circadia", standalone_mode=False) or 0)
     except CircadiaError as error:
-        typer.echo(f"error: {shown(error.message)}", err=True)
+        typer.echo(f"error: {display_text(error.message)}", err=True)
         sys.exit(exit_status(error))
     except typer.TyperException as error:
         _tell_usage(error)
@@ -150,7 +150,7 @@ def _tell_usage(error: typer.TyperException) -> None:
     context: typer.Context | None = getattr(error, "ctx", None)
     if told:
         asked = f"{context.command_path} --help" if context else "circadia --help"
-        typer.echo(f"error: {shown(told.rstrip('.'))}; `{asked}` tells more", err=True)
+        typer.echo(f"error: {display_text(told.rstrip('.'))}; `{asked}` tells more", err=True)
 
 
 def exit_status(error: CircadiaError) -> int:

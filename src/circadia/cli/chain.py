@@ -7,8 +7,8 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, cut, local_time, print_json, shown
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, display_text, local_time, print_json, shorten
 from circadia.client import Client
 from circadia.client.wake_answers import ChainAnswer
 
@@ -23,7 +23,7 @@ _COLOURS = {
 
 @app.command(epilog="Example: circadia chain wak_0cwd4f7k2m")
 def chain(
-    server: Server,
+    server: RemoteServer,
     root: Annotated[
         str, typer.Argument(metavar="ROOT", help="The chain's first message or wake, or any wake or pulse in it.")
     ],
@@ -31,7 +31,7 @@ def chain(
 ) -> None:
     """Show a chain of messages, wakes and pulses as a tree: each below what caused it."""
 
-    async def read(client: Client) -> ChainAnswer:
+    async def fetch_chain(client: Client) -> ChainAnswer:
         first = root
         if root.startswith("wak_"):
             first = (await client.show_wake(root))["root"]
@@ -39,12 +39,12 @@ def chain(
             first = (await client.show_pulse(root))["root"]
         return await client.show_chain(first)
 
-    found = server.ask(read)
+    found = server.ask(fetch_chain)
     if as_json:
         print_json(found)
         return
     counts = ", ".join(f"{found[each]} {each}" for each in ("messages", "wakes", "pulses"))
-    console().print(tree(found, Text(f"{shown(found['root'])}: {counts}, depth {found['depth']}", "bold")))
+    console().print(tree(found, Text(f"{display_text(found['root'])}: {counts}, depth {found['depth']}", "bold")))
 
 
 def tree(found: ChainAnswer, title: Text) -> Tree:
@@ -61,8 +61,8 @@ def _line(node: Mapping[str, Any]) -> Text:
     return Text.assemble(
         (f"{local_time(node['at'])[11:]} ", "dim"),
         (f"{node['kind']} ", "bold"),
-        f"{shown(who)} ",
+        f"{display_text(who)} ",
         (f"{node['state']} " if node["state"] else "", _COLOURS.get(node["state"], "")),
-        cut(shown(node["detail"]), _LETTERS),
+        shorten(display_text(node["detail"]), _LETTERS),
         (f"  {node['id']}", "dim"),
     )

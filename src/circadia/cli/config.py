@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from circadia.cli.output import AsJson, console, print_json, setting, shown, table
+from circadia.cli.output import AsJson, console, display_text, format_setting, print_json, table
 from circadia.cli.serve import config_file
 from circadia.settings import PolicySettings, Settings, load_settings
-from circadia.settings.parsing import parsed
+from circadia.settings.parsing import parse_yaml
 
 app = typer.Typer(no_args_is_help=True, help="What the configuration says.")
 
@@ -22,7 +22,7 @@ File = Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Value:
+class EffectiveSetting:
     """One setting that is in force.
 
     Attributes:
@@ -50,7 +50,7 @@ def check(file: File = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(told)
         return
-    named = "; ".join(f"{key}: {shown(told[key]) or 'none'}" for key in ("upstreams", "mcp_servers", "agents"))
+    named = "; ".join(f"{key}: {display_text(told[key]) or 'none'}" for key in ("upstreams", "mcp_servers", "agents"))
     typer.echo(f"{path or 'no file, the defaults'}: good. {named}")
     typer.echo("`circadia doctor` tells whether this machine can serve it.")
 
@@ -64,14 +64,14 @@ def show(file: File = None, as_json: AsJson = False) -> None:
         print_json({"file": str(path) if path else None, "settings": [asdict(each) for each in values]})
         return
     typer.echo(f"file: {path or 'none'}")
-    rows = [(each.key, setting(each.value), Text(each.source, _colour(each.source))) for each in values]
+    rows = [(each.key, format_setting(each.value), Text(each.source, _colour(each.source))) for each in values]
     console().print(table(("key", "value", "source"), rows))
 
 
-def with_sources(settings: Settings, raw: Mapping[str, Any]) -> Iterator[Value]:
+def with_sources(settings: Settings, raw: Mapping[str, Any]) -> Iterator[EffectiveSetting]:
     """Yield each setting in force with its source; `raw` is what the file says."""
     for path, value in _leaves((), settings.model_dump(mode="json")):
-        yield Value(key=".".join(path), value=_harmless(path, value), source=_source(path, raw))
+        yield EffectiveSetting(key=".".join(path), value=_mask_secret(path, value), source=_source(path, raw))
 
 
 def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -83,13 +83,13 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 
 
 def _source(path: tuple[str, ...], raw: Mapping[str, Any]) -> str:
-    if _says(raw, path):
+    if _is_set_in_file(raw, path):
         return "file"
     own_policy = path[0] == "agents" and path[-1] in PolicySettings.model_fields
-    return "defaults" if own_policy and _says(raw, ("defaults", path[-1])) else "built in"
+    return "defaults" if own_policy and _is_set_in_file(raw, ("defaults", path[-1])) else "built in"
 
 
-def _says(raw: object, path: tuple[str, ...]) -> bool:
+def _is_set_in_file(raw: object, path: tuple[str, ...]) -> bool:
     """Whether the file gives this key."""
     for part in path:
         if not isinstance(raw, Mapping) or part not in raw:
@@ -98,7 +98,7 @@ def _says(raw: object, path: tuple[str, ...]) -> bool:
     return True
 
 
-def _harmless(path: tuple[str, ...], value: Any) -> Any:
+def _mask_secret(path: tuple[str, ...], value: Any) -> Any:
     """Return the value without a secret that somebody wrote into it."""
     if path[0] == "mcp_servers" and path[2:3] == ("env",) and len(path) > 3:
         return HIDDEN
@@ -109,7 +109,7 @@ def _harmless(path: tuple[str, ...], value: Any) -> Any:
 
 def _raw(path: Path | None) -> Mapping[str, Any]:
     """Return what the file says; it has been read and found good before."""
-    raw = parsed(path.read_text("utf-8")) if path else None
+    raw = parse_yaml(path.read_text("utf-8")) if path else None
     return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}
 
 

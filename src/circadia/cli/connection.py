@@ -49,7 +49,7 @@ class Target:
     token: str
 
 
-def target(url: str, token: str | None, data: Path | None, environment: Mapping[str, str]) -> Target:
+def resolve_target(url: str, token: str | None, data: Path | None, environment: Mapping[str, str]) -> Target:
     """Return the server and the token that the options, the environment and the data folder give.
 
     The data folder's token goes to this machine only, or to where a person sends it by naming the folder in the
@@ -80,7 +80,7 @@ def target(url: str, token: str | None, data: Path | None, environment: Mapping[
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RemoteServer:
     """The server that a remote command asks: a command that takes one has these fields as options."""
 
     url: Url = DEFAULT_URL
@@ -93,10 +93,10 @@ class Server:
         Raises:
             CircadiaError: there is no server or no token, or the server refuses.
         """
-        where = target(self.url, self.token, self.data, os.environ)
+        where = resolve_target(self.url, self.token, self.data, os.environ)
 
-        async def asking() -> T:
+        async def ask_client() -> T:
             async with Client(where.url, where.token) as client:
                 return await question(client)
 
-        return asyncio.run(asking())
+        return asyncio.run(ask_client())

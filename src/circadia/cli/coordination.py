@@ -6,9 +6,9 @@ import typer
 from rich.text import Text
 
 from circadia import settings
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.output import AsJson, compact, console, local_time, print_json, table
-from circadia.cli.reference import Session, whole
+from circadia.cli.reference import Session, full_reference
 from circadia.client import Client
 from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
@@ -21,7 +21,7 @@ _COLOURS = {"file": "green", "patch": "cyan"}
 
 @app.command(epilog="Example: circadia coordination writer max_wakes_per_day=4 on_busy=refuse")
 def coordination(
-    server: Server,
+    server: RemoteServer,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
     changes: Annotated[
         list[str] | None,
@@ -38,21 +38,21 @@ def coordination(
 ) -> None:
     """Show how an agent may be woken and where each setting was made; or change it, from the next decision on."""
     body = {full_key(key): value for key, value in settings_of(changes or []).items()}
-    whose = whole(agent, session)
+    whose = full_reference(agent, session)
 
-    async def settle(client: Client) -> CoordinationAnswer:
+    async def apply_changes(client: Client) -> CoordinationAnswer:
         for key in reset or []:
             await client.reset_coordination(whose, full_key(key))
         return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
 
-    found = server.ask(settle)
+    found = server.ask(apply_changes)
     if as_json:
         print_json(found)
         return
     rows = [
         (
             key,
-            _written(each["value"]),
+            _format_value(each["value"]),
             Text(each["source"], _COLOURS.get(each["source"], "dim")),
             local_time(each["at"]) if each["at"] else "",
         )
@@ -73,7 +73,7 @@ def settings_of(words: list[str]) -> dict[str, Any]:
         if not equals or not key:
             raise InvalidRequest(f"{word!r} is no setting; write KEY=VALUE, such as max_wakes_per_day=4")
         try:
-            found[key] = settings.parsed(value)
+            found[key] = settings.parse_yaml(value)
         except ValueError as error:
             raise InvalidRequest(f"{word!r}: the value cannot be read: {' '.join(str(error).split())}") from error
     return found
@@ -85,7 +85,7 @@ def full_key(key: str) -> str:
     return full[0] if len(full) == 1 else key
 
 
-def _written(value: Any) -> object:
+def _format_value(value: Any) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):

@@ -21,7 +21,7 @@ from circadia.settings import load_settings
 
 if TYPE_CHECKING:
     from circadia.evaluation.report import Findings
-    from circadia.evaluation.run import Surroundings
+    from circadia.evaluation.run import EvalEnvironment
 
 SCRIPTED: Final = "scripted"
 NOTHING: Final = "none"
@@ -79,22 +79,22 @@ def stateful(
 
     Ctrl-C ends it; what was measured until then is told and written.
     """
-    _writable(out)
-    run, around = _loaded(config)
-    stand = run.Stateful(
-        _chosen(model, upstream), around, data=data, contexts_wanted=contexts, questions=questions, arms=arms,
+    _require_writable(out)
+    run, around = _load_evaluation(config)
+    stand = run.StatefulRun(
+        _choose_model(model, upstream), around, data=data, contexts_wanted=contexts, questions=questions, arms=arms,
         expected=expected, seed=seed, at_once=at_once,
     )  # fmt: skip
     if save_data is not None:
         stand.save_data(save_data)
-    words = ["eval", "stateful", *_named(model, upstream, SCRIPTED)]
+    words = ["eval", "stateful", *_model_options(model, upstream, SCRIPTED)]
     words += ["--seed", str(seed), *([] if data is None else ["--data", data.name])]
     words += ["--contexts", str(len(stand.cases))]
     for option, value, default in (("--questions", questions, QUESTIONS), ("--arms", arms, ARMS)):
         words += [] if value == default else [option, value]
     words += [] if expected == EXPECTED else ["--expected", str(expected)]
-    ended, failure = to_end(stand.run())
-    _tell(stand.found(shlex.join(["circadia", *words])), out, as_json, ended, failure)
+    ended, failure = run_to_end(stand.run())
+    _report_findings(stand.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
 
 
 @app.command(epilog="Example: circadia eval locomo talks.json --out results")
@@ -114,15 +114,15 @@ def locomo(
 
     Ctrl-C ends it; what was measured until then is told and written.
     """
-    _writable(out)
-    run, around = _loaded(config)
-    found = importlib.import_module("circadia.evaluation.conversations").load(path)[:talks]
+    _require_writable(out)
+    run, around = _load_evaluation(config)
+    found = importlib.import_module("circadia.evaluation.conversations").load_conversations(path)[:talks]
     named = SCRIPTED if model == NOTHING and upstream is not None else model
-    stand = run.Locomo(None if named == NOTHING else _chosen(named, upstream), around, found)
-    words = ["eval", "locomo", path.name, *_named(model, upstream, NOTHING)]
+    stand = run.LocomoRun(None if named == NOTHING else _choose_model(named, upstream), around, found)
+    words = ["eval", "locomo", path.name, *_model_options(model, upstream, NOTHING)]
     words += [] if talks is None else ["--talks", str(talks)]
-    ended, failure = to_end(stand.run())
-    _tell(stand.found(shlex.join(["circadia", *words])), out, as_json, ended, failure)
+    ended, failure = run_to_end(stand.run())
+    _report_findings(stand.build_findings(shlex.join(["circadia", *words])), out, as_json, ended, failure)
 
 
 @app.command(epilog="Example: circadia eval judge --data pairs.jsonl --upstream openai")
@@ -149,10 +149,10 @@ def judge(
 
     The scripted judge knows the labels and errs on a share of them.
     """
-    _, around = _loaded(config)
+    _, around = _load_evaluation(config)
     judging: Any = importlib.import_module("circadia.evaluation.judge_run")
-    stand = judging.JudgeRun(_chosen(model, upstream), around, data=data, error=error, limit=limit)
-    ended, failure = to_end(stand.run())
+    stand = judging.JudgeRun(_choose_model(model, upstream), around, data=data, error=error, limit=limit)
+    ended, failure = run_to_end(stand.run())
     if stand.found is not None:
         if as_json:
             print_json(stand.document())
@@ -164,28 +164,28 @@ def judge(
         raise typer.Exit(INTERRUPTED)
 
 
-def _loaded(config: Path | None) -> tuple[Any, "Surroundings"]:
+def _load_evaluation(config: Path | None) -> tuple[Any, "EvalEnvironment"]:
     """Load what evaluates, which other commands do not need, and what it runs in. Raises ConfigError."""
     settings = load_settings(config_file(config))
     with quick_imports():
         run: Any = importlib.import_module("circadia.evaluation.run")
     to = Console(stderr=True, highlight=False, markup=False)
-    return run, run.Surroundings(settings=settings, environment=os.environ, clock=SystemClock(), to=to)
+    return run, run.EvalEnvironment(settings=settings, environment=os.environ, clock=SystemClock(), to=to)
 
 
-def _chosen(model: str, upstream: str | None) -> Any:
+def _choose_model(model: str, upstream: str | None) -> Any:
     models: Any = importlib.import_module("circadia.evaluation.models")
-    return models.Chosen(model=model, upstream=upstream)
+    return models.ModelChoice(model=model, upstream=upstream)
 
 
-def _named(model: str, upstream: str | None, default: str) -> list[str]:
+def _model_options(model: str, upstream: str | None, default: str) -> list[str]:
     """Return the words that name the model; without one of its own an upstream means its cheap one."""
     if upstream is None:
         return ["--model", model]
     return ["--upstream", upstream, *([] if model == default else ["--model", model])]
 
 
-def to_end(run: Coroutine[Any, Any, None]) -> tuple[bool, CircadiaError | None]:
+def run_to_end(run: Coroutine[Any, Any, None]) -> tuple[bool, CircadiaError | None]:
     """Run; return whether it was not broken off by Ctrl-C, and what it failed with."""
     try:
         asyncio.run(run)
@@ -196,21 +196,21 @@ def to_end(run: Coroutine[Any, Any, None]) -> tuple[bool, CircadiaError | None]:
     return True, None
 
 
-def _writable(out: Path | None) -> None:
+def _require_writable(out: Path | None) -> None:
     """Make the folder for the results. Raises StartError: it cannot be written, told before a model is asked."""
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=out).close()
     except OSError as error:
-        raise _unwritable(out, error) from error
+        raise _unwritable_error(out, error) from error
 
 
-def _unwritable(out: Path | None, error: OSError) -> StartError:
+def _unwritable_error(out: Path | None, error: OSError) -> StartError:
     return StartError(f"{str(out)!r} cannot be written: {error}; name another folder with --out")
 
 
-def _tell(
+def _report_findings(
     found: "Findings | None", out: Path | None, as_json: bool, ended: bool, failure: CircadiaError | None
 ) -> None:  # fmt: skip
     """Print and write what was measured. Raises CircadiaError: the failure, afterwards. Exit: it was broken off."""
@@ -224,7 +224,7 @@ def _tell(
             try:
                 paths: list[Path] = report.save(found, out)
             except OSError as error:
-                raise _unwritable(out, error) from error
+                raise _unwritable_error(out, error) from error
             note(f"Written: {', '.join(map(str, paths))}")
             if not any(path.suffix == ".png" for path in paths):
                 note(INSTALL_HINT)

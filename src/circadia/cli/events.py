@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, compact, console, local_time, print_json, print_json_line, shown
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, compact, console, display_text, local_time, print_json, print_json_line
 from circadia.client import Client
 from circadia.client.answers import EventAnswer
 from circadia.records.event import EventType
@@ -21,7 +21,7 @@ _WARNINGS = {"dropped", "upstream_error", "session_stalled"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class EventFilter:
     """Which events are wanted.
 
     Attributes:
@@ -37,7 +37,7 @@ class Wanted:
 
 @app.command(epilog="Example: circadia events --follow --session team --type sleep_start --type sleep_stop")
 def events(
-    server: Server,
+    server: RemoteServer,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")] = False,
     after: Annotated[
         int | None, typer.Option("--after", min=0, metavar="N", help="All events after this number.")
@@ -51,16 +51,18 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Print what happened, oldest first; with --follow and --json one event a line."""
-    wanted = Wanted(session=session, agent=agent, types=tuple(each.value for each in kinds or ()))
+    wanted = EventFilter(session=session, agent=agent, types=tuple(each.value for each in kinds or ()))
 
-    async def read(client: Client) -> list[EventAnswer]:
-        return await (newest(client, wanted, last) if after is None else after_number(client, wanted, after))
+    async def fetch_events(client: Client) -> list[EventAnswer]:
+        return await (
+            fetch_newest_events(client, wanted, last) if after is None else fetch_events_after(client, wanted, after)
+        )
 
     async def follow_on(client: Client) -> None:
-        end = await last_number(client)
+        end = await find_last_number(client)
         start = after
         if start is None:
-            for each in await newest(client, wanted, last):
+            for each in await fetch_newest_events(client, wanted, last):
                 _print(each, as_json=as_json)
                 end = max(end, each["number"])
             start = end
@@ -72,7 +74,7 @@ def events(
     if follow:
         server.ask(follow_on)
         return
-    found = server.ask(read)
+    found = server.ask(fetch_events)
     if as_json:
         print_json({"events": found})
     else:
@@ -80,7 +82,7 @@ def events(
             _print(each, as_json=False)
 
 
-async def after_number(client: Client, wanted: Wanted, number: int) -> list[EventAnswer]:
+async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventAnswer]:
     """Return all wanted events after a number, page by page."""
     found: list[EventAnswer] = []
     while True:
@@ -93,20 +95,20 @@ async def after_number(client: Client, wanted: Wanted, number: int) -> list[Even
         number = page[-1]["number"]
 
 
-async def newest(client: Client, wanted: Wanted, count: int) -> list[EventAnswer]:
+async def fetch_newest_events(client: Client, wanted: EventFilter, count: int) -> list[EventAnswer]:
     """Return the newest wanted events, oldest first: a look back that widens until there are enough."""
     if count == 0:
         return []
-    end, width = await last_number(client), count
+    end, width = await find_last_number(client), count
     while True:
         start = max(0, end - width)
-        found = await after_number(client, wanted, start)
+        found = await fetch_events_after(client, wanted, start)
         if len(found) >= count or start == 0:
             return found[-count:]
         width *= 4
 
 
-async def last_number(client: Client) -> int:
+async def find_last_number(client: Client) -> int:
     """Return the number of the newest event, found by halving: REST tells what comes after a number, not the last."""
     if not await client.list_events(0, limit=1):
         return 0
@@ -138,6 +140,6 @@ def event_line(event: EventAnswer, *, short: bool = False) -> Text:
     return Text.assemble(
         (f"{local_time(event['at'])[-8:]}  " if short else f"{event['number']:>6}  {local_time(event['at'])}  ", "dim"),
         (kind if short else f"{kind:<20}", colour),
-        f" {shown(where)}  ",
-        (shown(compact(event["data"])), "dim"),
+        f" {display_text(where)}  ",
+        (display_text(compact(event["data"])), "dim"),
     )

@@ -7,8 +7,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, lasted, note, print_json, print_json_line, table
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, format_duration, note, print_json, print_json_line, table
 from circadia.client import Client
 from circadia.client.answers import HoldListAnswer
 from circadia.clock import SystemClock
@@ -20,7 +20,7 @@ LOOK_SECONDS = 1.0
 
 @app.command(epilog="Example: circadia holds --watch")
 def holds(
-    server: Server,
+    server: RemoteServer,
     watch: Annotated[bool, typer.Option("--watch", help="Show them anew each second, until Ctrl-C.")] = False,
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
@@ -29,35 +29,42 @@ def holds(
 ) -> None:
     """List the calls that are held now, the longest first."""
 
-    async def read(client: Client) -> HoldListAnswer:
+    async def fetch_holds(client: Client) -> HoldListAnswer:
         return await client.list_holds(session=session, agent=agent, limit=limit)
 
-    async def watched(client: Client) -> None:
+    async def watch_holds(client: Client) -> None:
         clock = SystemClock()
         while as_json:
-            print_json_line(await read(client))
+            print_json_line(await fetch_holds(client))
             await clock.sleep(LOOK_SECONDS)
         with Live(console=console(), auto_refresh=False) as live:
             while True:
-                live.update(_shown(await read(client)), refresh=True)
+                live.update(_render_holds(await fetch_holds(client)), refresh=True)
                 await clock.sleep(LOOK_SECONDS)
 
     if watch:
-        server.ask(watched)
+        server.ask(watch_holds)
         return
-    found = server.ask(read)
+    found = server.ask(fetch_holds)
     if as_json:
         print_json(found)
     elif found["holds"]:
-        console().print(_shown(found))
+        console().print(_render_holds(found))
     else:
         note("no call is held")
 
 
-def _shown(found: HoldListAnswer) -> Group:
+def _render_holds(found: HoldListAnswer) -> Group:
     """Return the held calls as a table, and how many it leaves out."""
     rows = [
-        (each["reference"], each["door"], each["what"], lasted(each["waited_seconds"]), each["phase"], each["bytes"])
+        (
+            each["reference"],
+            each["door"],
+            each["what"],
+            format_duration(each["waited_seconds"]),
+            each["phase"],
+            each["bytes"],
+        )
         for each in found["holds"]
     ]
     listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))

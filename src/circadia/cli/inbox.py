@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, cut, note, print_json, since, table
-from circadia.cli.paging import gathered
-from circadia.cli.reference import Session, whole
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, note, print_json, shorten, table, time_since
+from circadia.cli.paging import gather_pages
+from circadia.cli.reference import Session, full_reference
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.records.message import DeliveryState
@@ -21,7 +21,7 @@ _COLOURS = {"urgent": "red", "high": "yellow", "low": "dim"}
 
 @app.command(epilog="Example: circadia inbox writer --search deploy")
 def inbox(
-    server: Server,
+    server: RemoteServer,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose, as `name` or `session:name`.")],
     every: Annotated[
         bool, typer.Option("--all", help="In all states, oldest first; else unread, urgent first.")
@@ -35,10 +35,10 @@ def inbox(
 ) -> None:
     """List the messages in an agent's inbox and count them by state; a person's look marks nothing."""
     states = [each.value for each in (DeliveryState if every else (DeliveryState.UNREAD,))]
-    whose, order = whole(agent, session), "oldest" if every else "urgent"
+    whose, order = full_reference(agent, session), "oldest" if every else "urgent"
 
-    async def read(client: Client) -> dict[str, Any]:
-        return await gathered(
+    async def fetch_inbox(client: Client) -> dict[str, Any]:
+        return await gather_pages(
             lambda place, count: client.show_inbox(
                 whose, states=states, words=search, order=order, after=place, limit=count
             ),
@@ -47,7 +47,7 @@ def inbox(
             cursor="after",
         )
 
-    found = server.ask(read)
+    found = server.ask(fetch_inbox)
     if as_json:
         print_json(found)
         return
@@ -68,7 +68,7 @@ def _row(item: dict[str, Any], now: Any) -> tuple[object, ...]:
         item["from"],
         Text(item["priority"], _COLOURS.get(item["priority"], "")),
         item["type"],
-        since(item["at"], now),
+        time_since(item["at"], now),
         item["state"],
-        cut(item["content"], _LETTERS),
+        shorten(item["content"], _LETTERS),
     )

@@ -12,7 +12,7 @@ from circadia.cli.serve import config_file
 from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
 from circadia.settings.load import settings_from
-from circadia.settings.parsing import parsed
+from circadia.settings.parsing import parse_yaml
 
 app = typer.Typer(no_args_is_help=True, help="Write configuration.")
 
@@ -59,8 +59,8 @@ def sleeptime(
     known = bank or (settings.agents[agent].bank if agent in settings.agents else None)
     bank = known or f"{agent}-memory"
     added = two_agents(settings, agent, bank, upstream=upstream, model=model, turns=turns)
-    raw = parsed(path.read_text("utf-8")) if path else None
-    whole = merged(cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}, added)
+    raw = parse_yaml(path.read_text("utf-8")) if path else None
+    whole = merge_config(cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}, added)
     settings_from(whole)  # what is written must be a configuration
     if as_json:
         print_json(added)
@@ -108,13 +108,15 @@ def two_agents(
     return {"banks": {bank: {"sleeptime": passes}}, "agents": {agent: {"bank": bank}, other: second}}
 
 
-def merged(before: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+def merge_config(before: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Return both; where both say something, what is added holds."""
     found = dict(before)
     for name, value in added.items():
         there = found.get(name)
         inner = isinstance(value, Mapping) and isinstance(there, Mapping)
-        found[name] = merged(cast("Mapping[str, Any]", there), cast("Mapping[str, Any]", value)) if inner else value
+        found[name] = (
+            merge_config(cast("Mapping[str, Any]", there), cast("Mapping[str, Any]", value)) if inner else value
+        )
     return found
 
 

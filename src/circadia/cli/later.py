@@ -10,65 +10,65 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_group
 
-from circadia.cli.loading import ended_by_interrupts, quick_imports
+from circadia.cli.loading import end_on_interrupt, quick_imports
 
 
-class Later(TyperCommand):
+class LazyCommand(TyperCommand):
     """A name with a line of help, which stands for a command or a group of commands until that is needed."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of what it stands for, which then is the command that is called."""
-        return whole(self).make_context(info_name, args, parent, **extra)
+        return resolve_command(self).make_context(info_name, args, parent, **extra)
 
 
-def whole(command: Any) -> Any:
+def resolve_command(command: Any) -> Any:
     """Return what a name stands for, or any other command itself."""
-    return command.callback() if isinstance(command, Later) and command.callback else command
+    return command.callback() if isinstance(command, LazyCommand) and command.callback else command
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class LazyCommandEntry:
     """A line in a list of commands."""
 
     name: str
     """How it is called."""
-    told: str
+    summary: str
     """What it is for."""
-    real: Callable[[], Any]
+    load: Callable[[], Any]
     """Returns what it stands for."""
 
 
-def group(name: str, told: str, load: Callable[[], typer.Typer]) -> Listed:
+def group(name: str, told: str, load: Callable[[], typer.Typer]) -> LazyCommandEntry:
     """Return the line of a group of commands that `load` returns."""
-    return Listed(name=name, told=told, real=lambda: get_group(_loaded(load)))
+    return LazyCommandEntry(name=name, summary=told, load=lambda: get_group(_load_app(load)))
 
 
-def command(name: str, told: str, load: Callable[[], typer.Typer]) -> Listed:
+def command(name: str, told: str, load: Callable[[], typer.Typer]) -> LazyCommandEntry:
     """Return the line of the command of this name, of those that `load` returns."""
-    return Listed(name=name, told=told, real=lambda: get_group(_loaded(load)).commands[name])
+    return LazyCommandEntry(name=name, summary=told, load=lambda: get_group(_load_app(load)).commands[name])
 
 
-def listing(app: typer.Typer, *listed: Listed) -> typer.Typer:
+def add_lazy_commands(app: typer.Typer, *listed: LazyCommandEntry) -> typer.Typer:
     """Return the group with these lines in its list."""
     for each in listed:
-        app.command(each.name, cls=Later, help=each.told)(each.real)
+        app.command(each.name, cls=LazyCommand, help=each.summary)(each.load)
     return app
 
 
 @cache
-def _loaded(load: Callable[[], typer.Typer]) -> typer.Typer:
-    with ended_by_interrupts(), quick_imports():
-        return _remote(load())
+def _load_app(load: Callable[[], typer.Typer]) -> typer.Typer:
+    with end_on_interrupt(), quick_imports():
+        return _add_server_options(load())
 
 
-def _remote(app: typer.Typer) -> typer.Typer:
+def _add_server_options(app: typer.Typer) -> typer.Typer:
     """Give each command that takes a `server` the options of one."""
     for each in (*app.registered_commands, app.registered_callback):
         if each is not None and each.callback is not None:
             each.callback = _with_options(each.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            _remote(group.typer_instance)
+            _add_server_options(group.typer_instance)
     return app
 
 
@@ -82,10 +82,10 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     fields = inspect.signature(server.annotation).parameters
 
     @wraps(command)
-    def called(**given: Any) -> Any:
+    def wrapper(**given: Any) -> Any:
         return command(server.annotation(**{name: given.pop(name) for name in fields}), **given)
 
     last = [others.pop(name) for name in ("as_json",) if name in others]
     parameters = [*others.values(), *fields.values(), *last]
-    vars(called)["__signature__"] = signature.replace(parameters=parameters)
-    return called
+    vars(wrapper)["__signature__"] = signature.replace(parameters=parameters)
+    return wrapper

@@ -40,10 +40,10 @@ def load_when_used() -> None:
 
     It is for a process that runs one command: threads that use such a module first at the same time are not thought of.
     """
-    sys.meta_path.insert(0, _Late())
+    sys.meta_path.insert(0, _LateImportFinder())
 
 
-class _Late(MetaPathFinder):
+class _LateImportFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -56,7 +56,7 @@ class _Late(MetaPathFinder):
 
 
 @contextmanager
-def ended_by_interrupts() -> Generator[None]:
+def end_on_interrupt() -> Generator[None]:
     """Let Ctrl-C in the block end the process at once: no traceback of what is only being loaded."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
         yield  # who started it has it ignore them

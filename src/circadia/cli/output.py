@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from circadia.visibility import hidden_at
+from circadia.visibility import hidden_positions
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 """The option that every command with a result has."""
@@ -41,7 +41,7 @@ def console() -> Console:
 
 def note(text: str) -> None:
     """Tell a person something that is not the result, on standard error; a terminal breaks it between words."""
-    Console(stderr=True, width=None if sys.stderr.isatty() else _UNCUT, highlight=False).print(Text(shown(text)))
+    Console(stderr=True, width=None if sys.stderr.isatty() else _UNCUT, highlight=False).print(Text(display_text(text)))
 
 
 def print_json(document: object) -> None:
@@ -54,7 +54,7 @@ def print_json_line(document: object) -> None:
     typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=str))
 
 
-def bear_any_text() -> None:
+def escape_unencodable() -> None:
     """Have standard output write what its encoding has no letters for as escapes, instead of failing at it."""
     out = cast("object", sys.stdout)
     if _ascii() and isinstance(out, io.TextIOWrapper):
@@ -85,7 +85,7 @@ class Listing:
         widths = self._widths(options.max_width)
         if widths is None:
             for row in self.rows:
-                yield from self._stacked(row, options.max_width)
+                yield from self._stack_row(row, options.max_width)
             return
         made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         for name, width in zip(self.columns, widths, strict=True):
@@ -112,7 +112,7 @@ class Listing:
                 return cut
         return None
 
-    def _stacked(self, row: Sequence[Text], width: int) -> Iterable[RenderableType]:
+    def _stack_row(self, row: Sequence[Text], width: int) -> Iterable[RenderableType]:
         """Yield a row as lines: its first cell, then each other that says something behind its name."""
         lines = [row[0].copy()]
         for name, cell in zip(self.columns[1:], row[1:], strict=True):
@@ -128,11 +128,11 @@ class Listing:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[str] = ()) -> Listing:
     """Return rows of plain text for people; the columns `numbers` are set to the right."""
-    cells = [tuple(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row) for row in rows]
+    cells = [tuple(cell if isinstance(cell, Text) else Text(display_text(cell)) for cell in row) for row in rows]
     return Listing(columns=tuple(columns), rows=cells, numbers=frozenset(numbers))
 
 
-def shown(value: object) -> str:
+def display_text(value: object) -> str:
     """Return a value as a person reads it, with what would steer a terminal written as an escape.
 
     Names and texts come from agents: they must not be able to move the reader's cursor.
@@ -140,30 +140,30 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, cast("Sequence[object]", value)))
     text = _NOTHING if value is None else str(value)
-    hidden = set(hidden_at(text))
+    hidden = set(hidden_positions(text))
     seen = (at not in hidden and (each.isprintable() or each == "\n") for at, each in enumerate(text))
     return "".join(each if is_seen else ascii(each)[1:-1] for each, is_seen in zip(text, seen, strict=True))
 
 
-def cut(text: str, letters: int) -> str:
+def shorten(text: str, letters: int) -> str:
     """Return a text in one line, cut where it has more letters than these."""
     line = " ".join(text.split())
     return line if len(line) <= letters else f"{line[:letters]}…"
 
 
-def setting(value: Any) -> str:
+def format_setting(value: Any) -> str:
     """Return the value of a setting as the file has it; what is empty can be seen."""
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value) if value in ([], {}, "") else shown(value)
+    return repr(value) if value in ([], {}, "") else display_text(value)
 
 
-def state(sleeping: bool) -> Text:
+def state_text(sleeping: bool) -> Text:
     """Return an agent's state, in colour."""
     return Text("asleep", "blue") if sleeping else Text("awake", "green")
 
 
-def lasted(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration in its two largest units: `3 h 5 min`."""
     whole = max(0, int(seconds))
     if whole < 60:
@@ -175,19 +175,19 @@ def lasted(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def instant(value: str) -> datetime:
+def parse_instant(value: str) -> datetime:
     """Return an instant of the REST API."""
     return datetime.fromisoformat(value)
 
 
-def since(value: str, now: datetime) -> str:
+def time_since(value: str, now: datetime) -> str:
     """Return how long ago an instant of the REST API was, for people."""
-    return lasted((now - instant(value)).total_seconds())
+    return format_duration((now - parse_instant(value)).total_seconds())
 
 
 def local_time(value: str) -> str:
     """Return an instant of the REST API in this machine's time zone, to the second."""
-    return f"{instant(value).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{parse_instant(value).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def dollars(value: float) -> str:

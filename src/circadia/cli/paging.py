@@ -7,7 +7,7 @@ PAGE = 1000
 """Entries that the server hands out at a time."""
 
 
-async def gathered(
+async def gather_pages(
     page: Callable[[str | None, int], Awaitable[Any]], *, key: str, limit: int, cursor: str = "before"
 ) -> dict[str, Any]:
     """Return the answer with so many entries of `key`, from as many pages as that takes.

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, cut, lasted, local_time, note, print_json, table
-from circadia.cli.paging import gathered
-from circadia.cli.reference import DEFAULT_SESSION, Session, whole
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, format_duration, local_time, note, print_json, shorten, table
+from circadia.cli.paging import gather_pages
+from circadia.cli.reference import DEFAULT_SESSION, Session, full_reference
 from circadia.client import Client
 from circadia.records.pulse import PulseStatus
 
@@ -21,7 +21,7 @@ _COLUMNS = ("pulse", "admitted", "agent", "kind", "by", "for", "status", "ran", 
 
 @app.callback(invoke_without_command=True, epilog="Example: circadia pulses --agent writer --status failed")
 def pulses(
-    server: Server,
+    server: RemoteServer,
     context: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Of this agent only.")] = None,
     status: Annotated[PulseStatus | None, typer.Option("--status", help="That stand so only.")] = None,
@@ -37,10 +37,10 @@ def pulses(
         return
     stands = None if status is None else status.value
 
-    async def read(client: Client) -> list[dict[str, Any]]:
+    async def fetch_pulses(client: Client) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for each in [whole(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
-            answer = await gathered(
+        for each in [full_reference(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
+            answer = await gather_pages(
                 lambda place, count, each=each: client.list_pulses(
                     each, status=stands, since=since, before=place, limit=count
                 ),
@@ -50,7 +50,7 @@ def pulses(
             found += answer["pulses"]
         return sorted(found, key=lambda each: (each["created_at"], each["id"]), reverse=True)[:limit]
 
-    found = server.ask(read)
+    found = server.ask(fetch_pulses)
     if as_json:
         print_json({"pulses": found})
     elif found:
@@ -61,7 +61,7 @@ def pulses(
 
 @app.command(epilog="Example: circadia pulses cancel pls_0cwd4f7k2m")
 def cancel(
-    server: Server,
+    server: RemoteServer,
     pulse: Annotated[str, typer.Argument(metavar="PULSE", help="Key of the pulse.")],
     as_json: AsJson = False,
 ) -> None:
@@ -86,13 +86,13 @@ def _row(pulse: dict[str, Any]) -> tuple[object, ...]:
         pulse["by"],
         pulse["routine"] or pulse["reason"],
         Text(pulse["status"], _COLOURS.get(pulse["status"], "")),
-        lasted(pulse["run_seconds"]),
+        format_duration(pulse["run_seconds"]),
         pulse["attempt"],
-        _in_short(pulse["detail"]),
+        _shorten_detail(pulse["detail"]),
     )
 
 
-def _in_short(detail: str) -> str:
+def _shorten_detail(detail: str) -> str:
     """Return what fits into a table; of a failed program the detail is all that it said last, the cause at its end."""
     lines = [line.strip() for line in detail.splitlines() if line.strip()]
-    return " … ".join(cut(line, _LETTERS) for line in (lines if len(lines) < 2 else (lines[0], lines[-1])))
+    return " … ".join(shorten(line, _LETTERS) for line in (lines if len(lines) < 2 else (lines[0], lines[-1])))

@@ -16,7 +16,7 @@ Session = Annotated[
 """The option that names the session."""
 
 
-def parted(reference: str, session: str | None) -> tuple[str, str]:
+def split_reference(reference: str, session: str | None) -> tuple[str, str]:
     """Return the session and the name that a reference stands for.
 
     Raises:
@@ -30,16 +30,16 @@ def parted(reference: str, session: str | None) -> tuple[str, str]:
     return given or session or DEFAULT_SESSION, name
 
 
-def whole(reference: str, session: str | None) -> str:
+def full_reference(reference: str, session: str | None) -> str:
     """Return `session:name` for a reference.
 
     Raises:
         InvalidRequest: see `parted`.
     """
-    return ":".join(parted(reference, session))
+    return ":".join(split_reference(reference, session))
 
 
-def by_session(references: Iterable[str], session: str | None) -> dict[str, list[str]]:
+def group_by_session(references: Iterable[str], session: str | None) -> dict[str, list[str]]:
     """Return the names under the session of each, in the order given.
 
     Raises:
@@ -47,11 +47,11 @@ def by_session(references: Iterable[str], session: str | None) -> dict[str, list
     """
     found: dict[str, list[str]] = {}
     for reference in references:
-        where, name = parted(reference, session)
+        where, name = split_reference(reference, session)
         found.setdefault(where, []).append(name)
     return found
 
 
-def listed(text: str | None) -> list[str] | None:
+def split_list(text: str | None) -> list[str] | None:
     """Return the words of a list that is written with commas, or none."""
     return None if text is None else [word for word in (each.strip() for each in text.split(",")) if word]

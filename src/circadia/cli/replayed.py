@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from circadia.cli.output import instant
-from circadia.cli.paging import gathered
+from circadia.cli.output import parse_instant
+from circadia.cli.paging import gather_pages
 from circadia.client import Client
 from circadia.errors import NotFound
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
-from circadia.records.coordination import DEFAULT, Coordination, coordination_of
+from circadia.records.coordination import DEFAULT, Coordination, build_coordination
 from circadia.records.message import Priority
-from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
+from circadia.records.wake import Charge, Decision, GuardrailCheck, Wake, WakeSource
 
 EARLIER: Final = timedelta(days=2)
 """Requests so long before the first that is replayed make its counts complete."""
@@ -22,7 +22,7 @@ AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recorded:
+class ReplayData:
     """What a replay needs.
 
     Attributes:
@@ -36,27 +36,27 @@ class Recorded:
     complete: bool
 
 
-async def recorded(client: Client, since: datetime, *, limit: int) -> Recorded:
+async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> ReplayData:
     """Return the requests since then and those shortly before, with the settings of their targets."""
     start = (since - EARLIER).isoformat()
-    found = await gathered(
+    found = await gather_pages(
         lambda place, count: client.list_wakes(since=start, before=place, limit=count, trace=True),
         key="wakes",
         limit=limit,
     )
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def settings(reference: str) -> Coordination:
+    async def fetch_coordination(reference: str) -> Coordination:
         async with places:
             try:
                 shown = await client.show_coordination(reference)
             except NotFound:
                 return DEFAULT  # it was deleted
-            return coordination_of({key: each["value"] for key, each in shown["settings"].items()})
+            return build_coordination({key: each["value"] for key, each in shown["settings"].items()})
 
     targets = sorted({view["agent"] for view in found["wakes"]})
-    own = await asyncio.gather(*(settings(each) for each in targets))
-    return Recorded(
+    own = await asyncio.gather(*(fetch_coordination(each) for each in targets))
+    return ReplayData(
         wakes=[wake_of(each) for each in found["wakes"]],
         coordinations={AgentId(name): each for name, each in zip(targets, own, strict=True)},
         complete=found["before"] is None,
@@ -70,7 +70,7 @@ def wake_of(view: Mapping[str, Any]) -> Wake:
     pulse = view["sender_pulse"]
     return Wake(
         id=WakeId(view["id"]),
-        at=instant(view["at"]),
+        at=parse_instant(view["at"]),
         agent_id=AgentId(view["agent"]),
         agent=view["agent"],
         source=source,
@@ -84,12 +84,12 @@ def wake_of(view: Mapping[str, Any]) -> Wake:
         decision=Decision(view["decision"]),
         rule=view["rule"],
         detail=view["detail"],
-        decided_at=instant(view["decided_at"]),
+        decided_at=parse_instant(view["decided_at"]),
         charge=Charge(view["charge"]),
         pulse_id=None if view["pulse"] is None else PulseId(view["pulse"]),
         root_id=view["root"],
         parent_id=view["parent"],
         depth=view["depth"],
         overridden_by=view["overridden_by"],
-        trace=tuple(Checked(**each) for each in view["trace"]),
+        trace=tuple(GuardrailCheck(**each) for each in view["trace"]),
     )

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, cut, instant, note, print_json, shown, table
-from circadia.cli.reference import Session, whole
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, display_text, note, parse_instant, print_json, shorten, table
+from circadia.cli.reference import Session, full_reference
 from circadia.clock import SystemClock
-from circadia.records.schedule import zone_named
+from circadia.records.schedule import load_zone
 
 app = typer.Typer()
 
@@ -24,7 +24,7 @@ FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
 
 @app.command(epilog="Example: circadia schedule writer --days 3")
 def schedule(
-    server: Server,
+    server: RemoteServer,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
     days: Annotated[int, typer.Option("--days", min=1, max=31, metavar="N", help="Days to show, from today on.")] = 7,
     session: Session = None,
@@ -32,7 +32,7 @@ def schedule(
 ) -> None:
     """Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone."""
     now = SystemClock().now()
-    whose, since, until = whole(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
+    whose, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
     found = server.ask(lambda client: client.show_schedule(whose, since=since, until=until))
     if as_json:
         print_json(found)
@@ -42,7 +42,7 @@ def schedule(
 
 def _show(found: Mapping[str, Any]) -> None:
     zone = found["zone"]
-    typer.echo(f"{shown(found['agent'])}, clock of {zone}")
+    typer.echo(f"{display_text(found['agent'])}, clock of {zone}")
     if not found["routines"]:
         note("no routine")
     else:
@@ -52,7 +52,7 @@ def _show(found: Mapping[str, Any]) -> None:
     due = found["occurrences"]
     if due:
         typer.echo()
-        rows = [(wall(each["at"], zone), each["routine"], _fate(each, zone)) for each in due[:NEXT]]
+        rows = [(wall_time(each["at"], zone), each["routine"], _occurrence_text(each, zone)) for each in due[:NEXT]]
         console().print(table(("due", "routine", "becomes"), rows))
         if len(due) > NEXT:
             note(f"… and {len(due) - NEXT} more{'' if found['complete'] else ', and those that are left out'}")
@@ -68,16 +68,16 @@ def timeline(found: Mapping[str, Any]) -> list[Text]:
 
     A day of 25 hours shows its repeated hour once, one of 23 hours a free hour that is not there.
     """
-    zone = zone_named(found["zone"])
-    start, end = instant(found["since"]).astimezone(zone), instant(found["until"]).astimezone(zone)
+    zone = load_zone(found["zone"])
+    start, end = parse_instant(found["since"]).astimezone(zone), parse_instant(found["until"]).astimezone(zone)
     marks: dict[tuple[str, int], str] = {}
     for span in found["spans"]:
-        at, over = instant(span["start"]).astimezone(UTC), instant(span["end"]).astimezone(UTC)
+        at, over = parse_instant(span["start"]).astimezone(UTC), parse_instant(span["end"]).astimezone(UTC)
         while at < over:
             marks[_place(at.astimezone(zone))] = LEFT_ALONE
             at += SLOT - (at - EPOCH) % SLOT
     for each in sorted(found["occurrences"], key=lambda each: each["runs_at"] is not None):  # what runs is seen
-        at = instant(each["runs_at"] or each["at"]).astimezone(zone)
+        at = parse_instant(each["runs_at"] or each["at"]).astimezone(zone)
         marks[_place(at)] = SKIPPED if each["runs_at"] is None else DUE
     lines = [Text(" " * 12 + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim")]
     day = start.date()
@@ -99,17 +99,17 @@ def _day_line(name: str, marks: list[str]) -> Text:
     return line
 
 
-def wall(at: str | None, zone: str) -> str:
+def wall_time(at: str | None, zone: str) -> str:
     """Return an instant on the clock of the zone."""
-    return "–" if at is None else f"{instant(at).astimezone(zone_named(zone)):%a %Y-%m-%d %H:%M:%S}"
+    return "–" if at is None else f"{parse_instant(at).astimezone(load_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
 
 
-def _fate(occurrence: Mapping[str, Any], zone: str) -> Text:
+def _occurrence_text(occurrence: Mapping[str, Any], zone: str) -> Text:
     if occurrence["runs_at"] is None:
         return Text("skipped: left alone", "yellow")
     if occurrence["runs_at"] == occurrence["at"]:
         return Text("runs", "green")
-    return Text(f"deferred to {wall(occurrence['runs_at'], zone)}", "cyan")
+    return Text(f"deferred to {wall_time(occurrence['runs_at'], zone)}", "cyan")
 
 
 def _routine_row(routine: Mapping[str, Any], zone: str) -> tuple[object, ...]:
@@ -117,12 +117,12 @@ def _routine_row(routine: Mapping[str, Any], zone: str) -> tuple[object, ...]:
     return (
         routine["name"],
         _when(routine) if routine["enabled"] else f"off ({_when(routine)})",
-        wall(routine["next_at"], zone) if routine["enabled"] else "–",
-        wall(routine["last_at"], zone),
+        wall_time(routine["next_at"], zone) if routine["enabled"] else "–",
+        wall_time(routine["last_at"], zone),
         "the agent's" if limit is None else f"{limit:g} s",
         routine["skips"],
         routine["missed"],
-        cut(routine["instructions"], 50) or "its inbox",
+        shorten(routine["instructions"], 50) or "its inbox",
     )
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, note, print_json, shown
-from circadia.cli.reference import Session, whole
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, display_text, note, print_json
+from circadia.cli.reference import Session, full_reference
 from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.records.message import MessageType, Priority
@@ -21,7 +21,7 @@ STDIN = "-"
 
 @app.command(epilog="Example: circadia send writer 'the notes for 7.1 can start' --wake user_request")
 def send(
-    server: Server,
+    server: RemoteServer,
     to: Annotated[str, typer.Argument(metavar="TO", help="Whom, as `name` or `session:name`.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; `-` reads it from standard input.")],
     priority: Annotated[
@@ -42,21 +42,21 @@ def send(
 ) -> None:
     """Put a message into an agent's inbox; with --wake, ask to wake the agent for it."""
     content = sys.stdin.read() if text == STDIN else text
-    reader, reason = whole(to, session), None if wake is None else wake.value
+    reader, reason = full_reference(to, session), None if wake is None else wake.value
     if override is not None and reason is None:
         raise InvalidRequest("--override goes with --wake; say why its reader is to be woken")
     if override is not None and (priority is not Priority.NORMAL or kind is not MessageType.INFO):
         raise InvalidRequest("--override takes neither --priority nor --type; leave them out")
 
-    async def put(client: Client) -> Mapping[str, Any]:
+    async def put_message(client: Client) -> Mapping[str, Any]:
         if override is not None and reason is not None:
             return await client.wake_agent(reader, reason, content, override=override, key=key)
         return await client.send_direct(reader, content, priority=priority.value, type=kind.value, wake=reason, key=key)
 
-    answer = server.ask(put)
+    answer = server.ask(put_message)
     if as_json:
         print_json(answer)
         return
-    typer.echo(shown(answer["told"]))
+    typer.echo(display_text(answer["told"]))
     ids = {name: answer[name] for name in ("message", "wake", "pulse") if answer[name]}
     note("  ".join(f"{name} {value}" for name, value in ids.items()))

@@ -45,7 +45,7 @@ def config_file(given: Path | None) -> Path | None:
     return given if given is not None else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
 
 
-def bound(settings: Settings, host: str | None, port: int | None) -> Settings:
+def override_address(settings: Settings, host: str | None, port: int | None) -> Settings:
     """Return the settings with the address that the command line gives."""
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     return settings.model_copy(update={"server": settings.server.model_copy(update=changes)}) if changes else settings
@@ -70,15 +70,15 @@ def serve(
     forbid_inspection()
     file = config_file(config)
     said = load_settings(file)
-    read = None if file is None else ConfigFile(path=file, said=said)
-    run = Run(bound(said, host, port), data_folder(data, os.environ), read, role)
+    read = None if file is None else ConfigFile(path=file, startup_settings=said)
+    run = ServerRun(override_address(said, host, port), data_folder(data, os.environ), read, role)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run.until_stopped())
     if run.interrupted:
         raise typer.Exit(130)
 
 
-class Run:
+class ServerRun:
     """One run of the server: what it says when it is ready, and how signals end it.
 
     While it listens, the server itself takes the signals, ends gracefully and tells of them afterwards, all at once;

@@ -8,11 +8,11 @@ import typer
 
 from circadia import settings
 from circadia.cli.agent import agent_table
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, local_time, note, print_json, state, table
-from circadia.cli.reference import listed
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, local_time, note, print_json, state_text, table
+from circadia.cli.reference import split_list
 from circadia.client import Client
-from circadia.client.answers import SessionMadeAnswer
+from circadia.client.answers import SessionCreatedAnswer
 from circadia.errors import InvalidRequest
 
 app = typer.Typer(no_args_is_help=True, help="Groups of agents with their threads.")
@@ -22,7 +22,7 @@ Name = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the sessio
 
 @app.command(epilog="Example: circadia session create team --agent lead --agent writer --sleepers 'all-but lead'")
 def create(
-    server: Server,
+    server: RemoteServer,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name; made up if left out.")] = None,
     agent: Annotated[
         list[str] | None, typer.Option("--agent", metavar="NAME", help="An agent of it; may be repeated.")
@@ -53,7 +53,7 @@ def create(
     if as_json:
         print_json(made)
     else:
-        _show_made(made)
+        _show_created(made)
 
 
 def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: Path | None) -> Mapping[str, Any]:
@@ -66,7 +66,7 @@ def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: 
         return {"name": name, "agents": [{"name": each} for each in agents], "all_but": _all_but(sleepers)}
     if agents or sleepers is not None:
         raise InvalidRequest("--file holds the whole graph; give --agent and --sleepers there")
-    graph = _read(file)
+    graph = _read_graph(file)
     known = {"name", "agents", "threads", "sleepers"}
     if unknown := sorted(set(graph) - known):
         raise InvalidRequest(f"{str(file)!r}: unknown key {unknown[0]!r}; known keys: {', '.join(sorted(known))}")
@@ -75,9 +75,9 @@ def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: 
     return {**graph, "name": name or graph.get("name"), "all_but": all_but}
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_graph(file: Path) -> dict[str, Any]:
     try:
-        graph = settings.parsed(file.read_text("utf-8"))
+        graph = settings.parse_yaml(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"cannot read {str(file)!r}: {error}") from error
     except ValueError as error:
@@ -94,13 +94,13 @@ def _all_but(preset: object) -> list[str] | None:
     word, _, names = preset.strip().partition(" ") if isinstance(preset, str) else ("", "", "")
     if word != "all-but":
         raise InvalidRequest(f"sleepers: {preset!r} is not known; write 'all-but a,b', or 'all-but' for all")
-    return listed(names.strip().removeprefix("[").removesuffix("]"))
+    return split_list(names.strip().removeprefix("[").removesuffix("]"))
 
 
-def _show_made(made: SessionMadeAnswer) -> None:
+def _show_created(made: SessionCreatedAnswer) -> None:
     typer.echo(f"session {made['name']}")
     if made["agents"]:
-        rows = [(each["name"], state(each["sleeping"]), each["token"]) for each in made["agents"]]
+        rows = [(each["name"], state_text(each["sleeping"]), each["token"]) for each in made["agents"]]
         console().print(table(("agent", "state", "token, shown this once"), rows))
     if made["threads"]:
         console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in made["threads"]]))
@@ -114,7 +114,7 @@ def _thread_row(thread: Mapping[str, Any]) -> tuple[object, ...]:
 
 @app.command("list", epilog="Example: circadia session list --closed --json")
 def list_sessions(
-    server: Server,
+    server: RemoteServer,
     closed: Annotated[bool, typer.Option("--closed", help="Show the closed ones too.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -136,14 +136,14 @@ def list_sessions(
 
 
 @app.command(epilog="Example: circadia session show team")
-def show(server: Server, session: Name = "default", as_json: AsJson = False) -> None:
+def show(server: RemoteServer, session: Name = "default", as_json: AsJson = False) -> None:
     """Show a session with its agents and threads."""
 
-    async def read(client: Client) -> dict[str, Any]:
+    async def fetch_session(client: Client) -> dict[str, Any]:
         shown = await client.show_session(session)
         return {**shown, "threads": await client.list_threads(session)}
 
-    found = server.ask(read)
+    found = server.ask(fetch_session)
     if as_json:
         print_json(found)
         return
@@ -157,7 +157,7 @@ def show(server: Server, session: Name = "default", as_json: AsJson = False) -> 
 
 
 @app.command(epilog="Example: circadia session close team")
-def close(server: Server, session: Name, as_json: AsJson = False) -> None:
+def close(server: RemoteServer, session: Name, as_json: AsJson = False) -> None:
     """Close a session: its threads close, its agents' tokens open nothing, their held calls end."""
     closed = server.ask(lambda client: client.close_session(session))
     if as_json:

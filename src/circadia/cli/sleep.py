@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, print_json, since, state, table
-from circadia.cli.reference import DEFAULT_SESSION, Session, by_session
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, print_json, state_text, table, time_since
+from circadia.cli.reference import DEFAULT_SESSION, Session, group_by_session
 from circadia.client import Client
 from circadia.client.answers import SleepingAnswer
 from circadia.clock import SystemClock
@@ -20,27 +20,27 @@ All = Annotated[bool, typer.Option("--all", help="All agents of the session.")]
 
 @app.command(epilog="Example: circadia sleep writer team:reviewer")
 def sleep(
-    server: Server, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
+    server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
     """Put agents to sleep: their next calls are held until they wake."""
-    wanted = _wanted(agents, session, every=every)
+    wanted = _agents_by_session(agents, session, every=every)
     _show(server.ask(lambda client: _set(client, wanted, sleeping=True)), as_json=as_json)
 
 
 @app.command(epilog="Example: circadia wake --all --session team")
 def wake(
-    server: Server, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
+    server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
     """Wake agents: their held calls go on, in order of arrival."""
-    wanted = _wanted(agents, session, every=every)
+    wanted = _agents_by_session(agents, session, every=every)
     _show(server.ask(lambda client: _set(client, wanted, sleeping=False)), as_json=as_json)
 
 
-def _wanted(agents: list[str] | None, session: str | None, *, every: bool) -> dict[str, list[str] | None]:
+def _agents_by_session(agents: list[str] | None, session: str | None, *, every: bool) -> dict[str, list[str] | None]:
     """Return the names to set in each session; none means all of it."""
     if every == bool(agents):
         raise InvalidRequest("name at least one agent, or say --all (and not both)")
-    return {session or DEFAULT_SESSION: None} if every else {**by_session(agents or (), session)}
+    return {session or DEFAULT_SESSION: None} if every else {**group_by_session(agents or (), session)}
 
 
 async def _set(client: Client, wanted: dict[str, list[str] | None], *, sleeping: bool) -> list[SleepingAnswer]:
@@ -56,7 +56,7 @@ def _show(states: list[SleepingAnswer], *, as_json: bool) -> None:
         return
     now = SystemClock().now()
     rows = [
-        (each["session"], each["agent"], state(each["sleeping"]), since(each["since"], now), each["held"])
+        (each["session"], each["agent"], state_text(each["sleeping"]), time_since(each["since"], now), each["held"])
         for each in states
     ]
     console().print(table(("session", "agent", "state", "for", "held"), rows, numbers=("held",)))

@@ -17,10 +17,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from circadia.cli.connection import Server
-from circadia.cli.events import Wanted, after_number, event_line, newest
-from circadia.cli.output import AsJson, console, dollars, print_json, shown, since, state, table
-from circadia.cli.output import lasted as duration
+from circadia.cli.connection import RemoteServer
+from circadia.cli.events import EventFilter, event_line, fetch_events_after, fetch_newest_events
+from circadia.cli.output import AsJson, console, display_text, dollars, print_json, state_text, table, time_since
+from circadia.cli.output import format_duration as duration
 from circadia.client import Client
 from circadia.client.answers import AgentAnswer, EventAnswer, HoldListAnswer, UsageAnswer, UsageReportAnswer
 from circadia.clock import SystemClock
@@ -35,7 +35,7 @@ app = typer.Typer()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Picture:
+class TopSnapshot:
     """What the server says at one instant.
 
     Attributes:
@@ -55,7 +55,7 @@ class Picture:
 
 @app.command(epilog="Example: circadia top --session team")
 def top(
-    server: Server,
+    server: RemoteServer,
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
     every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Time between two looks.")] = 1.0,
     once: Annotated[
@@ -65,11 +65,11 @@ def top(
 ) -> None:
     """Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it."""
 
-    async def one(client: Client) -> Picture:
-        return await Camera(client, session).take()
+    async def take_snapshot(client: Client) -> TopSnapshot:
+        return await SnapshotReader(client, session).read_snapshot()
 
     if as_json or once or not sys.stdout.isatty():
-        picture = server.ask(one)
+        picture = server.ask(take_snapshot)
         if as_json:
             print_json(as_document(picture))
         else:
@@ -78,7 +78,7 @@ def top(
         server.ask(lambda client: _live(client, session, server.url, every))
 
 
-class Camera:
+class SnapshotReader:
     """Takes pictures; the events of one follow those of the last."""
 
     def __init__(self, client: Client, session: str | None) -> None:
@@ -87,7 +87,7 @@ class Camera:
         self._clock = SystemClock()
         self._events: deque[EventAnswer] | None = None
 
-    async def take(self) -> Picture:
+    async def read_snapshot(self) -> TopSnapshot:
         """Ask the server for all of it."""
         client, session = self._client, self._session
         names = [session] if session else [each["name"] for each in await client.list_sessions()]
@@ -95,22 +95,22 @@ class Camera:
             asyncio.gather(*(client.list_agents(name) for name in names)),
             client.list_holds(session=session),
             client.usage("agent", session=session),
-            self._newest(),
+            self._newest_events(),
         )
         flat = [agent for group in agents for agent in group]
-        return Picture(at=self._clock.now(), agents=flat, holds=holds, usage=usage, events=events)
+        return TopSnapshot(at=self._clock.now(), agents=flat, holds=holds, usage=usage, events=events)
 
-    async def _newest(self) -> Sequence[EventAnswer]:
-        wanted = Wanted(session=self._session)
+    async def _newest_events(self) -> Sequence[EventAnswer]:
+        wanted = EventFilter(session=self._session)
         if self._events is None:
-            self._events = deque(await newest(self._client, wanted, EVENT_ROWS), maxlen=EVENT_ROWS)
+            self._events = deque(await fetch_newest_events(self._client, wanted, EVENT_ROWS), maxlen=EVENT_ROWS)
         else:
             last = self._events[-1]["number"] if self._events else 0
-            self._events.extend(await after_number(self._client, wanted, last))
+            self._events.extend(await fetch_events_after(self._client, wanted, last))
         return tuple(self._events)
 
 
-def as_document(picture: Picture) -> dict[str, Any]:
+def as_document(picture: TopSnapshot) -> dict[str, Any]:
     """Return the picture for programs."""
     return {
         "at": picture.at.isoformat(),
@@ -122,7 +122,7 @@ def as_document(picture: Picture) -> dict[str, Any]:
     }
 
 
-def frame(picture: Picture, url: str, height: int | None, trouble: str = "") -> RenderableType:
+def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "") -> RenderableType:
     """Return the picture for people, cut to `height` rows."""
     room = None if height is None else max(FEWEST_AGENT_ROWS, height - OTHER_ROWS - len(picture.events))
     parts: list[RenderableType] = [_headline(picture, url, trouble), *_agents(picture, room)]
@@ -136,7 +136,7 @@ def frame(picture: Picture, url: str, height: int | None, trouble: str = "") -> 
     return Group(*parts)
 
 
-def _headline(picture: Picture, url: str, trouble: str) -> Text:
+def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
     asleep = sum(each["sleeping"] for each in picture.agents)
     total = picture.usage["total"]
     tokens = f"{total['input_tokens']:,} in, {total['output_tokens']:,} out"
@@ -151,7 +151,7 @@ def _headline(picture: Picture, url: str, trouble: str) -> Text:
     return line.append(f"\n{trouble}", "bold red") if trouble else line.append("\n")
 
 
-def _agents(picture: Picture, room: int | None) -> list[RenderableType]:
+def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
     """Return the table of agents, those with held calls first, and what of it did not fit."""
     usage = {each["key"]: each for each in picture.usage["usage"]}
     longest: dict[str, float] = {}
@@ -179,14 +179,14 @@ def _row(agent: AgentAnswer, used: UsageAnswer | None, longest: float | None, no
         )
     )
     waited = None if longest is None else duration(longest)
-    shape = state(agent["sleeping"]) if agent["enabled"] else Text("disabled", "dim")
-    return agent["reference"], shape, since(agent["since"], now), agent["held"] or "–", waited, *counts
+    shape = state_text(agent["sleeping"]) if agent["enabled"] else Text("disabled", "dim")
+    return agent["reference"], shape, time_since(agent["since"], now), agent["held"] or "–", waited, *counts
 
 
 async def _live(client: Client, session: str | None, url: str, every: float) -> None:
     """Draw until a person ends it; a server that goes away for a while is told and waited for."""
-    camera, screen = Camera(client, session), Console()
-    picture = await camera.take()
+    camera, screen = SnapshotReader(client, session), Console()
+    picture = await camera.read_snapshot()
     trouble = ""
     ended = asyncio.Event()
     with _keys(ended), Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
@@ -197,9 +197,9 @@ async def _live(client: Client, session: str | None, url: str, every: float) -> 
             except TimeoutError:
                 pass
             try:
-                picture, trouble = await camera.take(), ""
+                picture, trouble = await camera.read_snapshot(), ""
             except (Unreachable, RetryLater) as error:
-                trouble = shown(error.message)
+                trouble = display_text(error.message)
 
 
 @contextmanager

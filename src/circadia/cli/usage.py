@@ -5,15 +5,15 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, dollars, lasted, note, print_json, table
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, dollars, format_duration, note, print_json, table
 from circadia.client.answers import UsageTotalAnswer
-from circadia.records.end_user import alias
+from circadia.records.end_user import display_alias
 
 app = typer.Typer()
 
 
-class By(StrEnum):
+class UsageGrouping(StrEnum):
     """What to sum by."""
 
     AGENT = "agent"
@@ -28,8 +28,8 @@ class By(StrEnum):
 
 @app.command(epilog="Example: circadia usage --by model --since 2026-11-01")
 def usage(
-    server: Server,
-    by: Annotated[By, typer.Option("--by", help="What to sum by; days are of UTC.")] = By.AGENT,
+    server: RemoteServer,
+    by: Annotated[UsageGrouping, typer.Option("--by", help="What to sum by; days are of UTC.")] = UsageGrouping.AGENT,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Calls from this date or time on; UTC if no zone.")
     ] = None,
@@ -45,7 +45,7 @@ def usage(
     if as_json:
         print_json(report)
         return
-    called = alias if by is By.END_USER else str
+    called = display_alias if by is UsageGrouping.END_USER else str
     lines: list[tuple[str, UsageTotalAnswer]] = [(called(each["key"] or "–"), each) for each in report["usage"]]
     rows = [_row(key, line) for key, line in (*lines, ("total", report["total"]))]
     columns = (by.value, "calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
@@ -55,7 +55,12 @@ def usage(
 
 def _row(key: str, line: UsageTotalAnswer) -> tuple[str, ...]:
     counts = ("calls", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-    return key, *(f"{line[name]:,}" for name in counts), dollars(line["cost_usd"]), lasted(line["held_seconds"])
+    return (
+        key,
+        *(f"{line[name]:,}" for name in counts),
+        dollars(line["cost_usd"]),
+        format_duration(line["held_seconds"]),
+    )
 
 
 def _tell_gaps(total: UsageTotalAnswer) -> None:

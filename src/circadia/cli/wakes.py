@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.coordination import settings_of
-from circadia.cli.output import AsJson, Listing, console, local_time, note, print_json, shown, table
-from circadia.cli.paging import gathered
-from circadia.cli.reference import Session, whole
-from circadia.cli.replayed import Recorded, recorded
+from circadia.cli.output import AsJson, Listing, console, display_text, local_time, note, print_json, table
+from circadia.cli.paging import gather_pages
+from circadia.cli.reference import Session, full_reference
+from circadia.cli.replayed import ReplayData, fetch_replay_data
 from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId
@@ -34,7 +34,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", 
 
 @app.callback(invoke_without_command=True, epilog="Example: circadia wakes --agent writer --decision refused")
 def wakes(
-    server: Server,
+    server: RemoteServer,
     context: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="To wake this one only.")] = None,
     sender: Annotated[str | None, typer.Option("--from", metavar="AGENT", help="Asked by this one only.")] = None,
@@ -47,11 +47,11 @@ def wakes(
     """List requests to wake agents, the newest first, with what was decided and why."""
     if context.invoked_subcommand is not None:
         return
-    whom, who = (None if each is None else whole(each, session) for each in (agent, sender))
+    whom, who = (None if each is None else full_reference(each, session) for each in (agent, sender))
     became = None if decision is None else decision.value
 
-    async def read(client: Client) -> dict[str, Any]:
-        return await gathered(
+    async def fetch_wakes(client: Client) -> dict[str, Any]:
+        return await gather_pages(
             lambda place, count: client.list_wakes(
                 agent=whom, sender=who, decision=became, since=since, before=place, limit=count
             ),
@@ -59,7 +59,7 @@ def wakes(
             limit=limit,
         )
 
-    found = server.ask(read)
+    found = server.ask(fetch_wakes)
     if as_json:
         print_json(found)
     elif found["wakes"]:
@@ -73,7 +73,7 @@ def wakes(
 
 @app.command(epilog="Example: circadia wakes explain writer --from lead")
 def explain(
-    server: Server,
+    server: RemoteServer,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whom to wake, as `name` or `session:name`.")],
     sender: Annotated[
         str | None, typer.Option("--from", metavar="AGENT", help="Who would ask; without it, you.")
@@ -86,7 +86,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Tell what would be decided now, and what each guardrail says; nothing is written and nobody is woken."""
-    whom, who = whole(agent, session), None if sender is None else whole(sender, session)
+    whom, who = full_reference(agent, session), None if sender is None else full_reference(sender, session)
     found = server.ask(
         lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who, override=override)
     )
@@ -104,12 +104,12 @@ def explain(
         for each in found["trace"]
     ]
     console().print(table(("guardrail", "says", "counts", "limit", "why"), rows, numbers=("counts", "limit")))
-    typer.echo(shown(found["told"]))
+    typer.echo(display_text(found["told"]))
 
 
 @app.command("replay", epilog="Example: circadia wakes replay --since 2026-11-01 --set max_wakes_per_day=4")
 def replay_wakes(
-    server: Server,
+    server: RemoteServer,
     since: Annotated[
         str,
         typer.Option("--since", metavar="TIME", help="From this date or time on; UTC if no zone.", show_default=False),
@@ -128,21 +128,21 @@ def replay_wakes(
     """Tell which recorded decisions would have been others under other limits."""
     start = _instant(since)
     changes = replaying.settings_to_replay(settings_of(settings or []))
-    found = server.ask(lambda client: recorded(client, start, limit=limit))
-    only = None if agent is None else AgentId(whole(agent, session).removeprefix("default:"))
+    found = server.ask(lambda client: fetch_replay_data(client, start, limit=limit))
+    only = None if agent is None else AgentId(full_reference(agent, session).removeprefix("default:"))
     outcomes = [
         each
         for each in replaying.replay(found.wakes, changes, found.coordinations, since=start, only=only)
         if each.wake.at >= start and only in (None, each.wake.agent_id)
     ]
     if as_json:
-        print_json(_told(outcomes, found))
+        print_json(_replay_document(outcomes, found))
     else:
         _show_replay(outcomes, found)
 
 
 @app.command(epilog="Example: circadia wakes matrix --since 2026-11-01")
-def matrix(server: Server, since: Since = None, as_json: AsJson = False) -> None:
+def matrix(server: RemoteServer, since: Since = None, as_json: AsJson = False) -> None:
     """Show who asked to wake whom: how often, and of these how many were not granted."""
     pairs = server.ask(lambda client: client.wake_matrix(since=since))
     if as_json:
@@ -155,7 +155,7 @@ def matrix(server: Server, since: Since = None, as_json: AsJson = False) -> None
 
 @app.command(epilog="Example: circadia wakes cancel wak_0cwd4f7k2m")
 def cancel(
-    server: Server,
+    server: RemoteServer,
     wake: Annotated[str, typer.Argument(metavar="WAKE", help="Key of the request.")],
     as_json: AsJson = False,
 ) -> None:
@@ -164,7 +164,7 @@ def cancel(
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"wake {found['id']} of {shown(found['agent'])}: {found['decision']}")
+        typer.echo(f"wake {found['id']} of {display_text(found['agent'])}: {found['decision']}")
 
 
 def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Listing:
@@ -176,7 +176,7 @@ def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Listing:
     cells = {(each["from"], each["to"]): each for each in pairs}
     senders = sorted({each["from"] for each in pairs})
     rows = [(name, *(_cell(cells.get((name, target))) for target in targets)) for name in senders]
-    return table(("from \\ to", *map(shown, targets)), rows, numbers=targets)
+    return table(("from \\ to", *map(display_text, targets)), rows, numbers=targets)
 
 
 def _not_granted(pair: Mapping[str, Any]) -> int:
@@ -202,7 +202,7 @@ def _row(wake: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _told(outcomes: Sequence["replaying.Outcome"], found: Recorded) -> dict[str, Any]:
+def _replay_document(outcomes: Sequence["replaying.ReplayOutcome"], found: ReplayData) -> dict[str, Any]:
     """Return the replay as a document."""
     return {
         "replayed": len(outcomes),
@@ -216,13 +216,13 @@ def _told(outcomes: Sequence["replaying.Outcome"], found: Recorded) -> dict[str,
                 "rule": each.rule, "limit": each.limit, "value": each.value, "assumed": list(each.assumed),
             }
             for each in outcomes
-            if each.changed
+            if each.is_changed
         ],
     }  # fmt: skip
 
 
-def _show_replay(outcomes: Sequence["replaying.Outcome"], found: Recorded) -> None:
-    changed = [each for each in outcomes if each.changed]
+def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], found: ReplayData) -> None:
+    changed = [each for each in outcomes if each.is_changed]
     typer.echo(f"{len(changed)} of {len(outcomes)} decisions would be others")
     was, would = (Counter(each) for each in ([o.wake.decision for o in outcomes], [o.decision for o in outcomes]))
     counts = [(each.value, was[each], would[each]) for each in Decision if was[each] or would[each]]

@@ -38,7 +38,7 @@ class AgentAnswer(TypedDict):
     created_at: str
 
 
-class AgentMadeAnswer(AgentAnswer):
+class AgentCreatedAnswer(AgentAnswer):
     """A new agent, with the token that is shown this once."""
 
     token: str
@@ -70,16 +70,16 @@ class SessionAnswer(TypedDict):
     stalled: bool
 
 
-class SessionShownAnswer(SessionAnswer):
+class SessionDetailAnswer(SessionAnswer):
     """A session with its agents."""
 
     agents: list[AgentAnswer]
 
 
-class SessionMadeAnswer(SessionAnswer):
+class SessionCreatedAnswer(SessionAnswer):
     """A new session with its graph, the agents' tokens, and what can fall asleep and never wake."""
 
-    agents: list[AgentMadeAnswer]
+    agents: list[AgentCreatedAnswer]
     threads: list[ThreadAnswer]
     warnings: list[str]
 

@@ -6,19 +6,19 @@ from typing import Any, Self
 
 from circadia.client.answers import (
     AgentAnswer,
-    AgentMadeAnswer,
+    AgentCreatedAnswer,
     EventAnswer,
     HoldListAnswer,
     MessageAnswer,
     SessionAnswer,
-    SessionMadeAnswer,
-    SessionShownAnswer,
+    SessionCreatedAnswer,
+    SessionDetailAnswer,
     SleepingAnswer,
     ThreadAnswer,
     UsageReportAnswer,
 )
-from circadia.client.connection import Connection
-from circadia.client.dreaming import SleepCalls
+from circadia.client.connection import ApiConnection
+from circadia.client.dreaming import SleeptimeCalls
 from circadia.client.memory import MemoryCalls
 from circadia.client.ready_answers import AnswerCalls
 from circadia.client.transfer import TransferCalls
@@ -26,7 +26,7 @@ from circadia.client.waking import WakeCalls
 from circadia.clock import Clock, SystemClock
 
 
-class Client(WakeCalls, MemoryCalls, SleepCalls, AnswerCalls, TransferCalls):
+class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls):
     """Speaks to a Circadia server over REST.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, for each call.
@@ -35,7 +35,7 @@ class Client(WakeCalls, MemoryCalls, SleepCalls, AnswerCalls, TransferCalls):
     """
 
     def __init__(self, base_url: str, token: str, *, timeout: float = 30.0, clock: Clock | None = None) -> None:
-        self._http = Connection(base_url, token, timeout=timeout, clock=clock or SystemClock())
+        self._http = ApiConnection(base_url, token, timeout=timeout, clock=clock or SystemClock())
 
     async def __aenter__(self) -> Self:
         self._http.open()
@@ -51,7 +51,7 @@ class Client(WakeCalls, MemoryCalls, SleepCalls, AnswerCalls, TransferCalls):
         agents: Sequence[Mapping[str, Any]] = (),
         threads: Sequence[Mapping[str, Any]] = (),
         all_but: Sequence[str] | None = None,
-    ) -> SessionMadeAnswer:
+    ) -> SessionCreatedAnswer:
         """Make a session with its agents and threads, in one go or not at all.
 
         With `all_but`, all agents but the named start asleep and wake when they are added to a thread.
@@ -67,7 +67,7 @@ class Client(WakeCalls, MemoryCalls, SleepCalls, AnswerCalls, TransferCalls):
         answer = await self._http.call("GET", "sessions", query={"closed": _flag(closed)})
         return answer["sessions"]
 
-    async def show_session(self, session: str) -> SessionShownAnswer:
+    async def show_session(self, session: str) -> SessionDetailAnswer:
         """Return a session with its agents."""
         return await self._http.call("GET", "sessions", session)
 
@@ -84,7 +84,7 @@ class Client(WakeCalls, MemoryCalls, SleepCalls, AnswerCalls, TransferCalls):
         sleep_events: Sequence[str] = (),
         wake_events: Sequence[str] = (),
         policy: Mapping[str, Any] | None = None,
-    ) -> AgentMadeAnswer:
+    ) -> AgentCreatedAnswer:
         """Make an agent; its token is in the answer, this once."""
         body = {
             "name": name,

@@ -56,7 +56,7 @@ _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
 """What an answer without a code means: one from something that stands in front of the server."""
 
 
-class Connection:
+class ApiConnection:
     """A pool of connections to one server, with one token."""
 
     def __init__(self, base_url: str, token: str, *, timeout: float, clock: Clock) -> None:
@@ -88,7 +88,7 @@ class Connection:
         """
         total = aiohttp.ClientTimeout(total=self._timeout)
         content = _json(body) if lines is None else io.BytesIO(lines)
-        async with self._sent(method, path, total, content=content, query=query) as response:
+        async with self._send(method, path, total, content=content, query=query) as response:
             text = await response.text("utf-8", "replace")
             try:
                 return json.loads(text) if text else None
@@ -102,7 +102,7 @@ class Connection:
             CircadiaError: what the server answered, by its code. Unreachable: nobody answered, or not to the end.
         """
         quiet = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=SILENCE_SECONDS)
-        async with self._sent("GET", path, quiet, query=query) as response:
+        async with self._send("GET", path, quiet, query=query) as response:
             async for chunk in response.content.iter_any():
                 yield chunk
 
@@ -120,9 +120,9 @@ class Connection:
         while True:
             headers = {} if last is None else {"Last-Event-ID": str(last)}
             try:
-                async with self._sent("GET", path, quiet, query=query, headers=headers) as response:
+                async with self._send("GET", path, quiet, query=query, headers=headers) as response:
                     reached = True
-                    async for number, data in _server_sent(response.content):
+                    async for number, data in _parse_server_sent_events(response.content):
                         last, pause = number, FIRST_PAUSE_SECONDS
                         if data is not None:
                             yield data
@@ -133,7 +133,7 @@ class Connection:
             pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
 
     @asynccontextmanager
-    async def _sent(
+    async def _send(
         self,
         method: str,
         path: Sequence[str],
@@ -158,10 +158,12 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(f"{self._base} gave no answer within {self._timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise Unreachable(f"{self._base} cannot be reached: {_why(error)}; is `circadia serve` running?") from error
+            raise Unreachable(
+                f"{self._base} cannot be reached: {_unreachable_reason(error)}; is `circadia serve` running?"
+            ) from error
 
 
-def _why(error: Exception) -> str:
+def _unreachable_reason(error: Exception) -> str:
     """Return why nobody could be reached, in the system's words if it has some; the library's tell of sockets."""
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
@@ -185,7 +187,7 @@ def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
     return kind(detail, retry_after_seconds=float(after) if after.isdigit() else None)
 
 
-async def _server_sent(lines: "aiohttp.StreamReader") -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
+async def _parse_server_sent_events(lines: "aiohttp.StreamReader") -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
     """Yield the number and the data of each event; none for one that tells its number only."""
     number: int | None = None
     data: list[str] = []

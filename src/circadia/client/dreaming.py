@@ -2,23 +2,23 @@
 
 from collections.abc import Sequence
 
-from circadia.client.connection import Connection
+from circadia.client.connection import ApiConnection
 from circadia.client.sleep_answers import (
     ChangeListAnswer,
     NoteAnswer,
     PassAnswer,
     PassChangedAnswer,
+    PassDetailAnswer,
     PassListAnswer,
-    PassShownAnswer,
     SleeptimeAnswer,
-    StandAnswer,
+    SleeptimeStatusAnswer,
 )
 
 
-class SleepCalls:
+class SleeptimeCalls:
     """One method for each endpoint of sleep-time compute. Banks are named as in memory's methods."""
 
-    _http: Connection
+    _http: ApiConnection
 
     async def run_pass(
         self,
@@ -57,7 +57,7 @@ class SleepCalls:
         query = {"status": status, "before": before, "limit": str(limit), "user": user}
         return await self._http.call("GET", "banks", bank, "passes", query=query)
 
-    async def show_pass(self, run: str) -> PassShownAnswer:
+    async def show_pass(self, run: str) -> PassDetailAnswer:
         """Return a pass with its record."""
         return await self._http.call("GET", "passes", run)
 
@@ -88,15 +88,15 @@ class SleepCalls:
         """Return a note with the episodes that it rests on, and what passes did to it."""
         return await self._http.call("GET", "banks", bank, "notes", note, query={"user": user})
 
-    async def show_sleeptime(self, bank: str, *, user: str | None = None) -> StandAnswer:
+    async def show_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusAnswer:
         """Return how sleep-time work stands in a bank, and why a pass would begin now or not."""
         return await self._http.call("GET", "banks", bank, "sleeptime", query={"user": user})
 
-    async def pause_sleeptime(self, bank: str, *, user: str | None = None) -> StandAnswer:
+    async def pause_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusAnswer:
         """Let no more pass begin over a bank."""
         return await self._http.call("POST", "banks", bank, "sleeptime", "pause", query={"user": user})
 
-    async def resume_sleeptime(self, bank: str, *, user: str | None = None) -> StandAnswer:
+    async def resume_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusAnswer:
         """Let passes begin again."""
         return await self._http.call("POST", "banks", bank, "sleeptime", "resume", query={"user": user})
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from circadia.client.connection import Connection
+from circadia.client.connection import ApiConnection
 from circadia.client.memory_answers import (
     BankAnswer,
     BankPageAnswer,
@@ -14,8 +14,8 @@ from circadia.client.memory_answers import (
     ForgottenAnswer,
     HitListAnswer,
     ReadyListAnswer,
-    RememberedAnswer,
     StaleChangeAnswer,
+    StoredEpisodeAnswer,
 )
 
 
@@ -25,7 +25,7 @@ class MemoryCalls:
     Banks are named by name; of a template, by the template and the end `user`. Times that are given are ISO 8601.
     """
 
-    _http: Connection
+    _http: ApiConnection
 
     async def create_bank(
         self, name: str, *, description: str = "", policy: Mapping[str, Any] | None = None
@@ -100,7 +100,7 @@ class MemoryCalls:
         incomplete: bool = False,
         key: str | None = None,
         user: str | None = None,
-    ) -> RememberedAnswer:
+    ) -> StoredEpisodeAnswer:
         """Append an episode; it is on the disk when this returns. `key` makes a repeat harmless."""
         body = {
             "text": text, "speaker": speaker, "at": at, "kind": kind, "session": session, "trust": trust,

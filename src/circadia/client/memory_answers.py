@@ -68,7 +68,7 @@ class EpisodeAnswer(TypedDict):
     stale: list[StaleAnswer]
 
 
-class RememberedAnswer(EpisodeAnswer):
+class StoredEpisodeAnswer(EpisodeAnswer):
     """An episode, and whether it was stored now."""
 
     new: bool

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from circadia.client.connection import Connection
+from circadia.client.connection import ApiConnection
 
 
 class ReadyAnswerAnswer(TypedDict):
@@ -82,7 +82,7 @@ class AnswerDayAnswer(TypedDict):
     wrong: int
 
 
-class JudgeWaitsAnswer(TypedDict):
+class JudgeUsageAnswer(TypedDict):
     """How an agent's recent lookups used the judge of similar questions, on this server."""
 
     agent: str
@@ -103,7 +103,7 @@ class AnswerStatsAnswer(TypedDict):
     samples: int
     used_share: float | None
     wasted_tokens: int
-    judge: list[JudgeWaitsAnswer]
+    judge: list[JudgeUsageAnswer]
     days: list[AnswerDayAnswer]
 
 
@@ -117,7 +117,7 @@ class DroppedAnswer(TypedDict):
 class AnswerCalls:
     """One method for each endpoint of ready answers. Banks are named as in memory's methods."""
 
-    _http: Connection
+    _http: ApiConnection
 
     async def list_answers(
         self,

@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 from circadia.client.memory_answers import EpisodeAnswer
 
 
-class SpentAnswer(TypedDict):
+class PassCostAnswer(TypedDict):
     """What model calls cost."""
 
     calls: int
@@ -14,7 +14,7 @@ class SpentAnswer(TypedDict):
     seconds: float
 
 
-class SpentLineAnswer(SpentAnswer):
+class PassCostLineAnswer(PassCostAnswer):
     """What one operation asked one model."""
 
     operation: str
@@ -47,13 +47,13 @@ class PassAnswer(TypedDict):
     generation_before: int | None
     generation_after: int | None
     counts: dict[str, int]
-    spent: SpentAnswer
+    spent: PassCostAnswer
 
 
-class PassShownAnswer(PassAnswer):
+class PassDetailAnswer(PassAnswer):
     """A pass with its record."""
 
-    ledger: list[SpentLineAnswer]
+    ledger: list[PassCostLineAnswer]
     errors: list[str]
 
 
@@ -134,7 +134,7 @@ class BalanceAnswer(TypedDict):
     paused_until: str | None
 
 
-class StandAnswer(TypedDict):
+class SleeptimeStatusAnswer(TypedDict):
     """How sleep-time work stands in a bank."""
 
     bank: str
@@ -151,7 +151,7 @@ class StandAnswer(TypedDict):
     gate: str
     gate_at: str | None
     running: PassAnswer | None
-    spent: SpentAnswer
+    spent: PassCostAnswer
     lag_seconds: float
     balances: list[BalanceAnswer]
     red: str
@@ -160,10 +160,10 @@ class StandAnswer(TypedDict):
 class SleeptimeAnswer(TypedDict):
     """Sleep-time work over all banks."""
 
-    banks: list[StandAnswer]
+    banks: list[SleeptimeStatusAnswer]
     more: int
     passes: dict[str, int]
-    spent: SpentAnswer
+    spent: PassCostAnswer
     lag_seconds: float
     red: list[str]
 

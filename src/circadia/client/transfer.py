@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypedDict
 
-from circadia.client.connection import Connection
+from circadia.client.connection import ApiConnection
 
 
 class ImportedAnswer(TypedDict):
@@ -20,7 +20,7 @@ class ImportedAnswer(TypedDict):
 class TransferCalls:
     """One method for each endpoint."""
 
-    _http: Connection
+    _http: ApiConnection
 
     async def export_bank(self, bank: str, *, user: str | None = None) -> AsyncGenerator[bytes]:
         """Yield an export of a bank: JSON Lines, in pieces that end anywhere. Its last line is of type `end`."""

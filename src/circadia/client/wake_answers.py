@@ -32,7 +32,7 @@ WakeAnswer = TypedDict(
 """A wake request and its decision."""
 
 
-class CheckedAnswer(TypedDict):
+class GuardrailCheckAnswer(TypedDict):
     """What one guardrail said."""
 
     rule: str
@@ -42,16 +42,16 @@ class CheckedAnswer(TypedDict):
     detail: str
 
 
-class WakeShownAnswer(WakeAnswer):
+class WakeDetailAnswer(WakeAnswer):
     """A wake request with what each guardrail said."""
 
-    trace: list[CheckedAnswer]
+    trace: list[GuardrailCheckAnswer]
 
 
-class WakeListedAnswer(WakeAnswer):
+class WakeListItemAnswer(WakeAnswer):
     """A wake request of a list, with what each guardrail said if that was asked for."""
 
-    trace: NotRequired[list[CheckedAnswer]]
+    trace: NotRequired[list[GuardrailCheckAnswer]]
 
 
 class BudgetAnswer(TypedDict):
@@ -100,14 +100,14 @@ class WakeOutcomeAnswer(TypedDict):
     root: str | None
     budgets: BudgetsAnswer
     told: str
-    trace: list[CheckedAnswer]
+    trace: list[GuardrailCheckAnswer]
     dry_run: bool
 
 
 class WakeListAnswer(TypedDict):
     """Wake requests."""
 
-    wakes: list[WakeListedAnswer]
+    wakes: list[WakeListItemAnswer]
     before: str | None
 
 
@@ -217,7 +217,7 @@ class InboxAnswer(TypedDict):
     after: str | None
 
 
-class AckedAnswer(TypedDict):
+class AckResultAnswer(TypedDict):
     """What an acknowledgement did."""
 
     message: str
@@ -225,7 +225,7 @@ class AckedAnswer(TypedDict):
     changed: bool
 
 
-class SnoozedAnswer(TypedDict):
+class SnoozeResultAnswer(TypedDict):
     """A message that was put away."""
 
     message: str

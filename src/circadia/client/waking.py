@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from circadia.client.connection import Connection
+from circadia.client.connection import ApiConnection
 from circadia.client.wake_answers import (
-    AckedAnswer,
+    AckResultAnswer,
     ChainAnswer,
     CoordinationAnswer,
     InboxAnswer,
@@ -14,12 +14,12 @@ from circadia.client.wake_answers import (
     PulseListAnswer,
     ScheduleAnswer,
     SentAnswer,
-    SnoozedAnswer,
+    SnoozeResultAnswer,
     WakeAnswer,
+    WakeDetailAnswer,
     WakeListAnswer,
     WakeMatrixLine,
     WakeOutcomeAnswer,
-    WakeShownAnswer,
     WakeStatsAnswer,
 )
 
@@ -27,7 +27,7 @@ from circadia.client.wake_answers import (
 class WakeCalls:
     """One method for each endpoint of the wake tier. Agents are named `name` or `session:name`."""
 
-    _http: Connection
+    _http: ApiConnection
 
     async def send_direct(
         self,
@@ -90,7 +90,7 @@ class WakeCalls:
         }  # fmt: skip
         return await self._http.call("GET", "wakes", query=query)
 
-    async def show_wake(self, wake: str) -> WakeShownAnswer:
+    async def show_wake(self, wake: str) -> WakeDetailAnswer:
         """Return a request with what each guardrail said."""
         return await self._http.call("GET", "wakes", wake)
 
@@ -136,11 +136,11 @@ class WakeCalls:
         query = {"state": list(states), "q": words, "order": order, "after": after, "limit": str(limit)}
         return await self._http.call("GET", "agents", agent, "inbox", query=query)
 
-    async def ack_message(self, agent: str, message: str) -> AckedAnswer:
+    async def ack_message(self, agent: str, message: str) -> AckResultAnswer:
         """Mark a message of an inbox as handled."""
         return await self._http.call("POST", "agents", agent, "inbox", message, "ack")
 
-    async def snooze_message(self, agent: str, message: str, seconds: float) -> SnoozedAnswer:
+    async def snooze_message(self, agent: str, message: str, seconds: float) -> SnoozeResultAnswer:
         """Put a message of an inbox away for some time."""
         body = {"seconds": seconds}
         return await self._http.call("POST", "agents", agent, "inbox", message, "snooze", body=body)

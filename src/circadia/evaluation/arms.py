@@ -8,26 +8,26 @@ from typing import Final
 
 from circadia.answers.index import AnswerIndex, Match, MatchKind, TextVectors
 from circadia.answers.lookup import HINT_SHARED_LETTERS, LEAST_SIMILARITY
-from circadia.evaluation.asker import Asker, Spent
+from circadia.evaluation.asker import Asker, EvaluationUsage
 from circadia.evaluation.asking import (
     ANSWER_TOKENS,
     EXPECT_TOKENS,
     REWRITE_TOKENS,
-    Expectation,
-    Foreseen,
-    Ready,
-    Reply,
-    Rewritten,
-    answering,
-    expecting,
-    rewriting,
+    LikelyQuestion,
+    LikelyQuestions,
+    PrecomputedAnswer,
+    ReasonedAnswer,
+    RewrittenContext,
+    build_answer_prompt,
+    build_expect_prompt,
+    build_rewrite_prompt,
 )
-from circadia.evaluation.dataset import Asked, Case
-from circadia.evaluation.grade import right
+from circadia.evaluation.dataset import Case, KeyedQuestion
+from circadia.evaluation.grade import matches_key
 from circadia.gateway.answer_judge import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.ids import AnswerId
 from circadia.llm.mind import Prompt
-from circadia.records.answer import Expected
+from circadia.records.answer import AnswerableQuestion
 from circadia.settings.answers import AnswersSettings
 
 HINT_SIMILARITY: Final = AnswersSettings.model_validate({}).hint_similarity
@@ -52,37 +52,37 @@ class Arm(StrEnum):
     """As `answers`, and where there is none, as `learned`."""
 
 
-LEARNING: Final = frozenset((Arm.LEARNED, Arm.BOTH))
+LEARNED_CONTEXT_ARMS: Final = frozenset((Arm.LEARNED, Arm.BOTH))
 """Arms that need the context rewritten."""
-READYING: Final = frozenset((Arm.ANSWERS, Arm.HINTS, Arm.WRONG_HINTS, Arm.BOTH))
+READY_ANSWER_ARMS: Final = frozenset((Arm.ANSWERS, Arm.HINTS, Arm.WRONG_HINTS, Arm.BOTH))
 """Arms that need answers made ahead."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class PreparedContext:
     """What was made of a context while nobody waited."""
 
     learned: str
     """The context, rewritten; as it was, if that failed."""
-    ready: Sequence[Ready]
+    ready: Sequence[PrecomputedAnswer]
     index: AnswerIndex
     """Of the ready answers, by their place."""
-    learning: Spent
+    learning: EvaluationUsage
     """What it took to rewrite the context."""
-    readying: Spent
+    readying: EvaluationUsage
     """What it took to expect questions and to answer them."""
 
-    def sleep(self, arm: Arm) -> Spent:
+    def sleep_usage(self, arm: Arm) -> EvaluationUsage:
         """Return what an arm has spent."""
-        spent = self.learning if arm in LEARNING else Spent()
-        return spent + self.readying if arm in READYING else spent
+        spent = self.learning if arm in LEARNED_CONTEXT_ARMS else EvaluationUsage()
+        return spent + self.readying if arm in READY_ANSWER_ARMS else spent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Used:
+class UsedAnswer:
     """A ready answer that was served, or shown beside a question."""
 
-    ready: Ready
+    ready: PrecomputedAnswer
     served: bool
     way: MatchKind | None
     """How the lookup found it; none if it was not looked for."""
@@ -99,7 +99,7 @@ class Trial:
     """Place among its questions."""
     likely: float
     """How likely the question was."""
-    hot: Spent
+    hot: EvaluationUsage
     """What it took while somebody waited."""
     right: bool
     """Whether the answer is the key."""
@@ -111,7 +111,7 @@ class Trial:
     """Whether that ready answer was not the key."""
 
 
-class Preparing:
+class CasePreparer:
     """Makes what arms need of contexts."""
 
     def __init__(self, asker: Asker, arms: Collection[Arm], expected: int, words: TextVectors) -> None:
@@ -122,102 +122,116 @@ class Preparing:
         self._words = words
 
     @property
-    def calls(self) -> int:
+    def max_calls(self) -> int:
         """Return how many calls a context takes, at most."""
-        return bool(self._arms & LEARNING) + (1 + self._expected) * bool(self._arms & READYING)
+        return bool(self._arms & LEARNED_CONTEXT_ARMS) + (1 + self._expected) * bool(self._arms & READY_ANSWER_ARMS)
 
-    async def prepare(self, case: Case) -> Prepared:
+    async def prepare(self, case: Case) -> PreparedContext:
         """Return what was made of a context. Raises UpstreamFailed."""
-        learned, learning, ready, readying = case.context, Spent(), list[Ready](), Spent()
-        if self._arms & LEARNING:
-            rewritten, learning = await self._asker.ask(rewriting(case.context), Rewritten, most_tokens=REWRITE_TOKENS)
+        learned, learning, ready, readying = (
+            case.context,
+            EvaluationUsage(),
+            list[PrecomputedAnswer](),
+            EvaluationUsage(),
+        )
+        if self._arms & LEARNED_CONTEXT_ARMS:
+            rewritten, learning = await self._asker.ask(
+                build_rewrite_prompt(case.context), RewrittenContext, most_tokens=REWRITE_TOKENS
+            )
             if rewritten is not None and rewritten.context.strip():
                 learned = rewritten.context
-        if self._arms & READYING:
+        if self._arms & READY_ANSWER_ARMS:
             expectation, readying = await self._asker.ask(
-                expecting(case.context, self._expected), Expectation, most_tokens=EXPECT_TOKENS
+                build_expect_prompt(case.context, self._expected), LikelyQuestions, most_tokens=EXPECT_TOKENS
             )
             for each in [] if expectation is None else expectation.questions[: self._expected]:
-                made, spent = await self._ahead(case.context, each)
+                made, spent = await self._answer_ahead(case.context, each)
                 readying += spent
                 ready += [] if made is None else [made]
         index = AnswerIndex(self._words)
         index.add(
-            Expected(id=AnswerId(str(at)), phrasings=each.phrasings, confidence=1.0) for at, each in enumerate(ready)
+            AnswerableQuestion(id=AnswerId(str(at)), phrasings=each.phrasings, confidence=1.0)
+            for at, each in enumerate(ready)
         )
-        return Prepared(learned=learned, ready=ready, index=index, learning=learning, readying=readying)
+        return PreparedContext(learned=learned, ready=ready, index=index, learning=learning, readying=readying)
 
-    async def _ahead(self, context: str, expected: Foreseen) -> tuple[Ready | None, Spent]:
+    async def _answer_ahead(
+        self, context: str, expected: LikelyQuestion
+    ) -> tuple[PrecomputedAnswer | None, EvaluationUsage]:
         """Answer an expected question, as it would be answered later."""
         if not expected.question.strip():
-            return None, Spent()
-        reply, spent = await self._asker.ask(answering(context, expected.question), Reply, most_tokens=ANSWER_TOKENS)
+            return None, EvaluationUsage()
+        reply, spent = await self._asker.ask(
+            build_answer_prompt(context, expected.question), ReasonedAnswer, most_tokens=ANSWER_TOKENS
+        )
         if reply is None or reply.answer.strip().rstrip(".").casefold() in ("", UNKNOWN):
             return None, spent
         phrasings = (expected.question, *expected.other_wordings)
-        made = Ready(question=expected.question, phrasings=phrasings, reasoning=reply.reasoning, answer=reply.answer)
+        made = PrecomputedAnswer(
+            question=expected.question, phrasings=phrasings, reasoning=reply.reasoning, answer=reply.answer
+        )
         return made, spent
 
 
-class Answering:
+class ArmRunner:
     """Answers the questions of one context by each arm. What was asked once with the same prompt counts for each."""
 
-    def __init__(self, asker: Asker, case: Case, prepared: Prepared, draw: random.Random) -> None:
+    def __init__(self, asker: Asker, case: Case, prepared: PreparedContext, draw: random.Random) -> None:
         self._asker = asker
         self._case = case
         self._prepared = prepared
         self._draw = draw
-        self._asked: dict[Prompt, tuple[Reply | None, Spent]] = {}
-        self._judged: dict[Prompt, tuple[SameQuestions | None, Spent]] = {}
+        self._asked: dict[Prompt, tuple[ReasonedAnswer | None, EvaluationUsage]] = {}
+        self._judged: dict[Prompt, tuple[SameQuestions | None, EvaluationUsage]] = {}
 
-    async def answer(self, arm: Arm, asked: Asked) -> tuple[str, Spent, Used | None]:
+    async def answer(self, arm: Arm, asked: KeyedQuestion) -> tuple[str, EvaluationUsage, UsedAnswer | None]:
         """Return the answer, what it took, and the ready answer that was used.
 
         Raises:
             UpstreamFailed: the model cannot be reached.
         """
-        context = self._prepared.learned if arm in LEARNING else self._case.context
-        used: Used | None = None
-        judged = Spent()
+        context = self._prepared.learned if arm in LEARNED_CONTEXT_ARMS else self._case.context
+        used: UsedAnswer | None = None
+        judged = EvaluationUsage()
         if arm is Arm.WRONG_HINTS:
-            used = self._wrong(asked)
-        elif arm in READYING:
+            used = self._pick_wrong_answer(asked)
+        elif arm in READY_ANSWER_ARMS:
             used, judged = await self._look_up(asked.text, serve=arm is not Arm.HINTS)
         if used is not None and used.served:
             return used.ready.answer, judged, used
-        reply, spent = await self._ask(answering(context, asked.text, None if used is None else used.ready))
+        reply, spent = await self._ask(build_answer_prompt(context, asked.text, None if used is None else used.ready))
         return ("" if reply is None else reply.answer), spent + judged, used
 
-    async def _look_up(self, question: str, *, serve: bool) -> tuple[Used | None, Spent]:
+    async def _look_up(self, question: str, *, serve: bool) -> tuple[UsedAnswer | None, EvaluationUsage]:
         """Return the ready answer of a question, and what a judge took; to be shown, the nearest is enough."""
         index = self._prepared.index
         exact = index.find_exact(question)
         if exact is not None:
-            return self._used(exact, served=serve), Spent()
+            return self._build_used_answer(exact, served=serve), EvaluationUsage()
         similar = [each for each in index.find_similar(question, least=LEAST_SIMILARITY) if not each.conflict]
         if not similar or not serve:
             near = [each for each in similar if each.similarity >= HINT_SIMILARITY]
             near = [each for each in near if each.shared_letters >= HINT_SHARED_LETTERS]
-            return (self._used(near[0], served=False) if near else None), Spent()
+            return (self._build_used_answer(near[0], served=False) if near else None), EvaluationUsage()
         prompt = judge_prompt(question, [each.phrasing for each in similar], self._asker.today)
         said, spent = await self._judge(prompt)
         same = [match for number, match in enumerate(similar, 1) if said is not None and number in said.same]
-        return (self._used(same[0], served=True) if same else None), spent
+        return (self._build_used_answer(same[0], served=True) if same else None), spent
 
-    async def _judge(self, prompt: Prompt) -> tuple[SameQuestions | None, Spent]:
+    async def _judge(self, prompt: Prompt) -> tuple[SameQuestions | None, EvaluationUsage]:
         if prompt not in self._judged:
             self._judged[prompt] = await self._asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
         return self._judged[prompt]
 
-    def _used(self, match: Match, *, served: bool) -> Used:
-        return Used(ready=self._prepared.ready[int(match.answer)], served=served, way=match.kind)
+    def _build_used_answer(self, match: Match, *, served: bool) -> UsedAnswer:
+        return UsedAnswer(ready=self._prepared.ready[int(match.answer)], served=served, way=match.kind)
 
-    def _wrong(self, asked: Asked) -> Used | None:
+    def _pick_wrong_answer(self, asked: KeyedQuestion) -> UsedAnswer | None:
         """Return a ready answer that is not the key, any of them; none if there is none."""
-        wrong = [each for each in self._prepared.ready if not right(each.answer, asked.key)]
-        return Used(ready=self._draw.choice(wrong), served=False, way=None) if wrong else None
+        wrong = [each for each in self._prepared.ready if not matches_key(each.answer, asked.key)]
+        return UsedAnswer(ready=self._draw.choice(wrong), served=False, way=None) if wrong else None
 
-    async def _ask(self, prompt: Prompt) -> tuple[Reply | None, Spent]:
+    async def _ask(self, prompt: Prompt) -> tuple[ReasonedAnswer | None, EvaluationUsage]:
         if prompt not in self._asked:
-            self._asked[prompt] = await self._asker.ask(prompt, Reply, most_tokens=ANSWER_TOKENS)
+            self._asked[prompt] = await self._asker.ask(prompt, ReasonedAnswer, most_tokens=ANSWER_TOKENS)
         return self._asked[prompt]

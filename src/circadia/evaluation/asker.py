@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
-from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 
 T = TypeVar("T", bound=BaseModel)
@@ -20,12 +20,12 @@ TRIES: Final = 3
 PAUSE_SECONDS: Final = 2.0
 """Before the second try, doubled for the third, unless the provider says how long."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
-HOPELESS: Final = 3
+FAILURES_TO_GIVE_UP: Final = 3
 """Questions in a row that a provider answers nothing to, from the first on, before it is given up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spent:
+class EvaluationUsage:
     """Tokens and calls."""
 
     prompt: int = 0
@@ -35,8 +35,8 @@ class Spent:
     failed: int = 0
     """Calls that gave nothing of use."""
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(
+    def __add__(self, other: "EvaluationUsage") -> "EvaluationUsage":
+        return EvaluationUsage(
             prompt=self.prompt + other.prompt,
             generated=self.generated + other.generated,
             calls=self.calls + other.calls,
@@ -47,11 +47,11 @@ class Spent:
 class Asker:
     """Asks one model."""
 
-    def __init__(self, mind: Mind, clock: Clock) -> None:
+    def __init__(self, mind: ChatModel, clock: Clock) -> None:
         self.mind: Final = mind
         self.estimated = 0
         """Calls whose tokens are taken from their bytes, since the provider told none."""
-        self.spent = Spent()
+        self.spent = EvaluationUsage()
         """All calls."""
         self._clock = clock
         self._answered = False
@@ -61,41 +61,43 @@ class Asker:
         """Return the date."""
         return self._clock.now().date()
 
-    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T | None, Spent]:
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T | None, EvaluationUsage]:
         """Return the answer, none if it is of no use, and what it used.
 
         Raises:
             UpstreamFailed: the provider has not answered anything yet, and was asked often enough.
         """
-        answer, spent = await self._tried(prompt, output, most_tokens)
+        answer, spent = await self._ask_with_retries(prompt, output, most_tokens)
         self.spent += spent
         return answer, spent
 
-    async def _tried(self, prompt: Prompt, output: type[T], most_tokens: int) -> tuple[T | None, Spent]:
-        spent = Spent()
+    async def _ask_with_retries(
+        self, prompt: Prompt, output: type[T], most_tokens: int
+    ) -> tuple[T | None, EvaluationUsage]:
+        spent = EvaluationUsage()
         for tried in range(1, TRIES + 1):
             try:
                 answer, used = await self.mind.ask(prompt, output, most_tokens=most_tokens)
-            except Unusable as error:
+            except ModelAnswerError as error:
                 self._answered = self._answered or bool(error.used is not None and error.used.output_tokens)
-                spent += self._counted(prompt, "", error.used, failed=1)
+                spent += self._count_usage(prompt, "", error.used, failed=1)
                 pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
                 if error.passing and tried < TRIES and pause <= LONGEST_PAUSE_SECONDS:
                     await self._clock.sleep(pause)
                     continue
-                if not self._answered and self.spent.failed + spent.failed >= HOPELESS:
+                if not self._answered and self.spent.failed + spent.failed >= FAILURES_TO_GIVE_UP:
                     raise UpstreamFailed(
                         f"the model {self.mind.name!r} of {self.mind.upstream!r} answers nothing: {error.cause}"
                     ) from error
                 return None, spent
             self._answered = True
-            return answer, spent + self._counted(prompt, answer.model_dump_json(), used)
+            return answer, spent + self._count_usage(prompt, answer.model_dump_json(), used)
         raise AssertionError("the last try returns or raises")
 
-    def _counted(self, prompt: Prompt, answer: str, used: Usage | None, failed: int = 0) -> Spent:
+    def _count_usage(self, prompt: Prompt, answer: str, used: Usage | None, failed: int = 0) -> EvaluationUsage:
         """Return what a call used; where nothing came back, nothing is counted."""
         read, written = (None, None) if used is None else (used.input_tokens, used.output_tokens)
         if (read is None or written is None) and not failed:
             self.estimated += 1
             read, written = prompt.bytes // BYTES_A_TOKEN, len(answer.encode()) // BYTES_A_TOKEN
-        return Spent(prompt=read or 0, generated=written or 0, calls=1, failed=failed)
+        return EvaluationUsage(prompt=read or 0, generated=written or 0, calls=1, failed=failed)

@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.llm.mind import Prompt
-from circadia.sleeptime.prompts import fenced
+from circadia.sleeptime.prompts import add_fence
 
 FOLDER: Final = "prompts"
 CONTEXT: Final = "## Context"
@@ -23,34 +23,34 @@ EXPECT_TOKENS: Final = 1_500
 _VERSION: Final = re.compile(r"\A# \w+, version \d+\n+")
 
 
-class Reply(BaseModel):
+class ReasonedAnswer(BaseModel):
     """An answer."""
 
     reasoning: str = Field(description="How the answer follows, step by step.")
     answer: str = Field(description="The answer alone.")
 
 
-class Rewritten(BaseModel):
+class RewrittenContext(BaseModel):
     """A context, rewritten ahead."""
 
     context: str = Field(description="All facts, and what was worked out from them.")
 
 
-class Foreseen(BaseModel):
+class LikelyQuestion(BaseModel):
     """A question that is expected."""
 
     question: str = Field(description="The question.")
     other_wordings: list[str] = Field(default_factory=list[str], description="The same in other words.")
 
 
-class Expectation(BaseModel):
+class LikelyQuestions(BaseModel):
     """Questions that are expected."""
 
-    questions: list[Foreseen] = Field(description="The likeliest first.")
+    questions: list[LikelyQuestion] = Field(description="The likeliest first.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ready:
+class PrecomputedAnswer:
     """An answer that was worked out ahead."""
 
     question: str
@@ -60,27 +60,27 @@ class Ready:
     answer: str
 
 
-def answering(context: str, question: str, ready: Ready | None = None) -> Prompt:
+def build_answer_prompt(context: str, question: str, ready: PrecomputedAnswer | None = None) -> Prompt:
     """Return a question about a context, with a ready answer beside it where one is given."""
     parts = [CONTEXT, context, "", QUESTION, question]
     if ready is not None:
         parts += ["", READY, f"Question: {_one_line(ready.question)}"]
         parts += [f"Reasoning: {_one_line(ready.reasoning)}", f"Answer: {_one_line(ready.answer)}"]
-    return Prompt(rules=rules("answer"), data=fenced("\n".join(parts)))
+    return Prompt(rules=load_rules("answer"), data=add_fence("\n".join(parts)))
 
 
-def rewriting(context: str) -> Prompt:
+def build_rewrite_prompt(context: str) -> Prompt:
     """Return what asks for the context, rewritten ahead."""
-    return Prompt(rules=rules("rewrite"), data=fenced(f"{CONTEXT}\n{context}"))
+    return Prompt(rules=load_rules("rewrite"), data=add_fence(f"{CONTEXT}\n{context}"))
 
 
-def expecting(context: str, count: int) -> Prompt:
+def build_expect_prompt(context: str, count: int) -> Prompt:
     """Return what asks for questions that are expected."""
-    return Prompt(rules=rules("expect").replace("{count}", str(count)), data=fenced(f"{CONTEXT}\n{context}"))
+    return Prompt(rules=load_rules("expect").replace("{count}", str(count)), data=add_fence(f"{CONTEXT}\n{context}"))
 
 
 @cache
-def rules(name: str) -> str:
+def load_rules(name: str) -> str:
     """Return the rules of one file, without its version."""
     return _VERSION.sub("", resources.files("circadia.evaluation").joinpath(FOLDER, f"{name}.md").read_text("utf-8"))
 

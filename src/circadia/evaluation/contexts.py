@@ -4,11 +4,11 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from circadia.evaluation.dataset import Asked, Case
-from circadia.evaluation.world import Possible, World, clock_time, possible
+from circadia.evaluation.dataset import Case, KeyedQuestion
+from circadia.evaluation.world import PossibleQuestion, World, format_clock_time, list_possible_questions
 from circadia.evaluation.worlds import WORLDS
 
-MOST: Final = 20
+MAX_QUESTIONS: Final = 20
 """Questions of a context."""
 WORDINGS: Final = (5, 3, 3, 3, 2)
 """How often people choose each wording of a question; a model that expects some of them does not know the others."""
@@ -43,37 +43,42 @@ _TASKS: Final = tuple(_TASKS_NAMES.split())
 Facts = dict[tuple[str, str], str]
 
 
-def contexts(seed: int, count: int, questions: int = MOST) -> list[Case]:
+def generate_cases(seed: int, count: int, questions: int = MAX_QUESTIONS) -> list[Case]:
     """Return so many contexts, of each world in turn, with so many different questions each."""
-    return [_case(random.Random(f"{seed}/{at}"), at, WORLDS[at % len(WORLDS)], questions) for at in range(count)]
+    return [
+        _generate_case(random.Random(f"{seed}/{at}"), at, WORLDS[at % len(WORLDS)], questions) for at in range(count)
+    ]
 
 
-def _case(draw: random.Random, at: int, world: World, questions: int) -> Case:
+def _generate_case(draw: random.Random, at: int, world: World, questions: int) -> Case:
     facts = _FACTS[world.name](draw)
-    named = world.told[-1].thing if world.name == "family" else world.told[0].thing
-    focus = draw.choice(sorted({thing for relation, thing in facts if relation in _relations(world, named)}))
-    told = list(_told(world, facts))
+    named = world.fact_sentences[-1].thing if world.name == "family" else world.fact_sentences[0].thing
+    focus = draw.choice(sorted({thing for relation, thing in facts if relation in _find_relations(world, named)}))
+    told = list(_render_sentences(world, facts))
     draw.shuffle(told)
     told += draw.sample(world.remarks, REMARKS)
     draw.shuffle(told)
-    text = " ".join((world.opening, world.focus.say({"focus": focus}), *told))
-    asked = [_asked(draw, each) for each in _drawn(draw, possible(world, facts, focus), questions)]
+    text = " ".join((world.opening, world.focus.fill_gaps({"focus": focus}), *told))
+    asked = [
+        _word_question(draw, each)
+        for each in _sample_questions(draw, list_possible_questions(world, facts, focus), questions)
+    ]
     return Case(name=f"{world.name} {at + 1}", context=text, questions=asked)
 
 
-def _relations(world: World, thing: str) -> set[str]:
-    return {gap for told in world.told if told.thing == thing for gap in told.form.gaps if gap != thing}
+def _find_relations(world: World, thing: str) -> set[str]:
+    return {gap for told in world.fact_sentences if told.thing == thing for gap in told.form.gaps if gap != thing}
 
 
-def _told(world: World, facts: Facts) -> Iterator[str]:
+def _render_sentences(world: World, facts: Facts) -> Iterator[str]:
     """Return a sentence for each thing of each kind of sentence that has all its values."""
-    for told in world.told:
+    for told in world.fact_sentences:
         relations = [gap for gap in told.form.gaps if gap != told.thing]
         for thing in dict.fromkeys(thing for relation, thing in facts if relation == relations[0]):
-            yield told.form.say({told.thing: thing, **{each: facts[each, thing] for each in relations}})
+            yield told.form.fill_gaps({told.thing: thing, **{each: facts[each, thing] for each in relations}})
 
 
-def _drawn(draw: random.Random, every: Sequence[Possible], count: int) -> list[Possible]:
+def _sample_questions(draw: random.Random, every: Sequence[PossibleQuestion], count: int) -> list[PossibleQuestion]:
     """Return different questions, the likelier the sooner drawn, in any order; so the first few are as likely as all.
 
     The keys are those of Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir".
@@ -83,12 +88,12 @@ def _drawn(draw: random.Random, every: Sequence[Possible], count: int) -> list[P
     return by_key
 
 
-def _asked(draw: random.Random, question: Possible) -> Asked:
+def _word_question(draw: random.Random, question: PossibleQuestion) -> KeyedQuestion:
     (wording,) = draw.choices(question.kind.wordings, WORDINGS)
-    return Asked(text=wording.say(question.values), key=question.answer, likely=question.likely)
+    return KeyedQuestion(text=wording.fill_gaps(question.values), key=question.answer, likely=question.likely)
 
 
-def _shop(draw: random.Random) -> Facts:
+def _generate_shop(draw: random.Random) -> Facts:
     facts: Facts = {}
     for goods in draw.sample(_GOODS, THINGS):
         facts["count", goods] = str(draw.randint(12, 60))
@@ -96,17 +101,17 @@ def _shop(draw: random.Random) -> Facts:
     return facts
 
 
-def _timetable(draw: random.Random) -> Facts:
+def _generate_timetable(draw: random.Random) -> Facts:
     facts: Facts = {}
     times = draw.sample(range(6 * 60, 20 * 60, 5), THINGS)
     for town, time in zip(draw.sample(_TOWNS, THINGS), times, strict=True):
-        facts["time", town] = clock_time(time)
+        facts["time", town] = format_clock_time(time)
         facts["platform", town] = str(draw.randint(1, 9))
         facts["minutes", town] = str(draw.randint(20, 180))
     return facts
 
 
-def _family(draw: random.Random) -> Facts:
+def _generate_family(draw: random.Random) -> Facts:
     """Return a grandmother with three daughters, who have the rest of the children between them."""
     facts: Facts = {}
     eldest, *daughters = draw.sample(_MOTHERS, 4)
@@ -125,7 +130,7 @@ def _family(draw: random.Random) -> Facts:
     return facts
 
 
-def _project(draw: random.Random) -> Facts:
+def _generate_project(draw: random.Random) -> Facts:
     facts: Facts = {}
     workers = draw.sample(_WORKERS, 3)
     tasks = draw.sample(_TASKS, THINGS)
@@ -137,4 +142,9 @@ def _project(draw: random.Random) -> Facts:
     return facts
 
 
-_FACTS: Final = {"shop": _shop, "timetable": _timetable, "family": _family, "project": _project}
+_FACTS: Final = {
+    "shop": _generate_shop,
+    "timetable": _generate_timetable,
+    "family": _generate_family,
+    "project": _generate_project,
+}

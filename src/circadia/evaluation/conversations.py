@@ -21,7 +21,7 @@ _AT: Final = "%I:%M %p on %d %B, %Y"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class DialogueTurn:
     """What somebody said."""
 
     at: datetime
@@ -30,13 +30,13 @@ class Turn:
     text: str
 
     @property
-    def searched(self) -> str:
+    def indexed_text(self) -> str:
         """Return what it is found by: the same for all ways."""
         return searched_text(self.at, self.speaker, self.text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class EvidenceQuestion:
     """A question with its evidence."""
 
     question: str
@@ -49,15 +49,15 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Conversation:
+class LongConversation:
     """A long one."""
 
-    turns: Sequence[Turn]
-    asked: Sequence[Asked]
+    turns: Sequence[DialogueTurn]
+    asked: Sequence[EvidenceQuestion]
     name: str = ""
 
 
-def load(path: Path) -> list[Conversation]:
+def load_conversations(path: Path) -> list[LongConversation]:
     """Read conversations.
 
     Raises:
@@ -70,10 +70,10 @@ def load(path: Path) -> list[Conversation]:
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"{str(path)!r} cannot be read as JSON: {error}") from error
     rows = cast("list[Any]", raw if isinstance(raw, list) else [raw])
-    found: list[Conversation] = []
+    found: list[LongConversation] = []
     for at, each in enumerate(rows, 1):
         try:
-            found.append(conversation_of(each, name=f"{at}"))
+            found.append(parse_conversation(each, name=f"{at}"))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             told = f"there is no {error}" if isinstance(error, KeyError) else str(error)
             raise InvalidRequest(f"{str(path)!r}, conversation {at}: not in LoCoMo's format: {told}") from error
@@ -82,26 +82,26 @@ def load(path: Path) -> list[Conversation]:
     return found
 
 
-def conversation_of(raw: Mapping[str, Any], name: str = "") -> Conversation:
+def parse_conversation(raw: Mapping[str, Any], name: str = "") -> LongConversation:
     """Return one of LoCoMo's; questions whose evidence is not among the turns are left out.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it is not of the format.
     """
     said: Mapping[str, Any] = raw["conversation"]
-    turns: list[Turn] = []
+    turns: list[DialogueTurn] = []
     places: dict[str, int] = {}
     for session in sorted(int(found[1]) for key in said if (found := _SESSION.fullmatch(key))):
         at = datetime.strptime(said[f"session_{session}_date_time"], _AT).replace(tzinfo=UTC)
         for turn in said[f"session_{session}"]:
             places[turn["dia_id"]] = len(turns)
-            turns.append(Turn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
-    asked: list[Asked] = []
+            turns.append(DialogueTurn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
+    asked: list[EvidenceQuestion] = []
     for each in raw["qa"]:
         named = [place for told in each.get("evidence") or () for place in _TURN.findall(str(told))]
         evidence = frozenset(places[place] for place in named if place in places)
         if evidence:
             kind = KINDS.get(each.get("category", 0), "")
             answer = str(each.get("answer", ""))
-            asked.append(Asked(question=each["question"], evidence=evidence, answer=answer, kind=kind))
-    return Conversation(turns=turns, asked=asked, name=str(raw.get("sample_id", name)))
+            asked.append(EvidenceQuestion(question=each["question"], evidence=evidence, answer=answer, kind=kind))
+    return LongConversation(turns=turns, asked=asked, name=str(raw.get("sample_id", name)))

@@ -23,7 +23,7 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class KeyedQuestion:
     """A question with its key."""
 
     text: str
@@ -39,10 +39,10 @@ class Case:
 
     name: str
     context: str
-    questions: Sequence[Asked]
+    questions: Sequence[KeyedQuestion]
 
 
-def load(path: Path) -> list[Case]:
+def load_cases(path: Path) -> list[Case]:
     """Read cases.
 
     Raises:
@@ -54,11 +54,11 @@ def load(path: Path) -> list[Case]:
         raise NotFound(f"there is no file {str(path)!r}; name one in JSON Lines with --data") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{str(path)!r} cannot be read as UTF-8 text: {error}") from error
-    found: dict[str, list[Asked]] = {}
+    found: dict[str, list[KeyedQuestion]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                context, asked = _line(line)
+                context, asked = _parse_line(line)
             except ValueError as error:
                 raise InvalidRequest(f"{str(path)!r}, line {number}: {error}") from error
             found.setdefault(context, []).extend(asked)
@@ -70,7 +70,7 @@ def load(path: Path) -> list[Case]:
     ]
 
 
-def saved(cases: Sequence[Case]) -> str:
+def dump_cases(cases: Sequence[Case]) -> str:
     """Return the cases in the paper's format, with the predictability of each question."""
     lines = [
         json.dumps(
@@ -88,7 +88,7 @@ def saved(cases: Sequence[Case]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def likeliness(asked: Asked, context: str) -> float:
+def estimate_predictability(asked: KeyedQuestion, context: str) -> float:
     """Return how likely the question is, as told; else the share of its telling words that the context has too."""
     if asked.likely is not None:
         return asked.likely
@@ -96,7 +96,7 @@ def likeliness(asked: Asked, context: str) -> float:
     return len(telling.intersection(words(context))) / len(telling) if telling else 0.0
 
 
-def _line(line: str) -> tuple[str, list[Asked]]:
+def _parse_line(line: str) -> tuple[str, list[KeyedQuestion]]:
     """Return the context of a line and its questions. Raises ValueError: it is not of the format."""
     try:
         raw: object = json.loads(line)
@@ -107,15 +107,15 @@ def _line(line: str) -> tuple[str, list[Asked]]:
     row = cast("dict[str, Any]", raw)
     prefix = next((each for each in PREFIXES if f"{each}context" in row), None)
     if prefix is None:
-        context, question = _divided(_text(row, "question"))
-        return context, [_asked(question, row)]
-    context = _text(row, f"{prefix}context")
+        context, question = _split_problem(_require_text(row, "question"))
+        return context, [_parse_question(question, row)]
+    context = _require_text(row, f"{prefix}context")
     if "questions" in row:
-        return context, list(_several(row))
-    return context, [_asked(_text(row, f"{prefix}question"), row)]
+        return context, list(_parse_questions(row))
+    return context, [_parse_question(_require_text(row, f"{prefix}question"), row)]
 
 
-def _several(row: Mapping[str, Any]) -> Iterator[Asked]:
+def _parse_questions(row: Mapping[str, Any]) -> Iterator[KeyedQuestion]:
     """Return the questions of a line that has a list: of objects, or of texts beside a list of answers."""
     questions, answers = row["questions"], row.get("answers")
     if not isinstance(questions, list) or not questions:
@@ -126,14 +126,14 @@ def _several(row: Mapping[str, Any]) -> Iterator[Asked]:
     for at, each in enumerate(several):
         if isinstance(each, dict):
             one = cast("dict[str, Any]", each)
-            yield _asked(_text(one, "question"), one)
+            yield _parse_question(_require_text(one, "question"), one)
         elif isinstance(each, str) and isinstance(answers, list):
-            yield _asked(each, {"answer": cast("list[Any]", answers)[at]})
+            yield _parse_question(each, {"answer": cast("list[Any]", answers)[at]})
         else:
             raise ValueError(f"question {at + 1} must be an object with 'question' and 'answer', or 'answers' a list")
 
 
-def _asked(question: str, row: Mapping[str, Any]) -> Asked:
+def _parse_question(question: str, row: Mapping[str, Any]) -> KeyedQuestion:
     answer = row.get("answer")
     if isinstance(answer, bool) or not isinstance(answer, str | int | float):
         raise ValueError("'answer' must be a text or a number")
@@ -143,17 +143,17 @@ def _asked(question: str, row: Mapping[str, Any]) -> Asked:
     likely = row.get("predictability")
     if likely is not None and (isinstance(likely, bool) or not isinstance(likely, int | float) or not 0 <= likely <= 1):
         raise ValueError(f"'predictability' must be a number from 0 to 1, not {likely!r}")
-    return Asked(text=question.strip(), key=key, likely=likely)
+    return KeyedQuestion(text=question.strip(), key=key, likely=likely)
 
 
-def _text(row: Mapping[str, Any], key: str) -> str:
+def _require_text(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{key!r} must be a text that is not empty")
     return value.strip()
 
 
-def _divided(text: str) -> tuple[str, str]:
+def _split_problem(text: str) -> tuple[str, str]:
     """Return a whole problem as the paper divides it: the last sentence asks, what stands before it is the context."""
     parts = _SENTENCE.split(text)
     if len(parts) < 2:

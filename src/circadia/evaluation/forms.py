@@ -13,7 +13,7 @@ _GAP: Final = re.compile(r"\{(\w+)\}")
 _END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-class Form:
+class SentenceTemplate:
     """One sentence with gaps, such as `The train to {town} leaves at {time}`."""
 
     def __init__(self, text: str) -> None:
@@ -23,24 +23,26 @@ class Form:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         parts = _GAP.split(self.text.rstrip(".?"))
-        return re.compile("".join(_gap(part) if at % 2 else re.escape(part) for at, part in enumerate(parts)), re.I)
+        return re.compile(
+            "".join(_gap_pattern(part) if at % 2 else re.escape(part) for at, part in enumerate(parts)), re.I
+        )
 
-    def say(self, values: Mapping[str, object]) -> str:
+    def fill_gaps(self, values: Mapping[str, object]) -> str:
         """Return the sentence."""
         return self.text.format_map(values)
 
-    def read(self, sentence: str) -> Mapping[str, str] | None:
+    def parse_sentence(self, sentence: str) -> Mapping[str, str] | None:
         """Return the values in the gaps; none if it is another sentence."""
         found = self._pattern.fullmatch(sentence.strip().rstrip(".?!"))
         return None if found is None else found.groupdict()
 
 
-def _gap(gap: str) -> str:
+def _gap_pattern(gap: str) -> str:
     if gap in NUMBERS:
         return rf"(?P<{gap}>\d+)"
     return rf"(?P<{gap}>\d\d:\d\d)" if gap in TIMES else rf"(?P<{gap}>[a-z]+)"
 
 
-def sentences(text: str) -> Iterator[str]:
+def split_sentences(text: str) -> Iterator[str]:
     """Return the sentences of a text, without the marks of a list."""
     return (each for part in _END.split(text) if (each := part.strip().lstrip("-*• ")))

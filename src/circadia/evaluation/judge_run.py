@@ -12,12 +12,12 @@ from rich.table import Table
 
 from circadia.errors import InvalidRequest, NotFound
 from circadia.evaluation.asker import Asker
-from circadia.evaluation.judging import Decide, JudgedPairs, erring_judge, judge_pairs
-from circadia.evaluation.models import Chosen, asked
-from circadia.evaluation.run import Surroundings
+from circadia.evaluation.judging import JudgedPairs, PairJudge, build_erring_judge, judge_pairs
+from circadia.evaluation.models import ModelChoice, open_eval_model
+from circadia.evaluation.run import EvalEnvironment
 from circadia.gateway.answer_judge import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.testing.language_suite import QuestionPair, english_pairs
+from circadia.testing.language_suite import QuestionPair, load_english_pairs
 
 _OWN: Final = "own"
 
@@ -32,7 +32,7 @@ class JudgeRun:
     """Asks a judge about pairs and keeps what came of them."""
 
     def __init__(
-        self, chosen: Chosen, around: Surroundings, *, data: Path | None, error: float, limit: int | None
+        self, chosen: ModelChoice, around: EvalEnvironment, *, data: Path | None, error: float, limit: int | None
     ) -> None:
         """Read the pairs.
 
@@ -42,7 +42,7 @@ class JudgeRun:
         self._chosen = chosen
         self._around = around
         self._error = error
-        self.pairs = (english_pairs() if data is None else read_pairs(data))[:limit]
+        self.pairs = (load_english_pairs() if data is None else read_pairs(data))[:limit]
         self.found: JudgedPairs | None = None
         self.tokens = 0
         self.name = "scripted"
@@ -54,11 +54,11 @@ class JudgeRun:
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
             console=around.to,
         )  # fmt: skip
-        async with asked(self._chosen, around.settings, around.environment, around.clock) as mind:
+        async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
             asker = Asker(mind, around.clock)
-            decide = self._model(asker)
+            decide = self._build_model_judge(asker)
             if self._chosen.is_scripted:
-                decide = erring_judge(self.pairs, self._error)
+                decide = build_erring_judge(self.pairs, self._error)
             else:
                 self.name = f"{mind.name} of {mind.upstream}"
             with progress as bar:
@@ -66,7 +66,7 @@ class JudgeRun:
                 self.found = await judge_pairs(self.pairs, words, decide, around.clock, lambda: bar.advance(task))
             self.tokens = asker.spent.prompt + asker.spent.generated
 
-    def _model(self, asker: Asker) -> Decide:
+    def _build_model_judge(self, asker: Asker) -> PairJudge:
         async def decide(question: str, candidate: str) -> bool:
             prompt = judge_prompt(question, [candidate], asker.today)
             said, _ = await asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)

@@ -10,16 +10,16 @@ from circadia.answers.index import AnswerIndex, TextVectors
 from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.clock import Clock
 from circadia.ids import AnswerId
-from circadia.records.answer import Expected
+from circadia.records.answer import AnswerableQuestion
 from circadia.testing.language_suite import QuestionPair
 
 _ID: Final = AnswerId("1")
 
-Decide = Callable[[str, str], Awaitable[bool]]
+PairJudge = Callable[[str, str], Awaitable[bool]]
 """Says whether two questions ask the same."""
 
 
-class Advance(Protocol):
+class PairCallback(Protocol):
     """Is told of each pair that was looked at."""
 
     def __call__(self) -> None: ...
@@ -56,8 +56,8 @@ class JudgedPairs:
 
 
 async def judge_pairs(
-    pairs: Sequence[QuestionPair], vectors: TextVectors, decide: Decide | None, clock: Clock,
-    advance: Advance = lambda: None,
+    pairs: Sequence[QuestionPair], vectors: TextVectors, decide: PairJudge | None, clock: Clock,
+    advance: PairCallback = lambda: None,
 ) -> JudgedPairs:  # fmt: skip
     """Look the second question of each pair up where the first has an answer, as a call does; none is no judge."""
     found = JudgedPairs()
@@ -67,7 +67,7 @@ async def judge_pairs(
         else:
             found.other += 1
             found.kinds[pair.kind] += 1
-        if await _served(pair, vectors, decide, clock, found):
+        if await _is_served(pair, vectors, decide, clock, found):
             if pair.same:
                 found.hits += 1
             else:
@@ -76,11 +76,11 @@ async def judge_pairs(
     return found
 
 
-async def _served(
-    pair: QuestionPair, vectors: TextVectors, decide: Decide | None, clock: Clock, found: JudgedPairs
+async def _is_served(
+    pair: QuestionPair, vectors: TextVectors, decide: PairJudge | None, clock: Clock, found: JudgedPairs
 ) -> bool:
     index = AnswerIndex(vectors)
-    index.add([Expected(id=_ID, phrasings=[pair.first], confidence=1.0)])
+    index.add([AnswerableQuestion(id=_ID, phrasings=[pair.first], confidence=1.0)])
     if index.find_exact(pair.second) is not None:
         return True
     similar = index.find_similar(pair.second, least=LEAST_SIMILARITY)
@@ -93,7 +93,7 @@ async def _served(
     return same
 
 
-def erring_judge(pairs: Sequence[QuestionPair], error: float) -> Decide:
+def build_erring_judge(pairs: Sequence[QuestionPair], error: float) -> PairJudge:
     """Return a scripted judge that knows the labels and errs on such a share of the pairs, always the same ones."""
     same = {(pair.second, pair.first): pair.same for pair in pairs}
 

@@ -9,19 +9,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from circadia.clock import Clock
-from circadia.evaluation.conversations import Asked, Conversation, Turn
-from circadia.evaluation.nights import Night, PassFailed, Watched, night
+from circadia.evaluation.conversations import DialogueTurn, EvidenceQuestion, LongConversation
+from circadia.evaluation.nights import PassFailed, PassHarness, RecordingModel, open_pass_harness
 from circadia.evaluation.plot import Chart
 from circadia.evaluation.report import Findings, Grid
-from circadia.llm.mind import Mind
+from circadia.llm.mind import ChatModel
 from circadia.memory.banks import NewBank
-from circadia.memory.context import tokens
+from circadia.memory.context import estimate_tokens
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.index_entry import Layer
-from circadia.server.scratch import scratch
+from circadia.server.scratch import open_scratch_store
 
 CALLS_A_TURN: Final = 0.5
 """About what passes after each sitting ask a model (`python -m benchmarks dream_cost`), for an estimate."""
@@ -29,7 +29,7 @@ ALL: Final = "all"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answerable:
+class QuestionRecall:
     """One question, and what its context holds."""
 
     talk: str
@@ -43,10 +43,10 @@ class Answerable:
 
 
 @dataclass(kw_only=True, slots=True)
-class Measured:
+class LocomoResults:
     """What was measured so far."""
 
-    asked: list[Answerable] = field(default_factory=list[Answerable])
+    asked: list[QuestionRecall] = field(default_factory=list[QuestionRecall])
     full: dict[str, int] = field(default_factory=dict[str, int])
     """Tokens of each whole talk."""
     turns: dict[str, int] = field(default_factory=dict[str, int])
@@ -60,8 +60,12 @@ class Measured:
     complete: bool = False
 
 
-async def measure(
-    talks: Sequence[Conversation], mind: Mind | None, clock: Clock, to: Measured, advance: Callable[[], None]
+async def measure_recall(
+    talks: Sequence[LongConversation],
+    mind: ChatModel | None,
+    clock: Clock,
+    to: LocomoResults,
+    advance: Callable[[], None],
 ) -> None:
     """Tell each talk to a bank of its own, with a pass after each sitting, and make a context for each question.
 
@@ -69,60 +73,62 @@ async def measure(
     """
     embedder = BundledEmbedder()
     for talk in talks:
-        watched = None if mind is None else Watched(mind, clock)
+        watched = None if mind is None else RecordingModel(mind, clock)
         with TemporaryDirectory(prefix="circadia-eval-") as folder:
-            async with scratch(Path(folder)) as (store, signals):
-                async with night(store, signals, watched, clock=clock, embedder=embedder) as running:
+            async with open_scratch_store(Path(folder)) as (store, signals):
+                async with open_pass_harness(store, signals, watched, clock=clock, embedder=embedder) as running:
                     try:
-                        await _talk(running, talk, to, advance)
+                        await _measure_talk(running, talk, to, advance)
                     finally:
-                        _spent(watched, to)
+                        _add_usage(watched, to)
     to.complete = True
 
 
-def steps(talks: Sequence[Conversation]) -> int:
+def count_steps(talks: Sequence[LongConversation]) -> int:
     """Return how often `advance` is called: once a sitting, and once a question."""
-    return sum(len(_sittings(talk)) + len(talk.asked) for talk in talks)
+    return sum(len(_split_sittings(talk)) + len(talk.asked) for talk in talks)
 
 
-def _sittings(talk: Conversation) -> list[list[Turn]]:
+def _split_sittings(talk: LongConversation) -> list[list[DialogueTurn]]:
     return [list(part) for _, part in groupby(talk.turns, key=lambda turn: turn.session)]
 
 
-def _spent(watched: Watched | None, to: Measured) -> None:
+def _add_usage(watched: RecordingModel | None, to: LocomoResults) -> None:
     if watched is not None:
         to.calls += len(watched.asked)
         to.prompt += sum(used.input_tokens or 0 for used in watched.used)
         to.generated += sum(used.output_tokens or 0 for used in watched.used)
 
 
-async def _talk(running: Night, talk: Conversation, to: Measured, advance: Callable[[], None]) -> None:
-    async with running.store.write() as tx:
+async def _measure_talk(
+    running: PassHarness, talk: LongConversation, to: LocomoResults, advance: Callable[[], None]
+) -> None:
+    async with running.store.begin_write() as tx:
         new = NewBank(name="talk", policy=BankPolicy(duplicate_seconds=0))
         bank = await running.memory.banks.create(tx, new, by="evaluation")
-    for sitting in _sittings(talk):
+    for sitting in _split_sittings(talk):
         await _remember(running, bank, sitting)
         to.passes += 1
         try:
-            await running.run(bank)
+            await running.run_pass(bank)
         except PassFailed:
             to.failed += 1
         advance()
     assert running.memory.embedding is not None
     await running.memory.embedding.catch_up()
-    async with running.store.read() as tx:
-        ids = [each.id for each in await tx.episodes.every(bank.id, limit=len(talk.turns))]
+    async with running.store.begin_read() as tx:
+        ids = [each.id for each in await tx.episodes.find_all(bank.id, limit=len(talk.turns))]
         to.notes += await tx.notes.count(bank.id)
-    to.full[talk.name] = sum(tokens(turn.searched) + 1 for turn in talk.turns)
+    to.full[talk.name] = sum(estimate_tokens(turn.indexed_text) + 1 for turn in talk.turns)
     to.turns[talk.name] = len(talk.turns)
     for asked in talk.asked:
         evidence = frozenset(ids[place] for place in asked.evidence)
-        to.asked.append(await _asked(running, bank, talk.name, asked, evidence))
+        to.asked.append(await _measure_question(running, bank, talk.name, asked, evidence))
         advance()
 
 
-async def _remember(running: Night, bank: Bank, turns: Sequence[Turn]) -> None:
-    async with running.store.write() as tx:
+async def _remember(running: PassHarness, bank: Bank, turns: Sequence[DialogueTurn]) -> None:
+    async with running.store.begin_write() as tx:
         for turn in turns:
             new = NewEpisode(
                 text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, session=turn.session
@@ -130,27 +136,32 @@ async def _remember(running: Night, bank: Bank, turns: Sequence[Turn]) -> None:
             await running.memory.episodes.remember(tx, bank, new)
 
 
-async def _asked(running: Night, bank: Bank, talk: str, asked: Asked, evidence: frozenset[str]) -> Answerable:
+async def _measure_question(
+    running: PassHarness, bank: Bank, talk: str, asked: EvidenceQuestion, evidence: frozenset[str]
+) -> QuestionRecall:
     """Make the context of a question as the gateway does, with an agent's default budget."""
     policy = AgentPolicy()
-    question = await running.memory.retrieval.ask(asked.question)
-    async with running.store.read() as tx:
+    question = await running.memory.retrieval.prepare_question(asked.question)
+    async with running.store.begin_read() as tx:
         present = await tx.banks.get(bank.id)
         context = await running.memory.contexts.build(
             tx, present or bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )
         by_layer = {layer: [hit.item.number for hit in context.hits if hit.item.layer is layer] for layer in Layer}
-        said = await tx.episodes.numbered(bank.id, by_layer[Layer.EPISODES])
-        notes = await tx.notes.numbered(bank.id, by_layer[Layer.NOTES])
+        said = await tx.episodes.get_by_numbers(bank.id, by_layer[Layer.EPISODES])
+        notes = await tx.notes.get_by_numbers(bank.id, by_layer[Layer.NOTES])
     shown = {each.id for each in said.values()}
     behind = shown.union(*(each.evidence for each in notes.values()))
-    return Answerable(
-        talk=talk, kind=asked.kind, recall=len(evidence & shown) / len(evidence),
-        covered=len(evidence & behind) / len(evidence), tokens=tokens(context.stable) + tokens(context.fitting),
-    )  # fmt: skip
+    return QuestionRecall(
+        talk=talk,
+        kind=asked.kind,
+        recall=len(evidence & shown) / len(evidence),
+        covered=len(evidence & behind) / len(evidence),
+        tokens=estimate_tokens(context.stable) + estimate_tokens(context.fitting),
+    )
 
 
-def findings(measured: Measured, mind: Mind | None, command: str, at: datetime) -> Findings:
+def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, command: str, at: datetime) -> Findings:
     """Return what was found."""
     talks = list(measured.full)
     kinds = sorted({each.kind for each in measured.asked if each.kind})
@@ -159,7 +170,7 @@ def findings(measured: Measured, mind: Mind | None, command: str, at: datetime) 
         *((kind, [each for each in measured.asked if each.kind == kind]) for kind in kinds),
         (ALL, measured.asked),
     ]
-    rows = [_row(name, some, measured) for name, some in groups if some]
+    rows = [_build_row(name, some, measured) for name, some in groups if some]
     turns = max(sum(measured.turns.values()), 1)
     sleep = {
         "model": None if mind is None else mind.name, "passes": measured.passes, "failed_passes": measured.failed,
@@ -169,12 +180,12 @@ def findings(measured: Measured, mind: Mind | None, command: str, at: datetime) 
     }  # fmt: skip
     return Findings(
         title="Memory of long talks: evidence in the context of each question", command=command, at=at,
-        complete=measured.complete, grids=[_by_group(rows), _asleep(sleep)], charts=_charts(rows),
-        notes=_notes(measured, mind), figures={"recall": rows, "sleep": sleep},
+        complete=measured.complete, grids=[_recall_grid(rows), _sleep_grid(sleep)], charts=_build_charts(rows),
+        notes=_build_notes(measured, mind), figures={"recall": rows, "sleep": sleep},
     )  # fmt: skip
 
 
-def _row(name: str, some: Sequence[Answerable], measured: Measured) -> dict[str, Any]:
+def _build_row(name: str, some: Sequence[QuestionRecall], measured: LocomoResults) -> dict[str, Any]:
     count = len(some)
     full = sum(measured.full[each.talk] for each in some) / count
     of_context = sum(each.tokens for each in some) / count
@@ -186,7 +197,7 @@ def _row(name: str, some: Sequence[Answerable], measured: Measured) -> dict[str,
     }  # fmt: skip
 
 
-def _by_group(rows: Sequence[dict[str, Any]]) -> Grid:
+def _recall_grid(rows: Sequence[dict[str, Any]]) -> Grid:
     return Grid(
         title="Evidence in the context of a question, and what the context costs",
         columns=[
@@ -204,7 +215,7 @@ def _by_group(rows: Sequence[dict[str, Any]]) -> Grid:
     )  # fmt: skip
 
 
-def _asleep(sleep: dict[str, Any]) -> Grid:
+def _sleep_grid(sleep: dict[str, Any]) -> Grid:
     return Grid(
         title="What it took while nobody waited",
         columns=[
@@ -221,7 +232,7 @@ def _asleep(sleep: dict[str, Any]) -> Grid:
     )  # fmt: skip
 
 
-def _charts(rows: Sequence[dict[str, Any]]) -> list[Chart]:
+def _build_charts(rows: Sequence[dict[str, Any]]) -> list[Chart]:
     if not rows:
         return []
     places = [row["of"] for row in rows]
@@ -240,7 +251,7 @@ def _charts(rows: Sequence[dict[str, Any]]) -> list[Chart]:
     ]  # fmt: skip
 
 
-def _notes(measured: Measured, mind: Mind | None) -> list[str]:
+def _build_notes(measured: LocomoResults, mind: ChatModel | None) -> list[str]:
     policy = AgentPolicy()
     notes = [
         "recall: the share of a question's evidence, turns of the talk, that stands in its context as it was said, "

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Final
 
 from circadia.answers.index import MatchKind
-from circadia.evaluation.arms import Answering, Arm, Prepared, Preparing, Trial
-from circadia.evaluation.asker import Asker, Spent
-from circadia.evaluation.dataset import Case, likeliness
-from circadia.evaluation.grade import right
+from circadia.evaluation.arms import Arm, ArmRunner, CasePreparer, PreparedContext, Trial
+from circadia.evaluation.asker import Asker, EvaluationUsage
+from circadia.evaluation.dataset import Case, estimate_predictability
+from circadia.evaluation.grade import matches_key
 
 SIZES: Final = (1, 2, 5, 10, 20)
 """Questions of a context."""
@@ -24,18 +24,18 @@ DIGITS: Final = 3
 
 
 @dataclass(kw_only=True, slots=True)
-class Tally:
+class TrialResults:
     """What was measured so far."""
 
     trials: list[Trial] = field(default_factory=list[Trial])
-    prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
+    prepared: dict[int, PreparedContext] = field(default_factory=dict[int, PreparedContext])
     """By the context's place."""
     complete: bool = False
     """Whether nothing is missing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lookups:
+class LookupCounts:
     """Ready answers that the lookup has found in one way, and that were served or shown."""
 
     found: int
@@ -44,7 +44,7 @@ class Lookups:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figure:
+class ArmResult:
     """One arm with so many questions a context."""
 
     arm: Arm
@@ -63,9 +63,9 @@ class Figure:
     """Share of questions with a ready answer beside them."""
     false: float
     """Share of questions with a ready answer that was not the key."""
-    exact: Lookups
+    exact: LookupCounts
     """Found word for word."""
-    meaning: Lookups
+    meaning: LookupCounts
     """Found by meaning."""
 
     def cost(self, weight: float, *, generated_only: bool = False) -> float:
@@ -75,7 +75,7 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bin:
+class PredictabilityBin:
     """One arm, and the questions of one range of predictability, which no other bin of the arm shares."""
 
     arm: Arm
@@ -103,11 +103,18 @@ class BreakEven:
     """None if it never is."""
 
 
-class Measuring:
+class ArmComparison:
     """One run."""
 
     def __init__(
-        self, asker: Asker, preparing: Preparing, cases: Sequence[Case], arms: Sequence[Arm], *, seed: int, at_once: int
+        self,
+        asker: Asker,
+        preparing: CasePreparer,
+        cases: Sequence[Case],
+        arms: Sequence[Arm],
+        *,
+        seed: int,
+        at_once: int,
     ) -> None:
         """`at_once` is how many contexts are worked on at the same time."""
         self._asker = asker
@@ -116,25 +123,25 @@ class Measuring:
         self._arms = arms
         self._seed = seed
         self._turn = asyncio.Semaphore(at_once)
-        self.tally: Final = Tally()
+        self.tally: Final = TrialResults()
 
     @property
-    def steps(self) -> int:
+    def step_count(self) -> int:
         """Return how often `advance` is called."""
         return sum(1 + len(case.questions) * len(self._arms) for case in self._cases)
 
     @property
-    def calls(self) -> int:
+    def max_calls(self) -> int:
         """Return how many calls it takes, at most, of a provider that is never at fault."""
         arms = set(self._arms)
         asking = len(arms - {Arm.ANSWERS, Arm.BOTH})
         asking += bool(arms & {Arm.ANSWERS, Arm.BOTH})  # a judge
         asking += (Arm.ANSWERS in arms and Arm.NONE not in arms) + (Arm.BOTH in arms and Arm.LEARNED not in arms)
-        return sum(self._preparing.calls + asking * len(case.questions) for case in self._cases)
+        return sum(self._preparing.max_calls + asking * len(case.questions) for case in self._cases)
 
     async def run(self, advance: Callable[[], None]) -> None:
         """Measure. What was measured stays in the tally, however it ends. Raises UpstreamFailed."""
-        tasks = [asyncio.create_task(self._case(at, case, advance)) for at, case in enumerate(self._cases)]
+        tasks = [asyncio.create_task(self._measure_case(at, case, advance)) for at, case in enumerate(self._cases)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -143,37 +150,41 @@ class Measuring:
             await asyncio.gather(*tasks, return_exceptions=True)
         self.tally.complete = True
 
-    async def _case(self, at: int, case: Case, advance: Callable[[], None]) -> None:
+    async def _measure_case(self, at: int, case: Case, advance: Callable[[], None]) -> None:
         async with self._turn:
             prepared = await self._preparing.prepare(case)
             self.tally.prepared[at] = prepared
             advance()
-            answering = Answering(self._asker, case, prepared, random.Random(f"{self._seed}/{at}"))
+            answering = ArmRunner(self._asker, case, prepared, random.Random(f"{self._seed}/{at}"))
             for number, asked in enumerate(case.questions):
                 for arm in self._arms:
                     answer, hot, used = await answering.answer(arm, asked)
                     self.tally.trials.append(
                         Trial(
-                            arm=arm, case=at, question=number, likely=likeliness(asked, case.context), hot=hot,
-                            right=right(answer, asked.key),
+                            arm=arm,
+                            case=at,
+                            question=number,
+                            likely=estimate_predictability(asked, case.context),
+                            hot=hot,
+                            right=matches_key(answer, asked.key),
                             ready=None if used is None else "hit" if used.served else "hint",
                             way=None if used is None else used.way,
-                            false=used is not None and not right(used.ready.answer, asked.key),
+                            false=used is not None and not matches_key(used.ready.answer, asked.key),
                         )
-                    )  # fmt: skip
+                    )
                     advance()
 
 
-def figures(tally: Tally, arms: Sequence[Arm], sizes: Sequence[int] = SIZES) -> list[Figure]:
+def compute_arm_results(tally: TrialResults, arms: Sequence[Arm], sizes: Sequence[int] = SIZES) -> list[ArmResult]:
     """Return the figures for each size: of the first questions of all contexts that have so many, in all arms."""
-    found: list[Figure] = []
+    found: list[ArmResult] = []
     for size in sizes:
-        whole = _whole(tally, arms, size)
-        found += [_figure(tally, arm, size, whole) for arm in arms if whole]
+        whole = _find_complete_cases(tally, arms, size)
+        found += [_compute_arm_result(tally, arm, size, whole) for arm in arms if whole]
     return found
 
 
-def _whole(tally: Tally, arms: Sequence[Arm], size: int) -> frozenset[int]:
+def _find_complete_cases(tally: TrialResults, arms: Sequence[Arm], size: int) -> frozenset[int]:
     """Return the contexts whose first questions were answered by all arms."""
     counts: dict[int, int] = {}
     for trial in tally.trials:
@@ -182,26 +193,26 @@ def _whole(tally: Tally, arms: Sequence[Arm], size: int) -> frozenset[int]:
     return frozenset(case for case, count in counts.items() if count == size * len(arms))
 
 
-def _figure(tally: Tally, arm: Arm, size: int, whole: Collection[int]) -> Figure:
+def _compute_arm_result(tally: TrialResults, arm: Arm, size: int, whole: Collection[int]) -> ArmResult:
     trials = [each for each in tally.trials if each.arm is arm and each.case in whole and each.question < size]
-    sleep = sum((tally.prepared[case].sleep(arm) for case in whole), Spent())
-    return Figure(
-        arm=arm, questions=size, contexts=len(whole), hot=_mean([each.hot for each in trials]),
+    sleep = sum((tally.prepared[case].sleep_usage(arm) for case in whole), EvaluationUsage())
+    return ArmResult(
+        arm=arm, questions=size, contexts=len(whole), hot=_mean_tokens([each.hot for each in trials]),
         sleep=(sleep.prompt / len(whole), sleep.generated / len(whole)),
         accuracy=_share([each.right for each in trials]),
         hits=_share([each.ready == "hit" for each in trials]),
         hints=_share([each.ready == "hint" for each in trials]),
         false=_share([each.false for each in trials]),
-        exact=_lookups(trials, MatchKind.EXACT), meaning=_lookups(trials, MatchKind.SIMILAR),
+        exact=_count_lookups(trials, MatchKind.EXACT), meaning=_count_lookups(trials, MatchKind.SIMILAR),
     )  # fmt: skip
 
 
-def _lookups(trials: Sequence[Trial], way: MatchKind) -> Lookups:
+def _count_lookups(trials: Sequence[Trial], way: MatchKind) -> LookupCounts:
     found = [each for each in trials if each.way is way]
-    return Lookups(found=len(found), false=sum(each.false for each in found))
+    return LookupCounts(found=len(found), false=sum(each.false for each in found))
 
 
-def bins(tally: Tally, arms: Sequence[Arm], count: int = BINS) -> list[Bin]:
+def compute_bins(tally: TrialResults, arms: Sequence[Arm], count: int = BINS) -> list[PredictabilityBin]:
     """Return the figures by predictability, the least predictable questions first; the same questions for each arm."""
     by_arm = {arm: [each for each in tally.trials if each.arm is arm] for arm in arms}
     asked = set[tuple[int, int]].intersection(
@@ -209,16 +220,16 @@ def bins(tally: Tally, arms: Sequence[Arm], count: int = BINS) -> list[Bin]:
     )
     likely = {(each.case, each.question): float(f"{each.likely:.{DIGITS}g}") for each in tally.trials}
     order = sorted(asked, key=lambda each: (likely[each], each))
-    cuts = {_after_equals([likely[each] for each in order], len(order) * at // count) for at in range(count + 1)}
-    found: list[Bin] = []
+    cuts = {_skip_equals([likely[each] for each in order], len(order) * at // count) for at in range(count + 1)}
+    found: list[PredictabilityBin] = []
     for start, end in pairwise(sorted(cuts)):
         some = order[start:end]
         for arm in arms:
             trials = [each for each in by_arm[arm] if (each.case, each.question) in set(some)]
             found.append(
-                Bin(
+                PredictabilityBin(
                     arm=arm, lowest=likely[some[0]], highest=likely[some[-1]], questions=len(some),
-                    hot_tokens=sum(_mean([each.hot for each in trials])),
+                    hot_tokens=sum(_mean_tokens([each.hot for each in trials])),
                     accuracy=_share([each.right for each in trials]),
                     ready=_share([each.ready is not None for each in trials]),
                     false=_share([each.false for each in trials]),
@@ -227,14 +238,14 @@ def bins(tally: Tally, arms: Sequence[Arm], count: int = BINS) -> list[Bin]:
     return found
 
 
-def _after_equals(ordered: Sequence[float], place: int) -> int:
+def _skip_equals(ordered: Sequence[float], place: int) -> int:
     """Return the first place from this one on at which a new number begins, or the end."""
     while 0 < place < len(ordered) and ordered[place] == ordered[place - 1]:
         place += 1
     return place
 
 
-def break_even(found: Sequence[Figure]) -> list[BreakEven]:
+def compute_break_even(found: Sequence[ArmResult]) -> list[BreakEven]:
     """Return from where on each arm is cheaper than `none`, by what a question takes at the largest size measured.
 
     Sleep is paid once a context: over n questions it costs `sleep / n` each, and spares `weight` times the difference
@@ -255,8 +266,8 @@ def break_even(found: Sequence[Figure]) -> list[BreakEven]:
     return told
 
 
-def _mean(spent: Sequence[Spent]) -> tuple[float, float]:
-    whole = sum(spent, Spent())
+def _mean_tokens(spent: Sequence[EvaluationUsage]) -> tuple[float, float]:
+    whole = sum(spent, EvaluationUsage())
     return whole.prompt / max(len(spent), 1), whole.generated / max(len(spent), 1)
 
 

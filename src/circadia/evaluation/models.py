@@ -9,10 +9,10 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, InvalidRequest, StartError
-from circadia.evaluation.scripted import ScriptedModel
+from circadia.evaluation.scripted import ScriptedEvalModel
 from circadia.llm import local, local_weights
-from circadia.llm.mind import Mind
-from circadia.llm.minds import MindAt, opened
+from circadia.llm.mind import ChatModel
+from circadia.llm.minds import ModelSpec, open_model
 from circadia.llm.providers import cheap_model
 from circadia.settings import Settings
 
@@ -25,7 +25,7 @@ LOCAL_TOKENS: Final = 8_192
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chosen:
+class ModelChoice:
     """Which model is asked."""
 
     model: str = SCRIPTED
@@ -40,9 +40,9 @@ class Chosen:
 
 
 @contextlib.asynccontextmanager
-async def asked(
-    chosen: Chosen, settings: Settings, environment: Mapping[str, str], clock: Clock
-) -> AsyncGenerator[Mind]:
+async def open_eval_model(
+    chosen: ModelChoice, settings: Settings, environment: Mapping[str, str], clock: Clock
+) -> AsyncGenerator[ChatModel]:
     """Give the model until the block ends.
 
     Raises:
@@ -50,27 +50,29 @@ async def asked(
         StartError: the local model is not there, or does not start.
     """
     if chosen.is_scripted:
-        yield ScriptedModel()
+        yield ScriptedEvalModel()
     elif chosen.upstream is not None:
-        async with opened(_at(chosen, chosen.upstream, settings, environment), clock) as mind:
+        async with open_model(_build_model_spec(chosen, chosen.upstream, settings, environment), clock) as mind:
             yield mind
     else:
         name = local_weights.SMOLLM2.name if chosen.model == LOCAL else chosen.model
-        weights = local_weights.find(name, local_weights.models_folder(environment))
+        weights = local_weights.find_gguf_file(name, local_weights.models_folder(environment))
         if weights is None:
             raise StartError(f"the weights of {name!r} are not here: run `circadia model fetch {name}`")
         with TemporaryDirectory(prefix="circadia-eval-") as folder:
             log = Path(folder) / "model.log"
-            async with local.running(weights, name=weights.stem, log=log, context_tokens=LOCAL_TOKENS) as running:
-                at = MindAt(
+            async with local.run_local_model(
+                weights, name=weights.stem, log=log, context_tokens=LOCAL_TOKENS
+            ) as running:
+                at = ModelSpec(
                     upstream=LOCAL, base_url=running.base_url, api="openai", key=None, model=running.name,
                     timeout_seconds=LOCAL_SECONDS,
                 )  # fmt: skip
-                async with opened(at, clock) as mind:
+                async with open_model(at, clock) as mind:
                     yield mind
 
 
-def _at(chosen: Chosen, name: str, settings: Settings, environment: Mapping[str, str]) -> MindAt:
+def _build_model_spec(chosen: ModelChoice, name: str, settings: Settings, environment: Mapping[str, str]) -> ModelSpec:
     upstream = settings.upstreams.get(name)
     if upstream is None:
         known = ", ".join(sorted(settings.upstreams)) or "none"
@@ -81,7 +83,7 @@ def _at(chosen: Chosen, name: str, settings: Settings, environment: Mapping[str,
     key = None if upstream.key_env is None else environment.get(upstream.key_env)
     if upstream.key_env is not None and not key:
         raise ConfigError(f"upstreams.{name}: the environment variable {upstream.key_env} is not set")
-    return MindAt(
+    return ModelSpec(
         upstream=name, base_url=upstream.base_url, api=upstream.chat_api, key=key, model=model,
         key_header=upstream.key_header, connect_timeout_seconds=upstream.connect_timeout_seconds,
     )  # fmt: skip

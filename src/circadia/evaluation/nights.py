@@ -11,23 +11,23 @@ from pydantic import BaseModel
 
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import RandomIds
-from circadia.llm.mind import Mind, Prompt
-from circadia.llm.schemas import written
+from circadia.llm.mind import ChatModel, Prompt
+from circadia.llm.schemas import answer_schema_json
 from circadia.llm.usage import Usage
-from circadia.memory.embedding.background import Background
+from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.base import Embedder
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, Trigger
-from circadia.server.dreaming import sleep_tier, sleep_worker
-from circadia.server.remembering import memory_tier
+from circadia.server.dreaming import build_sleep_worker, build_sleeptime
+from circadia.server.remembering import build_memory_services
 from circadia.settings import Settings
 from circadia.sleeptime.rows import TOPIC, NewPass
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
-from circadia.testing.dreamer import Dreamer
+from circadia.testing.dreamer import RuleBasedModel
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -38,11 +38,11 @@ WITHOUT_LIMITS: Final[Mapping[str, Any]] = {
 """Settings that keep no pass from running; the model is given beside them."""
 
 
-class Watched:
+class RecordingModel:
     """A model, scripted if none is given, that keeps what it was asked and how long it took, which is no pass' time."""
 
-    def __init__(self, mind: Mind | None = None, clock: Clock | None = None) -> None:
-        self._mind = mind or Dreamer()
+    def __init__(self, mind: ChatModel | None = None, clock: Clock | None = None) -> None:
+        self._mind = mind or RuleBasedModel()
         self._clock = clock or SystemClock()
         self.name = self._mind.name
         self.upstream = self._mind.upstream
@@ -61,7 +61,7 @@ class Watched:
             self.used.append(used)
             return answer, used
         finally:
-            self.asked.append(f"{prompt.rules}\n{prompt.data}\n{written(output).decode()}")
+            self.asked.append(f"{prompt.rules}\n{prompt.data}\n{answer_schema_json(output).decode()}")
             self.seconds += self._clock.monotonic() - began
             self.cpu_seconds += time.process_time() - spent
 
@@ -75,10 +75,10 @@ class Watched:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Took:
+class PassTiming:
     """One pass."""
 
-    run: Pass
+    sleep_pass: Pass
     """Its row at the end."""
     seconds: float
     """From its begin to its end, without the time of the model."""
@@ -90,13 +90,19 @@ class PassFailed(RuntimeError):
     """A pass did not do all of its work."""
 
 
-class Night:
+class PassHarness:
     """Runs passes over the banks of one store."""
 
     def __init__(
-        self, store: Store, clock: Clock, signals: Signals, memory: Memory, tier: Sleeptime, worker: SleepWorker,
-        mind: Watched | None,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        clock: Clock,
+        signals: Signals,
+        memory: MemoryServices,
+        tier: SleeptimeService,
+        worker: SleepWorker,
+        mind: RecordingModel | None,
+    ) -> None:
         self.store = store
         self.clock = clock
         self.signals = signals
@@ -105,20 +111,20 @@ class Night:
         self.mind = mind
         self._worker = worker
 
-    async def run(self, bank: Bank) -> Took:
+    async def run_pass(self, bank: Bank) -> PassTiming:
         """Run a pass over all that waits in the bank. Raises PassFailed: it failed, or left something over."""
         ended = asyncio.Event()
 
-        def heard(key: str, data: Mapping[str, object]) -> None:
+        def on_signal(key: str, data: Mapping[str, object]) -> None:
             if key == bank.id and data["status"] not in ("pending", "running"):
                 ended.set()
 
         mind = self.mind
         model, cpu = (mind.seconds, mind.cpu_seconds) if mind else (0.0, 0.0)
-        stop_listening = self.signals.listen(TOPIC, heard)
+        stop_listening = self.signals.listen(TOPIC, on_signal)
         try:
-            async with self.store.write() as tx:
-                run = await self.tier.ask(tx, bank, NewPass(trigger=Trigger.HAND, by="evaluation"))
+            async with self.store.begin_write() as tx:
+                run = await self.tier.request_pass(tx, bank, NewPass(trigger=Trigger.HAND, by="evaluation"))
             began, spent = self.clock.monotonic(), time.process_time()
             await self._worker.step()
             await ended.wait()
@@ -127,34 +133,34 @@ class Night:
             stop_listening()
         if mind:
             model, cpu = mind.seconds - model, mind.cpu_seconds - cpu
-        async with self.store.read() as tx:
+        async with self.store.begin_read() as tx:
             done = await tx.passes.get(run.id)
         if done is None or done.status.value not in ("succeeded", "no_change"):
             raise PassFailed(f"the pass did not succeed: {done!r}")
-        return Took(run=done, seconds=seconds - model, cpu_seconds=used - cpu)
+        return PassTiming(sleep_pass=done, seconds=seconds - model, cpu_seconds=used - cpu)
 
 
 @contextlib.asynccontextmanager
-async def night(
+async def open_pass_harness(
     store: Store,
     signals: Signals,
-    mind: Watched | None,
+    mind: RecordingModel | None,
     *,
     clock: Clock | None = None,
     embedder: Embedder | None = None,
-) -> AsyncGenerator[Night]:
+) -> AsyncGenerator[PassHarness]:
     """Join what runs passes over a store, as the server does it; `mind` none is a server without a model.
 
     Without an embedder searches go by words alone.
     """
     clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
     settings = Settings.model_validate({"sleeptime": dict(WITHOUT_LIMITS)})
-    memory = memory_tier(settings, clock, ids, signals, embedder)
+    memory = build_memory_services(settings, clock, ids, signals, embedder)
     if embedder is not None:
-        memory = replace(memory, embedding=Background(clock, store, signals, embedder))
-    tier = sleep_tier(settings, clock, ids, signals, memory)
-    worker = sleep_worker(tier, settings, (mind, None), clock, ids, store, signals, memory)
+        memory = replace(memory, embedding=BackgroundEmbedder(clock, store, signals, embedder))
+    tier = build_sleeptime(settings, clock, ids, signals, memory)
+    worker = build_sleep_worker(tier, settings, (mind, None), clock, ids, store, signals, memory)
     try:
-        yield Night(store, clock, signals, memory, tier, worker, mind)
+        yield PassHarness(store, clock, signals, memory, tier, worker, mind)
     finally:
         await worker.drain()

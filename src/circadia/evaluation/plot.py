@@ -34,7 +34,7 @@ class Chart:
     """Lines, not bars, in the picture."""
 
 
-def bars(chart: Chart) -> Text:
+def render_bars(chart: Chart) -> Text:
     """Return a chart as bars, a group for each place."""
     most = max((value for values in chart.series.values() for value in values), default=0.0)
     alone = len(chart.series) == 1
@@ -45,18 +45,18 @@ def bars(chart: Chart) -> Text:
             drawing.append(f"{chart.across} {place}\n", "dim")
         for number, (name, values) in enumerate(chart.series.items()):
             drawing.append(f"  {place if alone else name:<{wide}} ")
-            drawing.append(_bar(values[at], most), _STYLES[number % len(_STYLES)])
+            drawing.append(_render_bar(values[at], most), _STYLES[number % len(_STYLES)])
             drawing.append(f" {values[at]:,.0f}\n")
     drawing.append(f"({chart.unit})", "dim")
     return drawing
 
 
-def _bar(value: float, most: float) -> str:
+def _render_bar(value: float, most: float) -> str:
     eighths = round(8 * WIDTH * value / most) if most > 0 else 0
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
-def drawn(chart: Chart, folder: Path) -> Path | None:
+def save_picture(chart: Chart, folder: Path) -> Path | None:
     """Write a chart as a PNG and return its path; none without matplotlib."""
     try:  # without pyplot, which keeps state and wants a display
         figures: Any = importlib.import_module("matplotlib.figure")

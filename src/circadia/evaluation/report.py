@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from circadia.evaluation.plot import Chart, bars, drawn
+from circadia.evaluation.plot import Chart, render_bars, save_picture
 
 MARKDOWN = "report.md"
 RESULTS = "results.json"
@@ -48,12 +48,12 @@ class Findings:
     def document(self) -> Mapping[str, Any]:
         """Return all of it as JSON has it."""
         return {
-            "title": self.title, "command": self.command, "measured_on": measured_on(self.at),
+            "title": self.title, "command": self.command, "measured_on": describe_machine(self.at),
             "complete": self.complete, **self.figures, "notes": list(self.notes),
         }  # fmt: skip
 
 
-def measured_on(at: datetime) -> Mapping[str, str]:
+def describe_machine(at: datetime) -> Mapping[str, str]:
     """Return the day, the machine and the versions."""
     return {
         "date": at.date().isoformat(),
@@ -74,9 +74,9 @@ def show(found: Findings, console: Console) -> None:
         console.print(table)
         console.print()
     for chart in found.charts:
-        console.print(bars(chart))
+        console.print(render_bars(chart))
         console.print()
-    for note in _notes(found):
+    for note in _list_notes(found):
         console.print(f"* {note}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -88,13 +88,13 @@ def save(found: Findings, folder: Path) -> Sequence[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     results, page = folder / RESULTS, folder / MARKDOWN
     results.write_text(json.dumps(found.document, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    page.write_text("\n".join(_page(found, [])), "utf-8")
-    pictures = [path for chart in found.charts if (path := drawn(chart, folder)) is not None]
-    page.write_text("\n".join(_page(found, pictures)), "utf-8")
+    page.write_text("\n".join(_render_page(found, [])), "utf-8")
+    pictures = [path for chart in found.charts if (path := save_picture(chart, folder)) is not None]
+    page.write_text("\n".join(_render_page(found, pictures)), "utf-8")
     return [results, page, *pictures]
 
 
-def _page(found: Findings, pictures: Sequence[Path]) -> Iterator[str]:
+def _render_page(found: Findings, pictures: Sequence[Path]) -> Iterator[str]:
     yield from (f"# {found.title}", "", "```", f"$ {found.command}", "```", "")
     for grid in found.grids:
         yield from (f"## {grid.title}", "")
@@ -108,13 +108,13 @@ def _page(found: Findings, pictures: Sequence[Path]) -> Iterator[str]:
         if chart.name in named:
             yield from (f"![{chart.title}]({named[chart.name]})", "")
         else:
-            yield from ("```", bars(chart).plain, "```", "")
-    yield from (f"* {note}" for note in _notes(found))
+            yield from ("```", render_bars(chart).plain, "```", "")
+    yield from (f"* {note}" for note in _list_notes(found))
     yield ""
 
 
-def _notes(found: Findings) -> Iterator[str]:
+def _list_notes(found: Findings) -> Iterator[str]:
     if not found.complete:
         yield "The run was broken off: this is what was measured until then."
     yield from found.notes
-    yield "Measured on: " + "; ".join(measured_on(found.at).values()) + "."
+    yield "Measured on: " + "; ".join(describe_machine(found.at).values()) + "."

@@ -12,31 +12,31 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, StartError
 from circadia.evaluation import dataset, locomo
-from circadia.evaluation.arms import Arm, Preparing
+from circadia.evaluation.arms import Arm, CasePreparer
 from circadia.evaluation.asker import TRIES, Asker
-from circadia.evaluation.contexts import contexts
-from circadia.evaluation.conversations import Conversation
+from circadia.evaluation.contexts import generate_cases
+from circadia.evaluation.conversations import LongConversation
 from circadia.evaluation.dataset import Case
-from circadia.evaluation.measure import Measuring
-from circadia.evaluation.models import Chosen, asked
+from circadia.evaluation.measure import ArmComparison
+from circadia.evaluation.models import ModelChoice, open_eval_model
 from circadia.evaluation.report import Findings
-from circadia.evaluation.scripted import reading
-from circadia.evaluation.stateful import Run, findings
-from circadia.llm.mind import Mind
+from circadia.evaluation.scripted import parse_context
+from circadia.evaluation.stateful import StatefulResults, build_stateful_findings
+from circadia.llm.mind import ChatModel
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.settings import Settings
-from circadia.testing.dreamer import Dreamer
+from circadia.testing.dreamer import RuleBasedModel
 
 CONTEXTS: Final = 20
 """Of the generator, for the scripted model."""
 FEWER_CONTEXTS: Final = 4
 """For models that take time or money."""
-MOST: Final = 100
+MAX_QUESTIONS: Final = 100
 """Questions of a context."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings:
+class EvalEnvironment:
     """What a run has around it."""
 
     settings: Settings
@@ -46,13 +46,22 @@ class Surroundings:
     """Where people are told how far it is."""
 
 
-class Stateful:
+class StatefulRun:
     """One run of `circadia eval stateful`."""
 
     def __init__(
-        self, chosen: Chosen, around: Surroundings, *, data: Path | None, contexts_wanted: int | None, questions: str,
-        arms: str, expected: int, seed: int, at_once: int,
-    ) -> None:  # fmt: skip
+        self,
+        chosen: ModelChoice,
+        around: EvalEnvironment,
+        *,
+        data: Path | None,
+        contexts_wanted: int | None,
+        questions: str,
+        arms: str,
+        expected: int,
+        seed: int,
+        at_once: int,
+    ) -> None:
         """Read or make the contexts.
 
         Raises:
@@ -60,24 +69,24 @@ class Stateful:
         """
         self._chosen = chosen
         self._around = around
-        self._sizes = _sizes(questions)
-        self._arms = _arms(arms)
+        self._sizes = _parse_sizes(questions)
+        self._arms = _parse_arms(arms)
         self._expected = expected
         self._seed = seed
         self._at_once = at_once
         self._generated = data is None
         if data is None:
             wanted = contexts_wanted or (CONTEXTS if chosen.is_scripted else FEWER_CONTEXTS)
-            self.cases = contexts(seed, wanted, max(self._sizes))
+            self.cases = generate_cases(seed, wanted, max(self._sizes))
         else:
-            self.cases = _cut(dataset.load(data)[:contexts_wanted], max(self._sizes))
-        self._measuring: Measuring | None = None
+            self.cases = _limit_questions(dataset.load_cases(data)[:contexts_wanted], max(self._sizes))
+        self._measuring: ArmComparison | None = None
         self._asker: Asker | None = None
 
     def save_data(self, path: Path) -> None:
         """Write the contexts in JSON Lines. Raises StartError: the file cannot be written."""
         try:
-            path.write_text(dataset.saved(self.cases), "utf-8")
+            path.write_text(dataset.dump_cases(self.cases), "utf-8")
         except OSError as error:
             raise StartError(f"{str(path)!r} cannot be written: {error}; name another file with --save-data") from error
 
@@ -85,47 +94,54 @@ class Stateful:
         """Measure. Raises CircadiaError: the model cannot be asked."""
         words = await BundledEmbedder().word_vectors()
         around = self._around
-        async with asked(self._chosen, around.settings, around.environment, around.clock) as mind:
+        async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
             self._asker = Asker(mind, around.clock)
-            preparing = Preparing(self._asker, self._arms, self._expected, words)
-            self._measuring = Measuring(
+            preparing = CasePreparer(self._asker, self._arms, self._expected, words)
+            self._measuring = ArmComparison(
                 self._asker, preparing, self.cases, self._arms, seed=self._seed, at_once=self._at_once
             )
             if not self._chosen.is_scripted:
-                calls = self._measuring.calls
+                calls = self._measuring.max_calls
                 around.to.print(
                     f"{mind.name} of {mind.upstream} is asked up to {calls:,} times; up to {TRIES * calls:,} times if "
                     "it is at fault each time and has to be asked again.",
                     soft_wrap=True,
                 )
-            with _progress(around.to) as bar:
-                task = bar.add_task("answers", total=self._measuring.steps)
+            with _build_progress(around.to) as bar:
+                task = bar.add_task("answers", total=self._measuring.step_count)
                 await self._measuring.run(lambda: bar.advance(task))
 
-    def found(self, command: str) -> Findings | None:
+    def build_findings(self, command: str) -> Findings | None:
         """Return what was measured; none if nothing was."""
         if self._measuring is None or self._asker is None or not self._measuring.tally.trials:
             return None
         scripted = self._chosen.is_scripted
-        return findings(
-            Run(
-                measuring=self._measuring, asker=self._asker, cases=self.cases, arms=self._arms, sizes=self._sizes,
-                scripted=scripted, generated=self._generated, command=command, at=self._around.clock.now(),
-                unread=sum(reading(case.context) is None for case in self.cases) if scripted else 0,
+        return build_stateful_findings(
+            StatefulResults(
+                measuring=self._measuring,
+                asker=self._asker,
+                cases=self.cases,
+                arms=self._arms,
+                sizes=self._sizes,
+                scripted=scripted,
+                generated=self._generated,
+                command=command,
+                at=self._around.clock.now(),
+                unread=sum(parse_context(case.context) is None for case in self.cases) if scripted else 0,
             )
-        )  # fmt: skip
+        )
 
 
-class Locomo:
+class LocomoRun:
     """One run of `circadia eval locomo`."""
 
-    def __init__(self, chosen: Chosen | None, around: Surroundings, talks: Sequence[Conversation]) -> None:
+    def __init__(self, chosen: ModelChoice | None, around: EvalEnvironment, talks: Sequence[LongConversation]) -> None:
         """`chosen` none is no model at all."""
         self._chosen = chosen
         self._around = around
         self._talks = talks
-        self._mind: Mind | None = None
-        self._measured = locomo.Measured()
+        self._mind: ChatModel | None = None
+        self._measured = locomo.LocomoResults()
 
     async def run(self) -> None:
         """Measure. Raises CircadiaError: the model cannot be asked."""
@@ -133,47 +149,51 @@ class Locomo:
         if self._chosen is None:
             await self._measure()
         elif self._chosen.is_scripted:
-            self._mind = Dreamer()
+            self._mind = RuleBasedModel()
             await self._measure()
         else:
-            async with asked(self._chosen, around.settings, around.environment, around.clock) as mind:
+            async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
                 self._mind = mind
                 about = sum(len(talk.turns) for talk in self._talks) * locomo.CALLS_A_TURN
                 around.to.print(f"{mind.name} of {mind.upstream} is asked about {about:,.0f} times.")
                 await self._measure()
 
     async def _measure(self) -> None:
-        with _progress(self._around.to) as bar:
-            task = bar.add_task("sittings and questions", total=locomo.steps(self._talks))
-            await locomo.measure(self._talks, self._mind, self._around.clock, self._measured, lambda: bar.advance(task))
+        with _build_progress(self._around.to) as bar:
+            task = bar.add_task("sittings and questions", total=locomo.count_steps(self._talks))
+            await locomo.measure_recall(
+                self._talks, self._mind, self._around.clock, self._measured, lambda: bar.advance(task)
+            )
 
-    def found(self, command: str) -> Findings | None:
+    def build_findings(self, command: str) -> Findings | None:
         """Return what was measured; none if nothing was."""
         if not self._measured.passes:
             return None
-        return locomo.findings(self._measured, self._mind, command, self._around.clock.now())
+        return locomo.build_locomo_findings(self._measured, self._mind, command, self._around.clock.now())
 
 
-def _progress(to: Console) -> Progress:
+def _build_progress(to: Console) -> Progress:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, TimeRemainingColumn(), console=to, transient=True, disable=not sys.stderr.isatty())
 
 
-def _cut(cases: Sequence[Case], questions: int) -> list[Case]:
+def _limit_questions(cases: Sequence[Case], questions: int) -> list[Case]:
     return [Case(name=case.name, context=case.context, questions=case.questions[:questions]) for case in cases]
 
 
-def _sizes(given: str) -> list[int]:
+def _parse_sizes(given: str) -> list[int]:
     try:
         sizes = sorted({int(each) for each in given.split(",")})
     except ValueError:
         sizes = [0]
-    if sizes[0] < 1 or sizes[-1] > MOST:
-        raise InvalidRequest(f"--questions must be numbers from 1 to {MOST} with commas between them, not {given!r}")
+    if sizes[0] < 1 or sizes[-1] > MAX_QUESTIONS:
+        raise InvalidRequest(
+            f"--questions must be numbers from 1 to {MAX_QUESTIONS} with commas between them, not {given!r}"
+        )
     return sizes
 
 
-def _arms(given: str) -> list[Arm]:
+def _parse_arms(given: str) -> list[Arm]:
     named = [each.strip() for each in given.split(",")]
     unknown = [each for each in named if each not in set(Arm)]
     if unknown:

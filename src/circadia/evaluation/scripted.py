@@ -2,7 +2,7 @@
 
 It knows the sentences of the four worlds, and nothing of the world at hand but what its prompt says. What it is bad at
 is stated here: it thinks `STEP_TOKENS` for each step of work, and lets a ready answer to another question mislead it in
-`MISLED` of all cases. It works no other text out: there it answers `unknown`.
+`MISLED_SHARE` of all cases. It works no other text out: there it answers `unknown`.
 """
 
 import hashlib
@@ -15,12 +15,28 @@ from typing import Final, TypeVar, cast
 from pydantic import BaseModel
 
 from circadia.answers.normalization import normalize
-from circadia.evaluation.asking import CONTEXT, QUESTION, READY, Expectation, Foreseen, Reply, Rewritten
-from circadia.evaluation.forms import sentences
-from circadia.evaluation.world import Kind, Possible, Unknown, Values, Work, World, possible
+from circadia.evaluation.asking import (
+    CONTEXT,
+    QUESTION,
+    READY,
+    LikelyQuestion,
+    LikelyQuestions,
+    ReasonedAnswer,
+    RewrittenContext,
+)
+from circadia.evaluation.forms import split_sentences
+from circadia.evaluation.world import (
+    Derivation,
+    FactNotStated,
+    PossibleQuestion,
+    QuestionKind,
+    Values,
+    World,
+    list_possible_questions,
+)
 from circadia.evaluation.worlds import WORLDS
 from circadia.gateway.answer_judge import SameQuestions
-from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.mind import ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 
 T = TypeVar("T", bound=BaseModel)
@@ -29,13 +45,13 @@ BYTES_A_TOKEN: Final = 4
 """About what tokenizers make of English."""
 STEP_TOKENS: Final = 30
 """That it thinks for each step, beside what it writes: a fact looked up, a sum, a look at a ready answer."""
-MISLED: Final = 0.2
+MISLED_SHARE: Final = 0.2
 """Share of the ready answers to other questions that it takes for the answer."""
-DERIVED: Final = 30
+DERIVED_RESULTS: Final = 30
 """Results that it states in a learned context, the likeliest first."""
 PHRASINGS: Final = 2
 """Wordings in which it expects a question; people use more."""
-KEPT: Final = 64
+CACHED_CONTEXTS: Final = 64
 """Contexts whose reading is kept."""
 UNKNOWN: Final = "unknown"
 COUNT: Final = re.compile(r"the (\d+) most likely questions")
@@ -43,19 +59,19 @@ _READY: Final = re.compile(r"Question: (.*)\nReasoning: .*\nAnswer: (.*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Read:
+class ParsedContext:
     """What it makes of a context."""
 
     world: World
     facts: Mapping[tuple[str, str], str]
     """Values, by relation and thing."""
-    known: Mapping[tuple[str, str], str]
+    stated_answers: Mapping[tuple[str, str], str]
     """Answers that the context states, by kind of question and what stands in its gaps."""
     focus: str | None
     """What people ask for most, if it says so."""
 
 
-class ScriptedModel:
+class ScriptedEvalModel:
     """Answers what an evaluation asks."""
 
     def __init__(self) -> None:
@@ -63,19 +79,19 @@ class ScriptedModel:
         self.upstream = "scripted"
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return the answer. Raises Unusable: it is no question of an evaluation."""
+        """Return the answer. Raises ModelAnswerError: it is no question of an evaluation."""
         steps = 0
-        if output is Reply:
-            steps, answer = replied(prompt.data)
-        elif output is Rewritten:
-            steps, answer = rewritten(prompt.data)
-        elif output is Expectation:
+        if output is ReasonedAnswer:
+            steps, answer = build_reply(prompt.data)
+        elif output is RewrittenContext:
+            steps, answer = build_rewritten_context(prompt.data)
+        elif output is LikelyQuestions:
             count = COUNT.search(prompt.rules)
-            answer = expected(prompt.data, int(count[1]) if count else 0)
+            answer = predict_likely_questions(prompt.data, int(count[1]) if count else 0)
         elif output is SameQuestions:
-            answer = same_questions(prompt.data)
+            answer = find_same_questions(prompt.data)
         else:
-            raise Unusable(f"it cannot answer {output.__name__}")
+            raise ModelAnswerError(f"it cannot answer {output.__name__}")
         thought = STEP_TOKENS * steps
         return cast("T", answer), Usage(
             input_tokens=-(-prompt.bytes // BYTES_A_TOKEN),
@@ -92,128 +108,130 @@ class ScriptedModel:
         return 0
 
 
-def replied(data: str) -> tuple[int, Reply]:
+def build_reply(data: str) -> tuple[int, ReasonedAnswer]:
     """Return how many steps the answer took, and the answer."""
-    context, rest = _part(data, CONTEXT, QUESTION), _part(data, QUESTION, "</data")
+    context, rest = _text_between(data, CONTEXT, QUESTION), _text_between(data, QUESTION, "</data")
     question, _, beside = rest.partition(READY)
     question, ready = question.strip(), _READY.search(beside)
-    read, lines = reading(context), list[str]()
+    read, lines = parse_context(context), list[str]()
     if ready is not None:
-        same = _same(read, question, ready[1])
+        same = _is_same_question(read, question, ready[1])
         lines.append(
             "the ready answer is for the same question" if same else "the ready answer is for another question"
         )
-        if same or _drawn(question, ready[1]) < MISLED:
-            return 1, Reply(reasoning="the ready answer says so", answer=ready[2].strip())
-    answer = _worked(read, question, lines)
-    return max(len(lines), 1), Reply(reasoning="; ".join(lines), answer=answer)
+        if same or _hash_fraction(question, ready[1]) < MISLED_SHARE:
+            return 1, ReasonedAnswer(reasoning="the ready answer says so", answer=ready[2].strip())
+    answer = _work_out_answer(read, question, lines)
+    return max(len(lines), 1), ReasonedAnswer(reasoning="; ".join(lines), answer=answer)
 
 
-def rewritten(data: str) -> tuple[int, Rewritten]:
+def build_rewritten_context(data: str) -> tuple[int, RewrittenContext]:
     """Return how many steps the learned context took, and the context: its facts, and the likeliest results."""
-    context = _part(data, CONTEXT, "</data")
-    read = reading(context)
+    context = _text_between(data, CONTEXT, "</data")
+    read = parse_context(context)
     if read is None:
-        return 1, Rewritten(context=context)
-    kept = [each for each in sentences(context) if _tells(read.world, each)]
-    every = [each for each in possible(read.world, read.facts, read.focus) if len(each.lines) > 1]
-    likely = sorted(every, key=lambda each: -each.likely)[:DERIVED]
-    stated = [each.kind.learned.say({**each.values, _answer_gap(each.kind): each.answer}) for each in likely]
-    return sum(len(each.lines) for each in likely), Rewritten(context="\n".join([*kept, *stated]))
+        return 1, RewrittenContext(context=context)
+    kept = [each for each in split_sentences(context) if _is_fact_sentence(read.world, each)]
+    every = [each for each in list_possible_questions(read.world, read.facts, read.focus) if len(each.lines) > 1]
+    likely = sorted(every, key=lambda each: -each.likely)[:DERIVED_RESULTS]
+    stated = [
+        each.kind.answer_template.fill_gaps({**each.values, _answer_gap(each.kind): each.answer}) for each in likely
+    ]
+    return sum(len(each.lines) for each in likely), RewrittenContext(context="\n".join([*kept, *stated]))
 
 
-def expected(data: str, count: int) -> Expectation:
+def predict_likely_questions(data: str, count: int) -> LikelyQuestions:
     """Return the likeliest questions."""
-    read = reading(_part(data, CONTEXT, "</data"))
-    every = [] if read is None else possible(read.world, read.facts, read.focus)
+    read = parse_context(_text_between(data, CONTEXT, "</data"))
+    every = [] if read is None else list_possible_questions(read.world, read.facts, read.focus)
     likely = sorted(every, key=lambda each: -each.likely)[:count]
-    return Expectation(questions=[_foreseen(each) for each in likely])
+    return LikelyQuestions(questions=[_build_likely_question(each) for each in likely])
 
 
-def _foreseen(question: Possible) -> Foreseen:
-    said = [form.say(question.values) for form in question.kind.wordings[:PHRASINGS]]
-    return Foreseen(question=said[0], other_wordings=said[1:])
+def _build_likely_question(question: PossibleQuestion) -> LikelyQuestion:
+    said = [form.fill_gaps(question.values) for form in question.kind.wordings[:PHRASINGS]]
+    return LikelyQuestion(question=said[0], other_wordings=said[1:])
 
 
-@lru_cache(maxsize=KEPT)
-def reading(context: str) -> Read | None:
+@lru_cache(maxsize=CACHED_CONTEXTS)
+def parse_context(context: str) -> ParsedContext | None:
     """Return what a context tells; none if it is of no world that is known."""
-    said = list(sentences(context))
-    found = [_of_world(world, said) for world in WORLDS]
-    best = max(found, key=lambda each: len(each.facts) + len(each.known))
-    return best if best.facts or best.known else None
+    said = list(split_sentences(context))
+    found = [_parse_for_world(world, said) for world in WORLDS]
+    best = max(found, key=lambda each: len(each.facts) + len(each.stated_answers))
+    return best if best.facts or best.stated_answers else None
 
 
-def _of_world(world: World, said: list[str]) -> Read:
+def _parse_for_world(world: World, said: list[str]) -> ParsedContext:
     facts: dict[tuple[str, str], str] = {}
     known: dict[tuple[str, str], str] = {}
     focus: str | None = None
     for sentence in said:
-        for told in world.told:
-            values = told.form.read(sentence)
+        for told in world.fact_sentences:
+            values = told.form.parse_sentence(sentence)
             if values is not None:
                 facts |= {(gap, values[told.thing]): each for gap, each in values.items() if gap != told.thing}
         for kind in world.kinds:
-            stated = kind.learned.read(sentence)
+            stated = kind.answer_template.parse_sentence(sentence)
             if stated is not None:
-                known[kind.name, _place(stated)] = stated[_answer_gap(kind)]
-        if (named := world.focus.read(sentence)) is not None:
+                known[kind.name, _question_key(stated)] = stated[_answer_gap(kind)]
+        if (named := world.focus.parse_sentence(sentence)) is not None:
             focus = named["focus"]
-    return Read(world=world, facts=facts, known=known, focus=focus)
+    return ParsedContext(world=world, facts=facts, stated_answers=known, focus=focus)
 
 
-def _tells(world: World, sentence: str) -> bool:
-    forms = [*(told.form for told in world.told), *(kind.learned for kind in world.kinds)]
-    return any(form.read(sentence) is not None for form in forms)
+def _is_fact_sentence(world: World, sentence: str) -> bool:
+    forms = [*(told.form for told in world.fact_sentences), *(kind.answer_template for kind in world.kinds)]
+    return any(form.parse_sentence(sentence) is not None for form in forms)
 
 
-def _answer_gap(kind: Kind) -> str:
-    return next(gap for gap in kind.learned.gaps if gap.startswith("answer"))
+def _answer_gap(kind: QuestionKind) -> str:
+    return next(gap for gap in kind.answer_template.gaps if gap.startswith("answer"))
 
 
-def _place(values: Values) -> str:
+def _question_key(values: Values) -> str:
     return "|".join(f"{gap}={values[gap].casefold()}" for gap in sorted(values) if not gap.startswith("answer"))
 
 
-def _understood(world: World, question: str) -> tuple[Kind, Values] | None:
+def _parse_question(world: World, question: str) -> tuple[QuestionKind, Values] | None:
     """Return what a question asks for; none if it is no question of the world."""
     for kind in world.kinds:
         for form in kind.wordings:
-            values = form.read(question)
+            values = form.parse_sentence(question)
             if values is not None:
                 return kind, values
     return None
 
 
-def _worked(read: Read | None, question: str, lines: list[str]) -> str:
+def _work_out_answer(read: ParsedContext | None, question: str, lines: list[str]) -> str:
     """Return the answer and write down its steps."""
-    understood = None if read is None else _understood(read.world, question)
+    understood = None if read is None else _parse_question(read.world, question)
     if read is None or understood is None:
         lines.append("the context is not of a kind that can be read")
         return UNKNOWN
     kind, values = understood
-    known = read.known.get((kind.name, _place(values)))
+    known = read.stated_answers.get((kind.name, _question_key(values)))
     if known is not None:
         lines.append(f"the context states it: {known}")
         return known
-    work = Work(facts=read.facts)
+    work = Derivation(facts=read.facts)
     try:
         answer = kind.program(work, values)
-    except Unknown as error:
+    except FactNotStated as error:
         lines += [*work.lines, f"not told: {error}"]
         return UNKNOWN
     lines += work.lines
     return answer
 
 
-def _same(read: Read | None, question: str, other: str) -> bool:
+def _is_same_question(read: ParsedContext | None, question: str, other: str) -> bool:
     """Return whether both ask for the same: word for word, or as it understands them."""
     if normalize(question).equals(normalize(other)):
         return True
-    return read is not None and _same_in(read.world, question, other)
+    return read is not None and _is_same_in_world(read.world, question, other)
 
 
-def same_questions(data: str) -> SameQuestions:
+def find_same_questions(data: str) -> SameQuestions:
     """Return which of the numbered questions ask the same, in any of the worlds."""
     asked = re.search(r"^question: (.*)$", data, re.M)
     listed = re.findall(r"^(\d+)\. (.*)$", data, re.M) if asked is not None else []
@@ -221,22 +239,26 @@ def same_questions(data: str) -> SameQuestions:
         same=[
             int(number)
             for number, text in listed
-            if asked is not None and any(_same_in(world, asked[1], text) for world in WORLDS)
+            if asked is not None and any(_is_same_in_world(world, asked[1], text) for world in WORLDS)
         ]
     )
 
 
-def _same_in(world: World, question: str, other: str) -> bool:
-    one, two = _understood(world, question), _understood(world, other)
-    return one is not None and two is not None and (one[0].name, _place(one[1])) == (two[0].name, _place(two[1]))
+def _is_same_in_world(world: World, question: str, other: str) -> bool:
+    one, two = _parse_question(world, question), _parse_question(world, other)
+    return (
+        one is not None
+        and two is not None
+        and (one[0].name, _question_key(one[1])) == (two[0].name, _question_key(two[1]))
+    )
 
 
-def _drawn(question: str, other: str) -> float:
+def _hash_fraction(question: str, other: str) -> float:
     """Return a number from 0 to 1 that only the two texts decide."""
     return int.from_bytes(hashlib.sha256(f"{question}\0{other}".encode()).digest()[:4]) / 2**32
 
 
-def _part(data: str, begin: str, end: str) -> str:
+def _text_between(data: str, begin: str, end: str) -> str:
     """Return what stands between two marks: after the first one of the one, before the last of the other."""
     _, _, after = data.partition(begin)
     before, found, _ = after.rpartition(end)

@@ -5,33 +5,42 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from circadia.evaluation.arms import LEARNING, READYING, Arm
+from circadia.evaluation.arms import LEARNED_CONTEXT_ARMS, READY_ANSWER_ARMS, Arm
 from circadia.evaluation.asker import Asker
 from circadia.evaluation.contexts import WORDINGS
 from circadia.evaluation.dataset import Case
-from circadia.evaluation.measure import WEIGHTS, Bin, BreakEven, Figure, Measuring, bins, break_even, figures
+from circadia.evaluation.measure import (
+    WEIGHTS,
+    ArmComparison,
+    ArmResult,
+    BreakEven,
+    PredictabilityBin,
+    compute_arm_results,
+    compute_bins,
+    compute_break_even,
+)
 from circadia.evaluation.plot import Chart
 from circadia.evaluation.report import Findings, Grid
-from circadia.evaluation.scripted import DERIVED, MISLED, PHRASINGS, STEP_TOKENS
+from circadia.evaluation.scripted import DERIVED_RESULTS, MISLED_SHARE, PHRASINGS, STEP_TOKENS
 
-HELD_BACK: Final = sum(WORDINGS[PHRASINGS:]) / sum(WORDINGS)
+UNEXPECTED_SHARE: Final = sum(WORDINGS[PHRASINGS:]) / sum(WORDINGS)
 """Share of the generator's questions that are asked in words which the scripted model never expects."""
 SCRIPTED_NOTE: Final = (
     "The model is scripted. What follows from that are its properties, not a real model's: it makes no mistake of its "
-    f"own, thinks {STEP_TOKENS} tokens for each step of work, states {DERIVED} results in a learned context, expects "
-    f"the likeliest questions as if it knew how people ask, and lets {MISLED:.0%} of the ready answers to other "
-    "questions mislead it. A token is 4 bytes. Ready answers of the same text follow from it too: of the "
+    f"own, thinks {STEP_TOKENS} tokens for each step of work, states {DERIVED_RESULTS} results in a learned context, "
+    f"expects the likeliest questions as if it knew how people ask, and lets {MISLED_SHARE:.0%} of the ready answers "
+    "to other questions mislead it. A token is 4 bytes. Ready answers of the same text follow from it too: of the "
     f"{len(WORDINGS)} wordings in which the generator asks a question it expects the commonest {PHRASINGS}. The other "
-    f"wordings, of {HELD_BACK:.0%} of the questions, it never expects: so asked, a question is served by the judge or "
-    "not at all. The judge is the same model, which knows all wordings, and its tokens are hot."
+    f"wordings, of {UNEXPECTED_SHARE:.0%} of the questions, it never expects: so asked, a question is served "
+    "by the judge or not at all. The judge is the same model, which knows all wordings, and its tokens are hot."
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class StatefulResults:
     """What was measured, and how."""
 
-    measuring: Measuring
+    measuring: ArmComparison
     asker: Asker
     cases: Sequence[Case]
     arms: Sequence[Arm]
@@ -46,31 +55,44 @@ class Run:
     at: datetime
 
 
-def findings(run: Run) -> Findings:
+def build_stateful_findings(run: StatefulResults) -> Findings:
     """Return what the run has found."""
     tally = run.measuring.tally
-    found, parts = figures(tally, run.arms, run.sizes), bins(tally, run.arms)
-    even = break_even(found)
+    found, parts = compute_arm_results(tally, run.arms, run.sizes), compute_bins(tally, run.arms)
+    even = compute_break_even(found)
     asker = run.asker
     spent = {**asdict(asker.spent), "estimated": asker.estimated}
     return Findings(
         title="Sleep-time compute: what it costs and brings, by questions a context",
-        command=run.command, at=run.at, complete=tally.complete,
+        command=run.command,
+        at=run.at,
+        complete=tally.complete,
         grids=[
-            _by_size(found), *_by_way(found), _breaking_even(even, found),
-            *([_by_bin(parts, run.arms)] if parts else []),
+            _size_grid(found),
+            *_lookup_grids(found),
+            _break_even_grid(even, found),
+            *([_bin_grid(parts, run.arms)] if parts else []),
         ],
-        charts=_charts(found, parts),
-        notes=[*_notes(run, found), f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed."],
+        charts=_build_charts(found, parts),
+        notes=[
+            *_build_notes(run, found),
+            f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed.",
+        ],
         figures={
-            "model": asker.mind.name, "upstream": asker.mind.upstream, "arms": list(run.arms), "weights": WEIGHTS,
-            "contexts": len(run.cases), "spent": spent, "figures": [_figure(each) for each in found],
-            "break_even": [asdict(each) for each in even], "bins": [asdict(each) for each in parts],
+            "model": asker.mind.name,
+            "upstream": asker.mind.upstream,
+            "arms": list(run.arms),
+            "weights": WEIGHTS,
+            "contexts": len(run.cases),
+            "spent": spent,
+            "figures": [_build_row(each) for each in found],
+            "break_even": [asdict(each) for each in even],
+            "bins": [asdict(each) for each in parts],
         },
-    )  # fmt: skip
+    )
 
 
-def _figure(each: Figure) -> dict[str, Any]:
+def _build_row(each: ArmResult) -> dict[str, Any]:
     costs = {f"cost_{weight}": each.cost(weight) for weight in WEIGHTS}
     generated = {f"cost_generated_{weight}": each.cost(weight, generated_only=True) for weight in WEIGHTS}
     row = asdict(each)
@@ -79,7 +101,7 @@ def _figure(each: Figure) -> dict[str, Any]:
     return {**row, **costs, **generated}
 
 
-def _by_size(found: Sequence[Figure]) -> Grid:
+def _size_grid(found: Sequence[ArmResult]) -> Grid:
     return Grid(
         title="Tokens of a question (hot) and of a context (sleep), cost of a question, and answers",
         columns=[
@@ -97,10 +119,10 @@ def _by_size(found: Sequence[Figure]) -> Grid:
     )  # fmt: skip
 
 
-def _by_way(found: Sequence[Figure]) -> list[Grid]:
+def _lookup_grids(found: Sequence[ArmResult]) -> list[Grid]:
     """Return what the lookup found at the largest size, which is the last, if an arm looks anything up."""
     size = found[-1].questions if found else 0
-    looking = [each for each in found if each.questions == size and each.arm in READYING - {Arm.WRONG_HINTS}]
+    looking = [each for each in found if each.questions == size and each.arm in READY_ANSWER_ARMS - {Arm.WRONG_HINTS}]
     if not looking:
         return []
     asked = size * looking[0].contexts
@@ -116,7 +138,7 @@ def _by_way(found: Sequence[Figure]) -> list[Grid]:
     ]
 
 
-def _breaking_even(even: Sequence[BreakEven], found: Sequence[Figure]) -> Grid:
+def _break_even_grid(even: Sequence[BreakEven], found: Sequence[ArmResult]) -> Grid:
     kinds = [(only, weight) for only in (False, True) for weight in WEIGHTS]
     by_place = {(each.arm, each.generated_only, each.weight): each.questions for each in even}
     arms = list(dict.fromkeys(each.arm for each in even))
@@ -130,7 +152,7 @@ def _breaking_even(even: Sequence[BreakEven], found: Sequence[Figure]) -> Grid:
         ],
         rows=[
             [
-                arm, *(_told(by_place[arm, only, weight]) for only, weight in kinds),
+                arm, *(_format_break_even(by_place[arm, only, weight]) for only, weight in kinds),
                 f"{100 * (right[arm] - right[Arm.NONE]):+.1f}",
             ]
             for arm in arms
@@ -138,12 +160,12 @@ def _breaking_even(even: Sequence[BreakEven], found: Sequence[Figure]) -> Grid:
     )  # fmt: skip
 
 
-def _told(questions: int | None) -> str:
+def _format_break_even(questions: int | None) -> str:
     return "never" if questions is None else f"{questions:,}"
 
 
-def _by_bin(parts: Sequence[Bin], arms: Sequence[Arm]) -> Grid:
-    places = _ranges(parts)
+def _bin_grid(parts: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:
+    places = _distinct_ranges(parts)
     cells = {(each.arm, each.lowest): each for each in parts}
     rows: list[list[str]] = []
     for arm in arms:
@@ -156,21 +178,21 @@ def _by_bin(parts: Sequence[Bin], arms: Sequence[Arm]) -> Grid:
         rows.append(row)
     return Grid(
         title="By predictability: right, % · hot tokens · ready answers, %/false, %",
-        columns=["arm", *(f"{_range(each)} ({each.questions:,})" for each in places)],
+        columns=["arm", *(f"{_format_range(each)} ({each.questions:,})" for each in places)],
         rows=rows,
     )
 
 
-def _ranges(parts: Sequence[Bin]) -> list[Bin]:
+def _distinct_ranges(parts: Sequence[PredictabilityBin]) -> list[PredictabilityBin]:
     """Return one bin of each range, in order."""
     return list({each.lowest: each for each in parts}.values())
 
 
-def _range(part: Bin) -> str:
+def _format_range(part: PredictabilityBin) -> str:
     return f"{part.lowest:g}" if part.lowest == part.highest else f"{part.lowest:g}–{part.highest:g}"
 
 
-def _charts(found: Sequence[Figure], parts: Sequence[Bin]) -> list[Chart]:
+def _build_charts(found: Sequence[ArmResult], parts: Sequence[PredictabilityBin]) -> list[Chart]:
     sizes = list(dict.fromkeys(each.questions for each in found))
     arms = list(dict.fromkeys(each.arm for each in found))
     charts = [
@@ -185,7 +207,7 @@ def _charts(found: Sequence[Figure], parts: Sequence[Bin]) -> list[Chart]:
         charts.append(
             Chart(
                 name="predictability", title="Hot tokens of a question by how predictable it was",
-                across="predictability", places=[_range(each) for each in _ranges(parts)],
+                across="predictability", places=[_format_range(each) for each in _distinct_ranges(parts)],
                 unit="hot tokens of a question", lines=False,
                 series={arm: [each.hot_tokens for each in parts if each.arm is arm] for arm in arms},
             )
@@ -193,7 +215,7 @@ def _charts(found: Sequence[Figure], parts: Sequence[Bin]) -> list[Chart]:
     return charts if found else []
 
 
-def _notes(run: Run, found: Sequence[Figure]) -> list[str]:
+def _build_notes(run: StatefulResults, found: Sequence[ArmResult]) -> list[str]:
     notes = [
         "Cost of a question: its hot tokens, prompt and generated, times the weight, and its part of the tokens of "
         "sleep, which are spent once a context. What is sent ahead is counted at full length, without caches.",
@@ -222,7 +244,7 @@ def _notes(run: Run, found: Sequence[Figure]) -> list[str]:
         notes.append(
             f"The provider did not count {run.asker.estimated} calls; their tokens are a quarter of the bytes."
         )
-    if any(arm in LEARNING | READYING for arm in run.arms) and Arm.NONE not in run.arms:
+    if any(arm in LEARNED_CONTEXT_ARMS | READY_ANSWER_ARMS for arm in run.arms) and Arm.NONE not in run.arms:
         notes.append("Without the arm `none` there is no break-even.")
     if not found:
         notes.append("No context was finished, so there are no figures.")

@@ -12,27 +12,27 @@ from typing import Final, TypeVar, cast
 import orjson
 from pydantic import BaseModel
 
-from circadia.agents.access import allowed
+from circadia.agents.access import is_allowed
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, UpstreamFailed
 from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.fields import as_object
-from circadia.gateway.dialects.voice import Voice
-from circadia.gateway.headers import seconds_in
+from circadia.gateway.dialects.voice import AnswerCodec
+from circadia.gateway.headers import parse_seconds
 from circadia.gateway.model_call import Provider
 from circadia.gateway.paths import Refusal, resolve
 from circadia.gateway.upstream import is_stream
-from circadia.gateway.wire import Refused, Unreached
+from circadia.gateway.wire import ConnectFailed, ConnectTimedOut
+from circadia.llm.mind import ModelAnswerError
 from circadia.llm.mind import Prompt as Asking
-from circadia.llm.mind import Unusable
 from circadia.llm.providers import provider_at
 from circadia.llm.usage import Usage
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.records.agent import Agent
-from circadia.records.answer import AnswerFrame, AnswerMode, Rests
+from circadia.records.answer import AnswerBasis, AnswerFrame, AnswerMode
 from circadia.records.bank import Bank
-from circadia.sleeptime.ahead import AnsweredAhead, Draft
+from circadia.sleeptime.ahead import AnticipatedAnswer, QuestionDraft
 from circadia.stores.base import Store, Tx
 
 T = TypeVar("T", bound=BaseModel)
@@ -53,19 +53,24 @@ _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Way:
+class _FrameTarget:
     """Where a scope's calls go, and what speaks with it."""
 
     provider: Provider
     dialect: Dialect
-    voice: Voice
+    voice: AnswerCodec
 
 
-class AheadOfCalls:
+class GatewayAnswerDrafter:
     """See `Ahead`."""
 
     def __init__(
-        self, clock: Clock, store: Store, memory: Memory, lookup: AnswerLookup, providers: Mapping[str, Provider]
+        self,
+        clock: Clock,
+        store: Store,
+        memory: MemoryServices,
+        lookup: AnswerLookup,
+        providers: Mapping[str, Provider],
     ) -> None:
         self._clock = clock
         self._store = store
@@ -73,34 +78,34 @@ class AheadOfCalls:
         self._lookup = lookup
         self._providers = providers
 
-    async def agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
+    async def find_agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
         """Return whose frame it is; none if the agent is gone, off, or may not reach bank, provider or model now."""
         agent = await tx.agents.get(frame.scope.agent_id)
-        if agent is None or agent.deleted_at is not None or not agent.enabled or self._way(frame) is None:
+        if agent is None or agent.deleted_at is not None or not agent.enabled or self._resolve_target(frame) is None:
             return None
         policy = agent.policy
         models = policy.models is None or frame.model in policy.models
-        if policy.answers is AnswerMode.OFF or not models or not allowed(policy.upstreams, frame.upstream):
+        if policy.answers is AnswerMode.OFF or not models or not is_allowed(policy.upstreams, frame.upstream):
             return None
-        bound = await self._memory.banks.bound(tx, policy, frame.scope.end_user or None)
+        bound = await self._memory.banks.resolve_bound_bank(tx, policy, frame.scope.end_user or None)
         return agent if bound is not None and bound.id == bank.id else None
 
-    async def draft(
+    async def draft_question(
         self, bank: Bank, frame: AnswerFrame, question: str, *, known: Collection[str] = ()
-    ) -> Draft | None:
+    ) -> QuestionDraft | None:
         """See `Ahead`."""
-        way = self._way(frame)
-        limited = None if way is None else _limited(way, frame, question)
+        way = self._resolve_target(frame)
+        limited = None if way is None else _limit_output(way, frame, question)
         if way is None or limited is None:
             return None
         body, most = limited
         prompt = way.dialect.prompt(body)
         if prompt is None:
             return None
-        looked_for = await self._memory.retrieval.ask(question, explained=False)
-        async with self._store.read() as tx:
+        looked_for = await self._memory.retrieval.prepare_question(question, explained=False)
+        async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
-            agent = None if present is None else await self.agent(tx, present, frame)
+            agent = None if present is None else await self.find_agent(tx, present, frame)
             if present is None or agent is None:
                 return None
             given = agent.policy.inject
@@ -109,33 +114,33 @@ class AheadOfCalls:
                 stable_tokens=agent.policy.stable_tokens if given else 0,
                 fitting_tokens=agent.policy.fitting_tokens if given else 0,
             )  # fmt: skip
-            rests: Rests = await self._lookup.rests(tx, present, context)
+            rests: AnswerBasis = await self._lookup.fetch_rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
-        return Draft(
-            mind=FrameMind(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,
+        return QuestionDraft(
+            mind=ReplayModel(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,
             prompt=Asking(
                 rules=f"POST {frame.target}\n{headers}",
                 data=prompt.with_context(context.stable, context.fitting).decode(),
             ),
         )  # fmt: skip
 
-    def _way(self, frame: AnswerFrame) -> _Way | None:
+    def _resolve_target(self, frame: AnswerFrame) -> _FrameTarget | None:
         """Return where its calls go; none if the file does not know of it, or lets it pass no more."""
         provider = self._providers.get(frame.upstream)
         dialect = None if provider is None else provider.dialects.get(frame.dialect)
-        if provider is None or dialect is None or dialect.voice is None:
+        if provider is None or dialect is None or dialect.answer_codec is None:
             return None
         path = frame.target.partition("?")[0].encode("ascii", "replace")
         route = resolve("POST", path, provider.rules)
         if isinstance(route, Refusal) or route.dialect != frame.dialect:
             return None
-        return _Way(provider=provider, dialect=dialect, voice=dialect.voice)
+        return _FrameTarget(provider=provider, dialect=dialect, voice=dialect.answer_codec)
 
 
-class FrameMind:
-    """An agent's model, asked through one of its own calls; see `Mind`. It answers with `AnsweredAhead` only."""
+class ReplayModel:
+    """An agent's model, asked through one of its own calls. It answers with `AnticipatedAnswer` only."""
 
-    def __init__(self, clock: Clock, provider: Provider, voice: Voice, frame: AnswerFrame) -> None:
+    def __init__(self, clock: Clock, provider: Provider, voice: AnswerCodec, frame: AnswerFrame) -> None:
         self.name = frame.model
         self.upstream = provider.upstream.name
         self._clock = clock
@@ -147,43 +152,45 @@ class FrameMind:
         """Send the body that `prompt.data` is; return what the provider answers, and what it used.
 
         Raises:
-            Unusable: it answers nothing of use.
+            ModelAnswerError: it answers nothing of use.
         """
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(SECONDS):
-                whole = await self._sent(prompt.data.encode())
+                whole = await self._send_body(prompt.data.encode())
         except TimeoutError:
-            raise Unusable(f"no answer within {SECONDS:g} s", passing=True) from None
+            raise ModelAnswerError(f"no answer within {SECONDS:g} s", passing=True) from None
         except UpstreamFailed as error:
-            unsent = isinstance(error.__cause__, Refused | Unreached)
-            raise Unusable("the provider did not answer", used=_NOTHING if unsent else None, passing=True) from None
-        answered = self._voice.answered(whole)
+            unsent = isinstance(error.__cause__, ConnectFailed | ConnectTimedOut)
+            raise ModelAnswerError(
+                "the provider did not answer", used=_NOTHING if unsent else None, passing=True
+            ) from None
+        answered = self._voice.parse_answer(whole)
         if answered is None:
-            raise Unusable("the provider's answer was not of its API", passing=True)
+            raise ModelAnswerError("the provider's answer was not of its API", passing=True)
         used = answered.usage
-        told = AnsweredAhead(
+        told = AnticipatedAnswer(
             text=answered.text, reasoning=answered.reasoning, called=answered.called, cut=answered.cut,
             tokens=(used.input_tokens or 0) + (used.output_tokens or 0), nanousd=self.price(used),
             seconds=self._clock.monotonic() - began, at=self._clock.now(),
         )  # fmt: skip
         return cast("T", told), used
 
-    async def _sent(self, body: bytes) -> bytes:
+    async def _send_body(self, body: bytes) -> bytes:
         """Return the answer's whole body. Raises Unusable, UpstreamFailed."""
         headers = [(b"content-type", b"application/json")]
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self._frame.headers]
         answer, whole = await self._provider.upstream.send("POST", self._frame.target, headers, body, again=False)
         try:
             if answer.status >= 400:
-                raise Unusable(
+                raise ModelAnswerError(
                     f"the provider answered with status {answer.status}",
                     used=_NOTHING if answer.status < 500 else None,
                     passing=answer.status not in _ABOUT_THE_QUESTION,
-                    retry_after_seconds=seconds_in(answer.header(b"retry-after")),
+                    retry_after_seconds=parse_seconds(answer.header(b"retry-after")),
                 )  # fmt: skip
             if whole is None or is_stream(answer):
-                raise Unusable("the provider sent a stream, which nobody asked for", passing=True)
+                raise ModelAnswerError("the provider sent a stream, which nobody asked for", passing=True)
             return whole
         finally:
             answer.close()
@@ -197,14 +204,14 @@ class FrameMind:
         return self._provider.prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())
 
 
-def _limited(way: _Way, frame: AnswerFrame, question: str) -> tuple[bytes, int] | None:
+def _limit_output(way: _FrameTarget, frame: AnswerFrame, question: str) -> tuple[bytes, int] | None:
     """Return the body that asks the question, with a limit to its output, and that limit; none if it cannot be asked.
 
     A limit changes no answer but one that it cuts, and that is not kept.
     """
     try:
-        body = way.voice.asked(frame.body, question)
-        limit = way.dialect.read(body).output_limit
+        body = way.voice.build_question_body(frame.body, question)
+        limit = way.dialect.parse_request(body).output_limit
         said: dict[str, object] = orjson.loads(body)
         thinking = as_object(said.get("thinking")).get("budget_tokens")
         most = MOST_TOKENS + (thinking if isinstance(thinking, int) else 0)  # it must be less than the limit

@@ -10,19 +10,19 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import Outcome
+from circadia.answers.lookup import LookupOutcome
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
-from circadia.gateway.answer_trust import Trust
-from circadia.gateway.backlog import Backlog
+from circadia.gateway.answer_trust import AnswerAccuracy
+from circadia.gateway.backlog import WriteBehindQueue
 from circadia.gateway.ready import Lookup
 from circadia.ids import AnswerId, BankId, IdSource
-from circadia.latest import Latest
-from circadia.memory.asked import may_keep
-from circadia.memory.redaction import redacted
-from circadia.memory.uses import Marks
+from circadia.latest import BoundedDict
+from circadia.memory.asked import may_keep_question
+from circadia.memory.redaction import redact
+from circadia.memory.uses import UseMarks
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse, Rests
+from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse
 from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
@@ -49,12 +49,12 @@ NO_WAY: Final = "none"
 LOADING: Final = "loading"
 """The same where the answers were still being loaded."""
 
-Saw = Callable[[str, str, float], None]
+OnLookup = Callable[[str, str, float], None]
 """Counts a lookup: what the call got, by which way it was found, and how many seconds that took."""
 
 
 @per_call
-class Noted:
+class AnswerBookEntry:
     """What is to be written of one question."""
 
     bank: BankId
@@ -63,7 +63,7 @@ class Noted:
     """The bank's by then: once it has moved, what was said before must not be written any more."""
     agent: Agent
     """Who was asked."""
-    outcome: Outcome
+    outcome: LookupOutcome
     """What the call got."""
     at: datetime
     """When."""
@@ -71,12 +71,12 @@ class Noted:
     """The use, if what was found is surely an answer to it, and what was asked may be written down."""
     answer: Answer | None = None
     """The answer that was served, without its words."""
-    rests: Rests | None = None
+    rests: AnswerBasis | None = None
     """What the answer rests on that was served or shown; none if none was."""
 
 
 @dataclass(kw_only=True, slots=True)
-class _Seen:
+class _FrameEntry:
     """When a frame was written last, and how many questions came in it since."""
 
     at: datetime
@@ -85,11 +85,11 @@ class _Seen:
     asked: int = 0
 
 
-class AnswerBook(Backlog[Noted]):
+class AnswerBook(WriteBehindQueue[AnswerBookEntry]):
     """What nobody waits for."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, store: Store, trust: Trust, saw: Saw, *, frames: bool
+        self, clock: Clock, ids: IdSource, store: Store, trust: AnswerAccuracy, saw: OnLookup, *, frames: bool
     ) -> None:  # fmt: skip
         """`frames` says whether anybody asks ahead, so that frames are of use."""
         super().__init__(
@@ -100,92 +100,94 @@ class AnswerBook(Backlog[Noted]):
         self._trust = trust
         self._saw = saw
         self._keeps_frames = frames
-        self._marks = Marks()
-        self._seen: Latest[tuple[BankId, AnswerScope], _Seen] = Latest(FRAMES)
+        self._marks = UseMarks()
+        self._seen: BoundedDict[tuple[BankId, AnswerScope], _FrameEntry] = BoundedDict(FRAMES)
         self._frames: dict[tuple[BankId, AnswerScope], tuple[int, AnswerFrame]] = {}
         """Those that are to be written, with the generation of their bank by then."""
 
     def note(self, lookup: Lookup) -> None:
         """Have it written soon."""
         match, now = lookup.found.match, self._clock.now()
-        found = match is not None and lookup.outcome is not Outcome.MISS
+        found = match is not None and lookup.outcome is not LookupOutcome.MISS
         way = match.kind.value if match is not None and found else LOADING if lookup.found.loading else NO_WAY
         self._saw(lookup.outcome.value, way, lookup.seconds)
         if self._keeps_frames:  # whatever may be kept of what is said: nothing of that is in a frame
-            self._see(lookup, now)
-        kept = may_keep(lookup.bank, lookup.asked.call.agent)
+            self._note_frame(lookup, now)
+        kept = may_keep_question(lookup.bank, lookup.asked.call.agent)
         answer = lookup.found.answer if found else None
-        served = answer if lookup.outcome is Outcome.HIT else None
+        served = answer if lookup.outcome is LookupOutcome.HIT else None
         self.put(
-            Noted(
+            AnswerBookEntry(
                 bank=lookup.bank.id, generation=lookup.bank.generation, agent=lookup.asked.call.agent,
                 outcome=lookup.outcome, at=now,
-                use=self._use(lookup, now) if found and kept and lookup.same_question else None,
+                use=self._build_use(lookup, now) if found and kept and lookup.is_same_question else None,
                 answer=None if served is None else replace(served, text="", reasoning=""),
                 rests=None if answer is None else answer.rests,
             )
         )  # fmt: skip
 
-    async def write(self, batch: Sequence[Noted]) -> None:
+    async def write(self, batch: Sequence[AnswerBookEntry]) -> None:
         """Write them, and the frames that were seen, in one transaction."""
         frames, self._frames = self._frames, {}
         try:
-            async with self._store.write() as tx:
+            async with self._store.begin_write() as tx:
                 named = {each.bank for each in batch} | {bank_id for bank_id, _ in frames}
                 banks = {each: bank for each in named if (bank := await tx.banks.get(each)) is not None}
-                seen = [frame for (bank, _), (was, frame) in frames.items() if _stands(banks.get(bank), was)]
+                seen = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if seen:
-                    await tx.answers.see(seen)
+                    await tx.answers.save_frames(seen)
                 await self._write(tx, banks, [each for each in batch if each.bank in banks])
         except StorageUnavailable:
             self._frames = {**frames, **self._frames}
             raise
 
-    async def _write(self, tx: Tx, banks: Mapping[BankId, Bank], batch: Sequence[Noted]) -> None:
+    async def _write(self, tx: Tx, banks: Mapping[BankId, Bank], batch: Sequence[AnswerBookEntry]) -> None:
         days = {(each.bank, each.at.date()): AnswerDay(bank_id=each.bank, day=each.at.date()) for each in batch}
         saved = dict[tuple[BankId, date], Benefit]()
-        uses = [each.use for each in batch if each.use is not None and _stands(banks.get(each.bank), each.generation)]
-        first = set(await tx.answers.used(uses)) if uses else set[AnswerId]()
+        uses = [
+            each.use for each in batch if each.use is not None and _is_current(banks.get(each.bank), each.generation)
+        ]
+        first = set(await tx.answers.record_uses(uses)) if uses else set[AnswerId]()
         for each in batch:
             key = (each.bank, each.at.date())
             new = each.use is not None and each.use.answer_id in first
             if each.use is not None and new:
                 first.discard(each.use.answer_id)
-            days[key] = _counted(days[key], each.outcome, new=new)
+            days[key] = _count_outcome(days[key], each.outcome, new=new)
             if each.answer is not None:
-                saved[key] = _credited(saved.get(key), each.answer, each.at.date())
-        await tx.answers.count(list(days.values()))
+                saved[key] = _add_benefit(saved.get(key), each.answer, each.at.date())
+        await tx.answers.add_counts(list(days.values()))
         if saved:
             await tx.benefits.add(list(saved.values()))
         await self._mark(tx, batch)
         for (bank_id, _), agent in {(each.bank, each.agent.id): each.agent for each in batch}.items():
             if agent.policy.answers is AnswerMode.SERVE:
-                await self._trust.look(tx, banks[bank_id], agent)
+                await self._trust.update_trust(tx, banks[bank_id], agent)
 
-    async def _mark(self, tx: Tx, batch: Sequence[Noted]) -> None:
+    async def _mark(self, tx: Tx, batch: Sequence[AnswerBookEntry]) -> None:
         """Mark what the answers rest on as handed to an agent: also where nothing may be kept of what is said."""
-        resting: dict[BankId, list[Rests]] = {}
+        resting: dict[BankId, list[AnswerBasis]] = {}
         for each in batch:
             if each.rests is not None:
                 resting.setdefault(each.bank, []).append(each.rests)
         now = self._clock.now()
         for bank_id, rests in resting.items():
-            if due := self._marks.due(rests, now):
+            if due := self._marks.find_unmarked(rests, now):
                 await self._marks.write(tx, bank_id, due, now)
-                tx.after_commit(partial(self._marks.keep, due))
+                tx.after_commit(partial(self._marks.remember_marked, due))
 
-    def _use(self, lookup: Lookup, now: datetime) -> AnswerUse | None:
+    def _build_use(self, lookup: Lookup, now: datetime) -> AnswerUse | None:
         """Return what is written of a use; none if the question has a secret in it."""
         answer, match, question = lookup.found.answer, lookup.found.match, lookup.asked.framed.question
-        if answer is None or match is None or redacted(question) != question:
+        if answer is None or match is None or redact(question) != question:
             return None
         return AnswerUse(
             id=self._ids.new("use"), bank_id=lookup.bank.id, answer_id=answer.id, scope=lookup.asked.scope,
             question=question, phrasing=match.phrasing, way=match.kind.value,
-            served=lookup.outcome is Outcome.HIT, at=now,
+            served=lookup.outcome is LookupOutcome.HIT, at=now,
         )  # fmt: skip
 
-    def _see(self, lookup: Lookup, now: datetime) -> None:
+    def _note_frame(self, lookup: Lookup, now: datetime) -> None:
         """Have the frame written if it is new, or was written a while ago."""
         key = (lookup.bank.id, lookup.asked.scope)
         seen = self._seen.get(key)
@@ -193,25 +195,25 @@ class AnswerBook(Backlog[Noted]):
             seen.asked += 1
             if seen.generation == lookup.bank.generation and timedelta() <= now - seen.at < EVERY:
                 return
-        frame = lookup.asked.frame(lookup.bank, now, 1 if seen is None else seen.asked)
+        frame = lookup.asked.to_answer_frame(lookup.bank, now, 1 if seen is None else seen.asked)
         if frame is None or len(frame.body) > LONGEST_FRAME or len(self._frames) >= WAITING:
             return
         self._frames[key] = (lookup.bank.generation, frame)
-        self._seen[key] = _Seen(at=now, generation=lookup.bank.generation)
+        self._seen[key] = _FrameEntry(at=now, generation=lookup.bank.generation)
 
 
-def _stands(bank: Bank | None, generation: int) -> bool:
+def _is_current(bank: Bank | None, generation: int) -> bool:
     return bank is not None and bank.generation == generation
 
 
-def _counted(day: AnswerDay, outcome: Outcome, *, new: bool) -> AnswerDay:
+def _count_outcome(day: AnswerDay, outcome: LookupOutcome, *, new: bool) -> AnswerDay:
     return replace(
-        day, served=day.served + (outcome is Outcome.HIT), hints=day.hints + (outcome is Outcome.HINT),
-        misses=day.misses + (outcome is Outcome.MISS), used=day.used + new,
+        day, served=day.served + (outcome is LookupOutcome.HIT), hints=day.hints + (outcome is LookupOutcome.HINT),
+        misses=day.misses + (outcome is LookupOutcome.MISS), used=day.used + new,
     )  # fmt: skip
 
 
-def _credited(before: Benefit | None, answer: Answer, day: date) -> Benefit:
+def _add_benefit(before: Benefit | None, answer: Answer, day: date) -> Benefit:
     """Add what a served answer took when it was worked out: its call was spared that."""
     if before is None:
         before = Benefit(

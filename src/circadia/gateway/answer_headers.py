@@ -38,7 +38,9 @@ _HARMLESS_KINDS: Final = (
 """How names begin of the telemetry of SDKs, of traces, proxies and browsers."""
 
 
-def changing(headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes] = ()) -> Sequence[tuple[bytes, bytes]]:
+def answer_changing_headers(
+    headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes] = ()
+) -> Sequence[tuple[bytes, bytes]]:
     """Return those of a caller's headers that may change the answer, in an order of their own.
 
     Those that are declared `volatile` do not, unless they are known to.
@@ -52,6 +54,6 @@ def changing(headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes]
     )
 
 
-def storable(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def are_headers_storable(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether all of them may be written down; without one of them nothing must be asked ahead."""
     return all(name in _STORABLE for name, _ in headers)

@@ -12,20 +12,20 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.index import Match
-from circadia.answers.judge import Judge, Verdict
+from circadia.answers.judge import Judge, JudgeVerdict
 from circadia.answers.normalization import normalize
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.journal import Journal
 from circadia.ids import AgentId, AnswerId, BankId, CallId, IdSource
-from circadia.latest import Latest
-from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.latest import BoundedDict
+from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
 from circadia.sleeptime.ask import ENDPOINT
-from circadia.sleeptime.prompts import fixed
+from circadia.sleeptime.prompts import build_fixed_prompt
 from circadia.sleeptime.wording import one_line
 from circadia.stores.base import Store
 
@@ -61,7 +61,7 @@ class ModelJudge:
     waits = True
 
     def __init__(
-        self, clock: Clock, ids: IdSource, store: Store, journal: Journal, model: Mind, *, calls_per_hour: int
+        self, clock: Clock, ids: IdSource, store: Store, journal: Journal, model: ChatModel, *, calls_per_hour: int
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -70,7 +70,7 @@ class ModelJudge:
         self._model = model
         self._calls_per_hour = calls_per_hour
 
-    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[Verdict] | None:
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
         """Return a verdict for each candidate; none if the budget is spent or the model did not answer.
 
         Raises:
@@ -84,8 +84,8 @@ class ModelJudge:
         try:
             answer, used = await self._model.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
             call = replace(call, status=CallStatus.DONE)
-            return [Verdict(same=number in answer.same) for number in range(1, len(candidates) + 1)]
-        except Unusable as error:
+            return [JudgeVerdict(same=number in answer.same) for number in range(1, len(candidates) + 1)]
+        except ModelAnswerError as error:
             used = error.used
             _logger.warning("a ready answer for %r is not checked: %s", agent.reference, error.cause)
             return None
@@ -100,8 +100,8 @@ class ModelJudge:
             tier="sleep", upstream=self._model.upstream, endpoint=ENDPOINT, model=self._model.name,
             status=CallStatus.RESERVED,
         )  # fmt: skip
-        async with self._store.write() as tx:
-            if (await tx.calls.spent(_BUDGET_ID, now - _BUDGET_WINDOW)).calls >= self._calls_per_hour:
+        async with self._store.begin_write() as tx:
+            if (await tx.calls.sum_usage(_BUDGET_ID, now - _BUDGET_WINDOW)).calls >= self._calls_per_hour:
                 return None
             await tx.calls.add([call])
         return call
@@ -121,11 +121,11 @@ class ModelJudge:
 def judge_prompt(asked: str, candidates: Sequence[str], today: date) -> Prompt:
     """Return what a model is asked about a question and its candidates."""
     lines = [f"{number}. {one_line(text)}" for number, text in enumerate(candidates, 1)]
-    return fixed("same_question", "\n".join([f"date: {today}", f"question: {one_line(asked)}", *lines]))
+    return build_fixed_prompt("same_question", "\n".join([f"date: {today}", f"question: {one_line(asked)}", *lines]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Lookup:
+class _LookupEntry:
     similarity: float
     waited: bool
 
@@ -134,10 +134,10 @@ class _Lookup:
 class _AgentLookups:
     """The recent lookups of an agent."""
 
-    recent: deque[_Lookup] = field(default_factory=lambda: deque[_Lookup](maxlen=_RECENT_LOOKUPS))
+    recent: deque[_LookupEntry] = field(default_factory=lambda: deque[_LookupEntry](maxlen=_RECENT_LOOKUPS))
 
     @property
-    def bar(self) -> float:
+    def required_similarity(self) -> float:
         """Return the similarity that a lookup needs to wait: that of the best tenth, once there are enough."""
         if len(self.recent) < _RECENT_LOOKUPS:
             return 0.0
@@ -150,7 +150,7 @@ class _AgentLookups:
 
 
 @dataclass(frozen=True, slots=True)
-class _Remembered:
+class _VerdictEntry:
     same: bool
     at: datetime
 
@@ -179,12 +179,12 @@ class JudgeLimits:
     def __init__(self, clock: Clock, judge: Judge) -> None:
         self._clock = clock
         self._judge = judge
-        self._verdicts: Latest[tuple[BankId, int, AnswerId, bytes], _Remembered] = Latest(_KEPT_VERDICTS)
-        self._agents: Latest[AgentId, _AgentLookups] = Latest(_KEPT_AGENTS)
+        self._verdicts: BoundedDict[tuple[BankId, int, AnswerId, bytes], _VerdictEntry] = BoundedDict(_KEPT_VERDICTS)
+        self._agents: BoundedDict[AgentId, _AgentLookups] = BoundedDict(_KEPT_AGENTS)
         self._timeouts = 0
         self._open_until = 0.0
 
-    def verdict(self, bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> bool | None:
+    def cached_verdict(self, bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> bool | None:
         """Return what the judge said of these two questions; none if it did not, or a no is too old."""
         known = self._verdicts.get(_key(bank, asked, answer, phrasing))
         if known is None or (not known.same and (self._clock.now() - known.at).total_seconds() >= _NO_SECONDS):
@@ -197,8 +197,8 @@ class JudgeLimits:
         self._agents[agent] = lookups
         admitted = similarity is not None and not self._breaker_open()
         if self._judge.waits:
-            admitted = admitted and lookups.waits < _MAX_WAITS and (similarity or 0.0) >= lookups.bar
-        lookups.recent.append(_Lookup(similarity or 0.0, admitted and self._judge.waits))
+            admitted = admitted and lookups.waits < _MAX_WAITS and (similarity or 0.0) >= lookups.required_similarity
+        lookups.recent.append(_LookupEntry(similarity or 0.0, admitted and self._judge.waits))
         return admitted
 
     async def ask(self, agent: Agent, bank: Bank, asked: str, matches: Sequence[Match]) -> bool:
@@ -207,10 +207,10 @@ class JudgeLimits:
         now = self._clock.now()
         for match, verdict in zip(matches, verdicts, strict=True) if verdicts is not None else ():
             key = _key(bank, asked, match.answer, match.phrasing)
-            self._verdicts[key] = _Remembered(verdict.same, now)
+            self._verdicts[key] = _VerdictEntry(verdict.same, now)
         return any(verdict.same for verdict in verdicts or ())
 
-    async def try_once(self, agent: Agent, asked: str, phrasing: str) -> Verdict | None:
+    async def try_once(self, agent: Agent, asked: str, phrasing: str) -> JudgeVerdict | None:
         """Return what a judge that costs nothing says; none if asking costs something, or nobody can tell."""
         if self._judge.waits:
             return None
@@ -221,13 +221,16 @@ class JudgeLimits:
         """Return how an agent's lookups used the judge in this process."""
         lookups = self._agents.get(agent) or _AgentLookups()
         return JudgeStats(
-            lookups=len(lookups.recent), waits=lookups.waits, bar=lookups.bar, breaker_open=self._breaker_open()
+            lookups=len(lookups.recent),
+            waits=lookups.waits,
+            bar=lookups.required_similarity,
+            breaker_open=self._breaker_open(),
         )
 
     def _breaker_open(self) -> bool:
         return self._clock.monotonic() < self._open_until
 
-    async def _ask(self, agent: Agent, asked: str, phrasings: Sequence[str]) -> Sequence[Verdict] | None:
+    async def _ask(self, agent: Agent, asked: str, phrasings: Sequence[str]) -> Sequence[JudgeVerdict] | None:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 verdicts = await self._judge.judge(agent, asked, phrasings)

@@ -24,7 +24,7 @@ RETRY_SECONDS: Final = 1.0
 """Time until a failed batch is tried again."""
 
 
-class Backlog(ABC, Generic[T]):
+class WriteBehindQueue(ABC, Generic[T]):
     """A queue in front of the store."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Backlog(ABC, Generic[T]):
         return len(self._entries)
 
     @property
-    def done(self) -> int:
+    def finished_count(self) -> int:
         """Return how many entries of all that there ever were are written, or lost."""
         return self.taken - len(self._entries) - len(self._batch_now)
 

@@ -52,7 +52,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
     timer = asyncio.get_running_loop().call_later(BODY_SECONDS, expire)  # asyncio.timeout costs ten times as much
     try:
-        return await _gathered(receive, limit)
+        return await _read_chunks(receive, limit)
     except asyncio.CancelledError:
         if not late:
             raise
@@ -62,14 +62,14 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         timer.cancel()
 
 
-async def off_loop(body: bytes, work: Callable[[], T]) -> T:
+async def run_off_loop(body: bytes, work: Callable[[], T]) -> T:
     """Return what `work` makes of a body; of a large one, without keeping the event loop from others."""
     if len(body) <= LARGE_BYTES:
         return work()
     return await asyncio.get_running_loop().run_in_executor(_READER, work)
 
 
-async def _gathered(receive: Receive, limit: int) -> bytes:
+async def _read_chunks(receive: Receive, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -85,7 +85,7 @@ async def _gathered(receive: Receive, limit: int) -> bytes:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-class Parcel:
+class BodyRef:
     """A body on its way through the door: whoever takes it has the only reference.
 
     Functions that wait for a held call keep their arguments alive; handing this on in place of the bytes lets a body
@@ -103,7 +103,7 @@ class Parcel:
         return body
 
 
-class Parked:
+class SpooledBody:
     """One body while its call is held."""
 
     __slots__ = ("body", "path", "size")
@@ -114,7 +114,7 @@ class Parked:
         self.size = len(body)
 
 
-class Parking:
+class BodySpool:
     """Keeps held bodies: in memory up to a limit, else in unnamed-to-others files of the data folder."""
 
     def __init__(self, folder: Path, limits: LimitsSettings) -> None:
@@ -123,13 +123,13 @@ class Parking:
         self.in_memory = 0
         self.on_disk = 0
 
-    async def park(self, parcel: Parcel) -> Parked:
+    async def spool(self, parcel: BodyRef) -> SpooledBody:
         """Take a body.
 
         Raises:
             LimitReached: memory and disk limits are used up. StorageUnavailable: the disk cannot take it.
         """
-        parked = Parked(parcel.take())
+        parked = SpooledBody(parcel.take())
         small = parked.size <= self._limits.spill_bytes
         if small and self.in_memory + parked.size <= self._limits.max_held_bytes:
             self.in_memory += parked.size
@@ -152,7 +152,7 @@ class Parking:
             raise
         return parked
 
-    async def take(self, parked: Parked) -> bytes:
+    async def take(self, parked: SpooledBody) -> bytes:
         """Return the body and forget it.
 
         Raises:
@@ -168,7 +168,7 @@ class Parking:
             self.drop(parked)
         return body or b""
 
-    def drop(self, parked: Parked) -> None:
+    def drop(self, parked: SpooledBody) -> None:
         """Forget a body that is not wanted any more; a second time does nothing."""
         if parked.path is not None:
             Path(parked.path).unlink(missing_ok=True)

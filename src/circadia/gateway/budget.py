@@ -19,7 +19,7 @@ from circadia.gateway.paths import Route
 from circadia.ids import CallId
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.alert import BUDGET_SHARE
-from circadia.records.call import Call, Spent
+from circadia.records.call import AgentSpend, Call
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Store
 
@@ -44,12 +44,12 @@ def require_model(agent: Agent, request: ModelRequest, route: Route) -> None:
         raise Forbidden(f"the call names no model; {agent.reference!r} may use {', '.join(models)}")
 
 
-def budgeted(policy: AgentPolicy) -> bool:
+def has_budget(policy: AgentPolicy) -> bool:
     """Return whether the agent has any daily limit."""
     return (policy.max_calls_per_day, policy.max_tokens_per_day, policy.max_usd_per_day) != (None, None, None)
 
 
-class Budget:
+class CallBudgetGuard:
     """Counts against the ledger."""
 
     def __init__(self, clock: Clock, store: Store) -> None:
@@ -59,8 +59,8 @@ class Budget:
 
     async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
         """Raise LimitReached if the day has no room for a call of this size, with `waiting` calls held already."""
-        async with self._store.read() as tx:
-            spent = await tx.calls.spent(agent.id, self._today())
+        async with self._store.begin_read() as tx:
+            spent = await tx.calls.sum_usage(agent.id, self._today())
         self._require(agent, spent, waiting=waiting, tokens=tokens, nanousd=nanousd)
 
     async def reserve(self, agent: Agent, call: Call) -> Call:
@@ -71,13 +71,13 @@ class Budget:
         Raises:
             LimitReached: the day has no room.
         """
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             call = replace(call, at=self._clock.now())  # its day is the one it is checked against
             await tx.agents.lock(agent.id)
-            spent = await tx.calls.spent(agent.id, self._today())
+            spent = await tx.calls.sum_usage(agent.id, self._today())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])
-            detail = _nearly_spent(agent.policy, spent, call)
+            detail = _nearly_used_budgets(agent.policy, spent, call)
             if detail:
                 data = {"cause": "budget", **detail}
                 await tx.events.add([
@@ -93,7 +93,7 @@ class Budget:
 
     async def _remove(self, call_id: CallId) -> None:
         try:
-            async with self._store.write() as tx:
+            async with self._store.begin_write() as tx:
                 await tx.calls.remove(call_id)
         except CircadiaError as error:
             _logger.warning("a reservation that was not used stays for the day: %s", error)
@@ -101,7 +101,7 @@ class Budget:
     def _today(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def _require(self, agent: Agent, spent: Spent, *, waiting: int, tokens: int, nanousd: int) -> None:
+    def _require(self, agent: Agent, spent: AgentSpend, *, waiting: int, tokens: int, nanousd: int) -> None:
         more = (1 + waiting, max(tokens, 1), max(nanousd, 1))
         for (name, limit, used), size in zip(_limits(agent.policy, spent), more, strict=True):
             if limit is not None and used + size > limit:
@@ -114,7 +114,7 @@ class Budget:
                 )
 
 
-def _limits(policy: AgentPolicy, spent: Spent) -> Sequence[tuple[str, int | None, int]]:
+def _limits(policy: AgentPolicy, spent: AgentSpend) -> Sequence[tuple[str, int | None, int]]:
     """Return the setting, the limit and what is spent of calls, tokens and billionths of a US dollar."""
     usd = None if policy.max_usd_per_day is None else int(policy.max_usd_per_day * _NANOUSD)
     return (
@@ -124,7 +124,7 @@ def _limits(policy: AgentPolicy, spent: Spent) -> Sequence[tuple[str, int | None
     )
 
 
-def _nearly_spent(policy: AgentPolicy, spent: Spent, call: Call) -> Mapping[str, float]:
+def _nearly_used_budgets(policy: AgentPolicy, spent: AgentSpend, call: Call) -> Mapping[str, float]:
     """Return the budgets whose last fifth this call is the first to touch, and what is used or reserved with it."""
     found: dict[str, float] = {}
     more = (1, call.reserved_tokens, call.reserved_nanousd)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from circadia.ids import BankId
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.records.bank import Bank
 from circadia.records.change import ChangeKind
 from circadia.sleeptime.rows import TOPIC
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.stores.signals.base import Signals
 
 REMEMBERED: Final = 1_000
@@ -22,13 +22,13 @@ _WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
 }
 
 
-class Dreamt:
+class ChangeNotice:
     """What passes have changed since it was last told; a hint, which a restart forgets."""
 
-    def __init__(self, signals: Signals, tier: Sleeptime) -> None:
+    def __init__(self, signals: Signals, tier: SleeptimeService) -> None:
         self._tier = tier
-        self._counts: Latest[BankId, dict[str, int]] = Latest(REMEMBERED)
-        signals.listen(TOPIC, self._heard)
+        self._counts: BoundedDict[BankId, dict[str, int]] = BoundedDict(REMEMBERED)
+        signals.listen(TOPIC, self._on_pass_event)
 
     def line(self, bank: Bank) -> str:
         """Return what is to be told; empty if nothing has changed, or the bank's policy says that nothing is told."""
@@ -38,12 +38,12 @@ class Dreamt:
         parts = [f"{n} {_WORDS[kind][n > 1]}" for kind in ChangeKind if (n := counts.get(kind.value, 0))]
         return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
 
-    def tell(self, bank: Bank, line: str) -> None:
+    def mark_shown(self, bank: Bank, line: str) -> None:
         """Tell this line no more; what came since it was made is told with it next time."""
         if line == self.line(bank):
             del self._counts[bank.id]
 
-    def _heard(self, key: str, data: Mapping[str, object]) -> None:
+    def _on_pass_event(self, key: str, data: Mapping[str, object]) -> None:
         counts = cast("Mapping[str, int]", data.get("counts", {}))
         done = {kind.value: counts[kind.value] for kind in ChangeKind if counts.get(kind.value)}
         if data["ended"] and done:

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope
 
-from circadia.errors import CircadiaError, Ended, UpstreamFailed
+from circadia.errors import CircadiaError, TargetGone, UpstreamFailed
 from circadia.gateway.bodies import CallerGone
-from circadia.gateway.reply import Broken, Phase, Reply
+from circadia.gateway.reply import Phase, Reply, ReplyBroken
 
 _logger = logging.getLogger(__name__)
 
 
-class Departure:
-    """Ends a request whose caller has hung up. The HTTP server puts one into the scope, under `DEPARTURE`."""
+class Disconnect:
+    """Ends a request whose caller has hung up. The HTTP server puts one into the scope, under `DISCONNECT_KEY`."""
 
     __slots__ = ("_gone", "_reply", "_task", "ended")
 
@@ -26,7 +26,7 @@ class Departure:
         self.ended = False
         """Whether it has cancelled the request."""
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Say that the caller is gone."""
         self._gone = True
         if self._task is not None and self._reply is not None and self._reply.phase is not Phase.DONE:
@@ -37,32 +37,32 @@ class Departure:
         """Cancel `task` when the caller goes before its reply is done, or now if it is gone."""
         self._task, self._reply = task, reply
         if self._gone:
-            self.tell()
+            self.notify()
 
     def forget(self) -> None:
         """Cancel nothing any more."""
         self._task = self._reply = None
 
 
-DEPARTURE: Final = "circadia.departure"
+DISCONNECT_KEY: Final = "circadia.departure"
 """Key of the ASGI scope."""
 
 
-async def watched(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
+async def run_until_disconnect(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
     """Do the work; cancel it at once if the caller hangs up.
 
-    Under a server that knows no `Departure`, a task waits for `http.disconnect`, which is the same but dearer.
+    Under a server that knows no `Disconnect`, a task waits for `http.disconnect`, which is the same but dearer.
 
     Raises:
         CallerGone: the caller hung up, and the work has ended.
     """
     task = asyncio.current_task()
     assert task is not None
-    departure: Departure | None = scope.get(DEPARTURE)
+    departure: Disconnect | None = scope.get(DISCONNECT_KEY)
     watcher: asyncio.Task[None] | None = None
     if departure is None:
-        departure = Departure()
-        watcher = asyncio.create_task(_until_gone(receive, departure))
+        departure = Disconnect()
+        watcher = asyncio.create_task(_watch_for_disconnect(receive, departure))
     departure.watch(task, reply)
     try:
         await work
@@ -77,30 +77,30 @@ async def watched(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[
             watcher.cancel()
 
 
-async def _until_gone(receive: Receive, departure: Departure) -> None:
+async def _watch_for_disconnect(receive: Receive, departure: Disconnect) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    departure.tell()
+    departure.notify()
 
 
-async def tell(reply: Reply, error: BaseException) -> None:
+async def send_error(reply: Reply, error: BaseException) -> None:
     """Tell the caller of what ended its request, foreseen or not, in the way that the phase allows.
 
     Called from the door's own `except`, since a wrapper would cost each held call a frame.
 
     Raises:
-        Broken: nothing can be told any more; the server must break the connection.
+        ReplyBroken: nothing can be told any more; the server must break the connection.
     """
     if isinstance(error, CallerGone):
         return
     if isinstance(error, asyncio.CancelledError):  # not the caller: the server's time to stop is over, and this task's
-        error = Ended("the server has stopped before the answer was there; send it again")
+        error = TargetGone("the server has stopped before the answer was there; send it again")
     if isinstance(error, CircadiaError):
-        await reply.refuse(error)
+        await reply.send_error(error)
         return
-    if isinstance(error, Broken) or not isinstance(error, Exception):
+    if isinstance(error, ReplyBroken) or not isinstance(error, Exception):
         raise error
     _logger.error("a door failed", exc_info=error)
     failed = UpstreamFailed("the gateway failed on this call; the server's log says why")
     failed.__cause__ = error
-    await reply.refuse(failed)
+    await reply.send_error(failed)

@@ -8,12 +8,12 @@ from datetime import datetime
 from functools import partial
 from typing import Final, Self
 
-from circadia.agents.presence import Cell, Presence
+from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, LimitReached
-from circadia.gateway.bodies import Parcel, Parked, Parking
+from circadia.gateway.bodies import BodyRef, BodySpool, SpooledBody
 from circadia.gateway.journal import Journal
-from circadia.gateway.pace import Pace, Slot
+from circadia.gateway.pace import Pace, PacePermit
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.ticker import Alarm, Ticker
 from circadia.ids import AgentId, HoldId, IdSource
@@ -50,7 +50,7 @@ class HoldView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Passage:
+class Admission:
     """How a call came through the gate."""
 
     held_seconds: float = 0.0
@@ -63,12 +63,12 @@ class Passage:
     """Generation of the wake that admitted it."""
 
     @property
-    def held(self) -> bool:
+    def was_held(self) -> bool:
         """Whether it was held."""
         return self.held_seconds > 0.0
 
 
-NOT_HELD = Passage()
+NOT_HELD = Admission()
 ORDER_SECONDS: Final = 2.0
 """How long the first call of a line may take to get ready before those behind it pass."""
 
@@ -93,7 +93,7 @@ class GateCall:
         gate: "Gate",
         agent: Agent,
         reply: Reply,
-        body: Parcel,
+        body: BodyRef,
         *,
         door: str,
         what: str,
@@ -116,8 +116,8 @@ class GateCall:
         self._body = body
         self._grace_seconds = grace_seconds
         self._most = most
-        self._cell: Cell | None = None
-        self._pace: Slot | None = None
+        self._cell: PresenceCell | None = None
+        self._pace: PacePermit | None = None
         self._passage = NOT_HELD
 
     def __enter__(self) -> Self:
@@ -128,23 +128,23 @@ class GateCall:
             reason = error.code if isinstance(error, CircadiaError) else "caller gone"
             self._gate.unlist(self, EventType.DROPPED, reason=reason)
         self._gate.leave_line(self)
-        self._release_pace()
+        self._release_pace_slot()
 
-    async def admit(self) -> tuple[bytes, Passage]:
+    async def admit(self) -> tuple[bytes, Admission]:
         """Return the body and how the call came here: at once if its agent is awake, else when it wakes.
 
         Raises:
-            Ended: the agent or its session is gone, or the server is stopping. LimitReached: too much is held.
+            TargetGone: the agent or its session is gone, or the server is stopping. LimitReached: too much is held.
             StorageUnavailable: database or disk. Whatever `most` says.
         """
         presence = self._gate.presence
-        self._cell = cell = presence.known(self.agent.id) or await presence.cell(self.agent.id)
-        if cell.closed:
-            return await self._held(cell), self._passage
+        self._cell = cell = presence.synced_cell(self.agent.id) or await presence.fetch_cell(self.agent.id)
+        if cell.is_closed:
+            return await self._hold(cell), self._passage
         if self._gate.has_line(self.agent.id):
             self._gate.join(self)
         body = self._body.take()
-        self._body = Parcel(body)
+        self._body = BodyRef(body)
         return body, self._passage
 
     async def clear_to_send(self, *, keeps_place: bool = False) -> None:
@@ -155,32 +155,32 @@ class GateCall:
         Raises:
             AsleepAgain: its agent is asleep; `admit` it anew. It has kept its place.
         """
-        self._release_pace()
-        await self._gate.turn(self)
+        self._release_pace_slot()
+        await self._gate.wait_for_turn(self)
         assert self._cell is not None
-        if self._cell.closed:
+        if self._cell.is_closed:
             raise AsleepAgain
         if self.listed:
             self._gate.unlist(self, EventType.ADMITTED, generation=self._cell.generation)
         if not keeps_place:
-            self._body = Parcel(b"")
+            self._body = BodyRef(b"")
             self._gate.leave_line(self)
 
-    async def _held(self, cell: Cell) -> bytes:
+    async def _hold(self, cell: PresenceCell) -> bytes:
         gate = self._gate
         if not self.listed:
             gate.require_room(self.agent)
         gate.join(self)
-        parked = await gate.parking.park(self._body)
+        parked = await gate.parking.spool(self._body)
         alarm = None if self._most is None else Alarm(partial(gate.presence.fail, cell, self, self._most[1]))
         try:
             gate.enlist(self, parked)
             gate.ticker.add(self.reply, self.began + self._grace_seconds)
             if self._most is not None and alarm is not None:
                 gate.ticker.add(alarm, self.began + self._most[0])
-            await gate.presence.until_awake(cell, self)
-            self._passage = Passage(
-                held_seconds=gate.waited(self) or 1e-9,
+            await gate.presence.wait_until_awake(cell, self)
+            self._passage = Admission(
+                held_seconds=gate.waited_seconds(self) or 1e-9,
                 slept_seconds=cell.slept_seconds,
                 woken_by=cell.actor,
                 generation=cell.generation,
@@ -190,11 +190,11 @@ class GateCall:
             gate.parking.drop(parked)
             if alarm is not None:
                 gate.ticker.drop(alarm)
-        self._body = Parcel(body)
+        self._body = BodyRef(body)
         self._pace = await gate.pace.slot()
         return body
 
-    def _release_pace(self) -> None:
+    def _release_pace_slot(self) -> None:
         if self._pace is not None:
             self._pace.release()
             self._pace = None
@@ -215,7 +215,7 @@ class Gate:
         presence: Presence,
         journal: Journal,
         ticker: Ticker,
-        parking: Parking,
+        parking: BodySpool,
         limits: LimitsSettings,
     ) -> None:
         self.presence = presence
@@ -235,9 +235,9 @@ class Gate:
     async def shut(self, tx: Tx, moved: Agent) -> None:
         """Let no call pass of an agent that falls asleep in this transaction, and write who was admitted before it."""
         self.presence.shut(tx, moved)
-        await self._journal.bring(tx, moved)
+        await self._journal.write_agent_events(tx, moved)
 
-    def waited(self, call: GateCall) -> float:
+    def waited_seconds(self, call: GateCall) -> float:
         """Return for how many seconds a held call has waited."""
         return self._clock.monotonic() - call.began
 
@@ -262,7 +262,7 @@ class Gate:
         if turn is not None and not turn.done():
             turn.set_result(None)
 
-    async def turn(self, call: GateCall) -> None:
+    async def wait_for_turn(self, call: GateCall) -> None:
         """Return when the calls before it have left the line, or when nothing has moved there for `ORDER_SECONDS`."""
         line = self._lines.get(call.agent.id)
         if line is None or call not in line:
@@ -283,11 +283,11 @@ class Gate:
         if reply.phase is Phase.SILENT:
             self.ticker.add(reply, self._clock.monotonic() + seconds)
 
-    def settle(self, reply: Reply) -> None:
+    def stop_keep_alive(self, reply: Reply) -> None:
         """Give the caller no more signs of life: its answer begins."""
         self.ticker.drop(reply)
 
-    def holds(
+    def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
     ) -> tuple[Sequence[HoldView], int]:
         """Return what is held now, longest first and at most `limit`, and how much there is in all."""
@@ -312,12 +312,12 @@ class Gate:
         ]
         return views, len(found)
 
-    def held(self, agent_id: AgentId) -> int:
+    def count_held(self, agent_id: AgentId) -> int:
         """Return how many calls of the agent are held now."""
         return self._per_agent.get(agent_id, 0)
 
     @property
-    def held_in_all(self) -> int:
+    def total_held(self) -> int:
         """Return how many calls are held now."""
         return len(self._holds)
 
@@ -325,13 +325,13 @@ class Gate:
         """Raise LimitReached if nothing more can be held, in all or of this agent."""
         if len(self._holds) >= self._limits.max_holds:
             raise LimitReached(f"{self._limits.max_holds} calls are held already; try later", retry_after_seconds=30)
-        if self.held(agent.id) >= self._limits.max_holds_per_agent:
+        if self.count_held(agent.id) >= self._limits.max_holds_per_agent:
             raise LimitReached(
                 f"{agent.reference!r} has {self._limits.max_holds_per_agent} held calls already; wake it, or wait",
                 retry_after_seconds=30,
             )
 
-    def enlist(self, call: GateCall, parked: Parked) -> None:
+    def enlist(self, call: GateCall, parked: SpooledBody) -> None:
         """Note that the call is held; a call that is held again stays what it was."""
         call.parked = parked
         if call.listed:
@@ -340,7 +340,7 @@ class Gate:
         call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
         call.listed = True
         self._holds[call] = None
-        self._per_agent[call.agent.id] = self.held(call.agent.id) + 1
+        self._per_agent[call.agent.id] = self.count_held(call.agent.id) + 1
         self._journal.event(
             EventType.HELD, call.agent.session, call.agent.name, hold=call.id, door=call.door, what=call.what
         )
@@ -349,7 +349,7 @@ class Gate:
         """Note that the call is held no more: it is sent now, or dropped."""
         call.listed = False
         del self._holds[call]
-        left = self.held(call.agent.id) - 1
+        left = self.count_held(call.agent.id) - 1
         if left:
             self._per_agent[call.agent.id] = left
         else:
@@ -365,6 +365,6 @@ class Gate:
             hold=call.id,
             door=call.door,
             what=call.what,
-            waited_seconds=round(self.waited(call), 3),
+            waited_seconds=round(self.waited_seconds(call), 3),
             **data,
         )

@@ -83,7 +83,7 @@ def to_caller(
     ]
 
 
-def one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
+def first_value(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     """Return the value of the first header of this (lower-case) name."""
     for name, value in headers:
         if name == wanted:
@@ -91,9 +91,9 @@ def one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     return None
 
 
-def named(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
+def decode_name_header(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     """Return the name that such a header says: UTF-8, as URLs have it, or else Latin-1, as some clients send it."""
-    given = one(headers, wanted)
+    given = first_value(headers, wanted)
     if given is None or given.isascii():
         return given
     try:
@@ -102,14 +102,18 @@ def named(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
         return given
 
 
-def seconds_in(text: str | None) -> float | None:
+def parse_seconds(text: str | None) -> float | None:
     """Return a header's number of seconds, none if it is no plain number (`Retry-After` may also be a date)."""
     return float(text) if text is not None and _NUMBER.fullmatch(text.strip()) else None
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the token that came as `Authorization: Bearer`, else as `x-api-key`, `api-key` or `x-goog-api-key`."""
-    given = one(headers, b"authorization")
+    given = first_value(headers, b"authorization")
     if given and given[:7].lower() == "bearer ":
         return given[7:].strip() or None
-    return one(headers, b"x-api-key") or one(headers, b"api-key") or one(headers, b"x-goog-api-key")
+    return (
+        first_value(headers, b"x-api-key")
+        or first_value(headers, b"api-key")
+        or first_value(headers, b"x-goog-api-key")
+    )

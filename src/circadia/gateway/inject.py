@@ -10,19 +10,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import Outcome
-from circadia.gateway.dialects.prompt import Prompt
-from circadia.gateway.dreamt import Dreamt
+from circadia.answers.lookup import LookupOutcome
+from circadia.gateway.dialects.prompt import RequestPrompt
+from circadia.gateway.dreamt import ChangeNotice
 from circadia.gateway.model_call import ModelCall
-from circadia.gateway.ready import Answering, Asked, Lookup, not_shown
-from circadia.gateway.turns import Turn
+from circadia.gateway.ready import AnswerResolver, CallQuestion, Lookup, as_miss
+from circadia.gateway.turns import ConversationCall
 from circadia.ids import BankId
-from circadia.latest import Latest
-from circadia.memory.asked import may_keep
-from circadia.memory.context import Context, Hit, room
+from circadia.latest import BoundedDict
+from circadia.memory.asked import may_keep_question
+from circadia.memory.context import Context, Hit, remaining_tokens
 from circadia.memory.index import Question
-from circadia.memory.tier import Memory
-from circadia.memory.uses import Use, use_of
+from circadia.memory.tier import MemoryServices
+from circadia.memory.uses import BankUse, build_use
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.per_call import per_call
@@ -37,7 +37,7 @@ _ASKED: Final = 2_000
 
 
 @dataclass(kw_only=True, slots=True)
-class _Given:
+class _InjectionState:
     """What one conversation was given last."""
 
     bank: BankId
@@ -51,12 +51,12 @@ class _Given:
 
 
 @per_call
-class Injected:
+class InjectedBody:
     """A call's body with what its bank says to it."""
 
     body: bytes
     """The body; the same if the bank says nothing."""
-    used: Use | None = None
+    used: BankUse | None = None
     """What of a bank's derived memory stands in it."""
     lookup: Lookup | None = None
     """What the call gets of the ready answers; with a hit nothing is put into it."""
@@ -65,17 +65,17 @@ class Injected:
 
 
 @per_call
-class _Wanted:
+class _InjectionRequest:
     """What is looked for, for one call."""
 
     call: ModelCall
-    turn: Turn
+    turn: ConversationCall
     asks: bool
     """Whether something may fit its question."""
     again: bool
     """Whether the same was asked a moment ago, or is only counted: it is no asking of its own."""
     known: frozenset[str]
-    asked: Asked | None
+    asked: CallQuestion | None
     hints: bool
     """Whether there is a place for a hint."""
     told: list[str]
@@ -83,7 +83,7 @@ class _Wanted:
 
 
 @per_call
-class _Made:
+class _InjectionResult:
     """What was found."""
 
     bank: Bank
@@ -95,17 +95,23 @@ class _Made:
 class Injection:
     """Adds contexts to calls, and looks for answers that make one needless."""
 
-    def __init__(self, store: Store, memory: Memory, dreamt: Dreamt, answering: Answering) -> None:
+    def __init__(self, store: Store, memory: MemoryServices, dreamt: ChangeNotice, answering: AnswerResolver) -> None:
         self._store = store
         self._memory = memory
         self._dreamt = dreamt
         self._answering = answering
-        self._given: Latest[tuple[str, str, str | None], _Given] = Latest(REMEMBERED)
+        self._given: BoundedDict[tuple[str, str, str | None], _InjectionState] = BoundedDict(REMEMBERED)
 
-    async def into(
-        self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes, asked: Asked | None = None, *,
+    async def inject(
+        self,
+        call: ModelCall,
+        turn: ConversationCall,
+        prompt: RequestPrompt,
+        body: bytes,
+        asked: CallQuestion | None = None,
+        *,
         keeps: bool = False,
-    ) -> Injected:  # fmt: skip
+    ) -> InjectedBody:
         """Return the body with the context in it, if the policy wants one, or that there is an answer to what is asked.
 
         While the model works on a turn with tools, what stands in it stays. If what is said is kept (`keeps`), the bank
@@ -119,24 +125,24 @@ class Injection:
         asks = policy.inject and bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
         known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
         again = not call.route.generates or (given is not None and given.question == prompt.question)
-        wanted = _Wanted(
+        wanted = _InjectionRequest(
             call=call, turn=turn, asks=asks, known=known, asked=None if repeats else asked,
             hints=asks and prompt.user is not None, told=[], again=again,
         )  # fmt: skip
         whose = (policy.bank, turn.user)
         if asks:
-            made = await self._memory.retrieval.answered(
-                self._store, _asked(prompt.question), partial(self._made, wanted),
+            made = await self._memory.retrieval.run_question(
+                self._store, _shorten_question(prompt.question), partial(self._build_result, wanted),
                 whose=whose, explained=False,
             )  # fmt: skip
         else:
-            made = await self._memory.retrieval.glances.read(
-                self._store, whose, lambda tx: self._made(wanted, tx, None)
+            made = await self._memory.retrieval.glances.run_read(
+                self._store, whose, lambda tx: self._build_result(wanted, tx, None)
             )
         if made is None and keeps and wanted.asked is not None:
-            made = await self._first(turn, wanted.asked)
+            made = await self._create_bank(turn, wanted.asked)
         if made is None or made.context is None:
-            return Injected(body=body, lookup=None if made is None else made.lookup)
+            return InjectedBody(body=body, lookup=None if made is None else made.lookup)
         bank, context = made.bank, made.context
         fitting, hits, blocks = context.fitting, context.hits, context.blocks
         if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):
@@ -144,67 +150,82 @@ class Injection:
         elif asks and call.route.generates:  # what is only counted is not said
             self._keep(key, given if call.request.conversation else None, bank, prompt.question, context)
         if not context.stable and not fitting:
-            return Injected(body=body, lookup=made.lookup)
+            return InjectedBody(body=body, lookup=made.lookup)
         use = None
         if call.route.generates:
             upstream, model = call.provider.upstream.name, call.request.model
-            use = use_of(bank, call.agent.id, hits, blocks, known=known, upstream=upstream, model=model)
+            use = build_use(bank, call.agent.id, hits, blocks, known=known, upstream=upstream, model=model)
         told = (bank, wanted.told[0]) if any(wanted.told) else None
-        return Injected(body=prompt.with_context(context.stable, fitting), used=use, lookup=made.lookup, told=told)
+        return InjectedBody(body=prompt.with_context(context.stable, fitting), used=use, lookup=made.lookup, told=told)
 
-    def sent(self, given: Injected) -> None:
+    def mark_sent(self, given: InjectedBody) -> None:
         """Learn that the body goes upstream."""
         if given.told is not None:
-            self._dreamt.tell(*given.told)
+            self._dreamt.mark_shown(*given.told)
 
-    async def checked(self, turn: Turn, lookup: Lookup) -> Lookup:
+    async def check_lookup(self, turn: ConversationCall, lookup: Lookup) -> Lookup:
         """Have the judge decide about what is only similar, and return what the call gets then.
 
         The judge takes a while, so the answer is looked up again after its yes: one that became void meanwhile is none.
         """
         if not await self._answering.says_same(lookup):
             return lookup
-        async with asyncio.timeout(AGAIN_SECONDS), self._store.read() as tx:
-            bank = await self._memory.banks.bound(tx, turn.agent.policy, turn.user)
-            again = None if bank is None else await self._answering.found(tx, bank, lookup.asked)
-        return lookup if again is None or again.outcome is not Outcome.HIT else again
+        async with asyncio.timeout(AGAIN_SECONDS), self._store.begin_read() as tx:
+            bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user)
+            again = None if bank is None else await self._answering.look_up(tx, bank, lookup.asked)
+        return lookup if again is None or again.outcome is not LookupOutcome.HIT else again
 
-    async def _made(self, wanted: _Wanted, tx: Tx, question: Question | None) -> _Made | None:
+    async def _build_result(
+        self, wanted: _InjectionRequest, tx: Tx, question: Question | None
+    ) -> _InjectionResult | None:
         """Look for a ready answer, and build a context unless that is served; this may be begun twice for a call."""
         policy = wanted.turn.agent.policy
-        bank = await self._memory.banks.bound(tx, policy, wanted.turn.user)
+        bank = await self._memory.banks.resolve_bound_bank(tx, policy, wanted.turn.user)
         if bank is None:
             return None
-        lookup = None if wanted.asked is None else await self._answering.found(tx, bank, wanted.asked)
-        if lookup is not None and lookup.outcome is Outcome.HIT:
-            return _Made(bank=bank, context=None, lookup=lookup)
+        lookup = None if wanted.asked is None else await self._answering.look_up(tx, bank, wanted.asked)
+        if lookup is not None and lookup.outcome is LookupOutcome.HIT:
+            return _InjectionResult(bank=bank, context=None, lookup=lookup)
         if not policy.inject:
-            return _Made(bank=bank, context=None, lookup=None if lookup is None else not_shown(lookup))
+            return _InjectionResult(bank=bank, context=None, lookup=None if lookup is None else as_miss(lookup))
         if not wanted.told:  # once
             tells = wanted.asks and wanted.call.route.generates
             wanted.told.append(self._dreamt.line(bank) if tells else "")
         (told,) = wanted.told
-        hint = lookup.hint(room(policy.fitting_tokens, told) // 2) if lookup is not None and wanted.hints else ""
-        question = _counted(question, not wanted.again and may_keep(bank, wanted.call.agent))
+        hint = (
+            lookup.hint(remaining_tokens(policy.fitting_tokens, told) // 2)
+            if lookup is not None and wanted.hints
+            else ""
+        )
+        question = _with_counting(question, not wanted.again and may_keep_question(bank, wanted.call.agent))
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
             known=wanted.known, first="\n".join(filter(None, (told, hint))),
         )  # fmt: skip
-        return _Made(bank=bank, context=context, lookup=lookup if lookup is None or hint else not_shown(lookup))
+        return _InjectionResult(
+            bank=bank, context=context, lookup=lookup if lookup is None or hint else as_miss(lookup)
+        )
 
-    async def _first(self, turn: Turn, asked: Asked) -> _Made | None:
+    async def _create_bank(self, turn: ConversationCall, asked: CallQuestion) -> _InjectionResult | None:
         """Make the bank and look for an answer, which it cannot have yet."""
-        async with self._store.write() as tx:
-            bank = await self._memory.banks.bound(tx, turn.agent.policy, turn.user, make=True)
+        async with self._store.begin_write() as tx:
+            bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user, make=True)
             if bank is None:
                 return None
-            return _Made(bank=bank, context=None, lookup=not_shown(await self._answering.found(tx, bank, asked)))
+            return _InjectionResult(
+                bank=bank, context=None, lookup=as_miss(await self._answering.look_up(tx, bank, asked))
+            )
 
     def _keep(
-        self, key: tuple[str, str, str | None], given: _Given | None, bank: Bank, question: str, context: Context
+        self,
+        key: tuple[str, str, str | None],
+        given: _InjectionState | None,
+        bank: Bank,
+        question: str,
+        context: Context,
     ) -> None:
         """Remember it for the next calls of this turn, and its texts for providers that keep the conversation."""
-        kept = _Given(
+        kept = _InjectionState(
             bank=bank.id, generation=bank.generation, question=question, fitting=context.fitting,
             hits=context.hits, blocks=[block for block in context.blocks if not block.pinned],
         )  # fmt: skip
@@ -214,9 +235,9 @@ class Injection:
         self._given[key] = kept
 
 
-def _counted(question: Question | None, counted: bool) -> Question | None:
+def _with_counting(question: Question | None, counted: bool) -> Question | None:
     return question if question is None or counted else replace(question, counted=False)
 
 
-def _asked(question: str) -> str:
+def _shorten_question(question: str) -> str:
     return question if len(question) <= 2 * _ASKED else f"{question[:_ASKED]} {question[-_ASKED:]}"

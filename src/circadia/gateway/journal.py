@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.gateway.backlog import Backlog
+from circadia.gateway.backlog import WriteBehindQueue
 from circadia.records.agent import Agent
 from circadia.records.call import Call
 from circadia.records.conversation import Conversation
@@ -19,7 +19,7 @@ _BATCH: Final = 2_000
 Line = Event | Call | Conversation
 
 
-class Journal(Backlog[Line]):
+class Journal(WriteBehindQueue[Line]):
     """A queue in front of the store."""
 
     def __init__(self, clock: Clock, store: Store, signals: Signals, saw: Callable[[Line], None]) -> None:
@@ -37,7 +37,7 @@ class Journal(Backlog[Line]):
         """Have an event of now written soon."""
         self.put(Event(type=kind, at=self._clock.now(), session=session, agent=agent, data=data))
 
-    async def bring(self, tx: Tx, agent: Agent) -> None:
+    async def write_agent_events(self, tx: Tx, agent: Agent) -> None:
         """Write the events of an agent that wait in this transaction, and so before those that it writes itself."""
 
         def of_agent(line: Line) -> bool:
@@ -50,7 +50,7 @@ class Journal(Backlog[Line]):
 
     async def write(self, batch: Sequence[Line]) -> None:
         """Write lines in one transaction."""
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             self._begun = True  # what `bring` wrote before is not in the batch any more
             events = [line for line in batch if isinstance(line, Event)]
             calls = [line for line in batch if isinstance(line, Call)]

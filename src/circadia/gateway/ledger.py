@@ -5,11 +5,11 @@ from typing import Final
 
 from opentelemetry.trace import INVALID_SPAN, Span
 
-from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, budgeted
+from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, has_budget
 from circadia.gateway.dialects.base import Meter
-from circadia.gateway.gate import Passage
+from circadia.gateway.gate import Admission
 from circadia.gateway.model_call import ModelCall
-from circadia.gateway.turns import Turn
+from circadia.gateway.turns import ConversationCall
 from circadia.ids import CallId
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
@@ -20,7 +20,7 @@ _UNKNOWN: Final = Usage()
 _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 
 
-class Outcome:
+class CallOutcome:
     """What became of one call."""
 
     __slots__ = ("at", "began", "first", "free", "id", "ready", "sent", "span", "status", "too_long")
@@ -45,7 +45,7 @@ class Outcome:
 
 def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:
     """Return the tokens, and the billionths of a US dollar, that a budget sets aside for the call."""
-    if not budgeted(call.agent.policy):
+    if not has_budget(call.agent.policy):
         return 0, 0
     request = call.request
     output = DEFAULT_OUTPUT_TOKENS if request.output_limit is None else request.output_limit
@@ -53,18 +53,25 @@ def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:
     return request.input_estimate + output, worst or 0
 
 
-def reserved(call: ModelCall, turn: Turn, passage: Passage, outcome: Outcome) -> Call:
+def build_reserved_row(call: ModelCall, turn: ConversationCall, passage: Admission, outcome: CallOutcome) -> Call:
     """Return the line of a call that is about to be sent."""
-    return _line(call, turn, passage, outcome, None, None)
+    return _build_row(call, turn, passage, outcome, None, None)
 
 
-def settled(call: ModelCall, turn: Turn, passage: Passage, outcome: Outcome, meter: Meter, seconds: float) -> Call:
+def build_settled_row(
+    call: ModelCall, turn: ConversationCall, passage: Admission, outcome: CallOutcome, meter: Meter, seconds: float
+) -> Call:
     """Return the line of a call that has ended, `seconds` after it was admitted."""
-    return _line(call, turn, passage, outcome, meter, seconds)
+    return _build_row(call, turn, passage, outcome, meter, seconds)
 
 
-def _line(
-    call: ModelCall, turn: Turn, passage: Passage, outcome: Outcome, meter: Meter | None, seconds: float | None
+def _build_row(
+    call: ModelCall,
+    turn: ConversationCall,
+    passage: Admission,
+    outcome: CallOutcome,
+    meter: Meter | None,
+    seconds: float | None,
 ) -> Call:
     """Return the call's line; it is reserved while there is no meter.
 
@@ -81,7 +88,7 @@ def _line(
     if meter is None:
         status = CallStatus.RESERVED
     else:
-        status = CallStatus.DONE if answered(meter, outcome) else CallStatus.FAILED
+        status = CallStatus.DONE if is_answered(meter, outcome) else CallStatus.FAILED
     cost = call.provider.prices.price(model, usage, outcome.at) if known and not outcome.ready else None
     return Call(
         id=outcome.id,
@@ -112,15 +119,15 @@ def _line(
     )
 
 
-def filled(call: ModelCall, meter: Meter, outcome: Outcome) -> float:
+def context_share(call: ModelCall, meter: Meter, outcome: CallOutcome) -> float:
     """Return which share of its model's context the call filled, 1 if it was refused as too long; 0 if unknown."""
     if outcome.too_long:
         return 1.0
     read = meter.usage.input_tokens
-    window = call.provider.prices.window(meter.model or call.request.model or "") if read else None
+    window = call.provider.prices.context_window(meter.model or call.request.model or "") if read else None
     return min(1.0, read / window) if read and window else 0.0
 
 
-def answered(meter: Meter, outcome: Outcome) -> bool:
+def is_answered(meter: Meter, outcome: CallOutcome) -> bool:
     """Return whether a whole answer came."""
     return outcome.status is not None and outcome.status < 400 and meter.complete

@@ -24,13 +24,13 @@ from circadia.errors import (
     StillAsleep,
     UpstreamFailed,
 )
-from circadia.gateway.bodies import Parcel, off_loop, read_body
-from circadia.gateway.exchange import tell, watched
+from circadia.gateway.bodies import BodyRef, read_body, run_off_loop
+from circadia.gateway.exchange import run_until_disconnect, send_error
 from circadia.gateway.gate import AsleepAgain, Gate, GateCall
-from circadia.gateway.headers import bearer, one, without_token
+from circadia.gateway.headers import bearer, first_value, without_token
 from circadia.gateway.mcp_message import CANCELLED, WAIT_TOOLS, McpMessage, read_message
-from circadia.gateway.mcp_outlet import Outlet, receive_of
-from circadia.gateway.mcp_voice import McpVoice, event_of_json
+from circadia.gateway.mcp_outlet import ReplyAdapter, build_receive
+from circadia.gateway.mcp_voice import McpReplyFormat, json_event
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
@@ -43,7 +43,7 @@ OWN = ""
 """Name of Circadia's own server among the servers: `/mcp` has none behind it."""
 SESSION = b"mcp-session-id"
 
-Sent = Callable[[bool], Awaitable[None]]
+DeliveryCallback = Callable[[bool], Awaitable[None]]
 Key = tuple[str, str, str, object]
 
 
@@ -81,17 +81,17 @@ class McpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        reply = Reply(send, McpVoice(), self._defaults.keep_alive_seconds)
+        reply = Reply(send, McpReplyFormat(), self._defaults.keep_alive_seconds)
         try:
             await self._serve(scope, receive, reply)
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
-            await tell(reply, error)
+            await send_error(reply, error)
         finally:
             self._ticker.drop(reply)
 
     async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
         server = scope["path"][4:].strip("/")
-        principal = await self._identity.of(bearer(scope["headers"]))
+        principal = await self._identity.authenticate(bearer(scope["headers"]))
         if principal.metrics_only:
             raise Forbidden("the metrics token opens /metrics only")
         if server not in self._servers:
@@ -104,37 +104,39 @@ class McpDoor:
         if scope["method"] not in ("POST", "GET", "DELETE"):
             raise MethodNotAllowed(f"{scope['method']} is not possible on an MCP endpoint; use POST")
         owner = principal.agent.token_hash if principal.agent else "operator"
-        outer = one(scope["headers"], SESSION)
+        outer = first_value(scope["headers"], SESSION)
         inner = self._seal.open(owner, server, outer) if outer is not None else None
         call = McpCall(scope, principal, server, owner, inner)
         if scope["method"] == "POST":
-            parcel, message = await self._read(scope, receive, server)
-            reply.voice = McpVoice(message.id, message.progress_token)
+            parcel, message = await self._read_message(scope, receive, server)
+            reply.voice = McpReplyFormat(message.id, message.progress_token)
             await self._post(call, message, parcel, receive, reply)
         elif server in self._stateful:
-            await watched(scope, receive, reply, self._behind(call, McpMessage(), None, reply))
+            await run_until_disconnect(scope, receive, reply, self._forward(call, McpMessage(), None, reply))
         elif scope["method"] == "DELETE":
-            await reply.whole(204, [], b"")
+            await reply.send_whole(204, [], b"")
         else:
             raise MethodNotAllowed("this MCP endpoint sends no notifications of its own; use POST")
 
-    async def _read(self, scope: Scope, receive: Receive, server: str) -> tuple[Parcel, McpMessage]:
+    async def _read_message(self, scope: Scope, receive: Receive, server: str) -> tuple[BodyRef, McpMessage]:
         limits = self._limits
         most = min(limits.max_mcp_body_bytes, limits.max_api_body_bytes) if server == OWN else limits.max_mcp_body_bytes
         body = await read_body(scope, receive, most)
-        message = await off_loop(body, partial(read_message, body))
+        message = await run_off_loop(body, partial(read_message, body))
         if message.batch and server == OWN:
             raise InvalidRequest("the body is a batch, which MCP has no more; send one message at a time")
-        return Parcel(body), message
+        return BodyRef(body), message
 
-    async def _post(self, call: "McpCall", message: McpMessage, parcel: Parcel, receive: Receive, reply: Reply) -> None:
+    async def _post(
+        self, call: "McpCall", message: McpMessage, parcel: BodyRef, receive: Receive, reply: Reply
+    ) -> None:
         if message.method == CANCELLED and self._cancel(call, message):
-            await reply.whole(202, [], b"")
+            await reply.send_whole(202, [], b"")
             return
         running = self._running[call.key(message.id)]
         running.add(call)
         try:
-            await watched(call.scope, receive, reply, self._held_and_answered(call, message, parcel, reply))
+            await run_until_disconnect(call.scope, receive, reply, self._hold_and_answer(call, message, parcel, reply))
         except asyncio.CancelledError:
             if not call.cancelled:
                 raise
@@ -145,83 +147,85 @@ class McpDoor:
             if not running:
                 self._running.pop(call.key(message.id), None)
 
-    async def _held_and_answered(self, call: "McpCall", message: McpMessage, parcel: Parcel, reply: Reply) -> None:
+    async def _hold_and_answer(self, call: "McpCall", message: McpMessage, parcel: BodyRef, reply: Reply) -> None:
         waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
         agent = call.principal.agent
         try:
             async with asyncio.timeout(self._wait_seconds(call, message) if waits else None):
-                if agent is None or not message.held(lists=agent.policy.hold_lists):
-                    await self._answered(call, message, parcel.take(), reply)
+                if agent is None or not message.is_held(lists=agent.policy.hold_lists):
+                    await self._answer_call(call, message, parcel.take(), reply)
                     return
                 what = f"{message.method} {message.target}".strip()
-                grace_seconds, most = self._defaults.hold_grace_seconds, _most(agent)
+                grace_seconds, most = self._defaults.hold_grace_seconds, _hold_limit(agent)
                 with GateCall(
                     self._gate, agent, reply, parcel, door="mcp", what=what, grace_seconds=grace_seconds, most=most
                 ) as at_gate:
-                    body = await self._admitted(call, agent, at_gate, keeps_place=not waits)
-                    await self._answered(call, message, body, reply)
+                    body = await self._wait_for_admission(call, agent, at_gate, keeps_place=not waits)
+                    await self._answer_call(call, message, body, reply)
         except TimeoutError:
             if reply.phase >= Phase.ANSWERING:
                 raise
-            await self._nothing_yet(call, message, reply)
+            await self._answer_nothing_yet(call, message, reply)
 
     def _wait_seconds(self, call: "McpCall", message: McpMessage) -> float | None:
         """Return after how long a wait is answered with nothing; none is never."""
         if self._defaults.mcp_wait_answer_seconds is not None:
             return self._defaults.mcp_wait_answer_seconds
-        program = (one(call.scope["headers"], b"user-agent") or "").lower()
+        program = (first_value(call.scope["headers"], b"user-agent") or "").lower()
         gives_up = program.startswith(_JAVASCRIPT) and message.progress_token is None
         return JAVASCRIPT_SECONDS if gives_up else None
 
-    async def _admitted(self, call: "McpCall", agent: Agent, at_gate: GateCall, *, keeps_place: bool) -> bytes:
+    async def _wait_for_admission(
+        self, call: "McpCall", agent: Agent, at_gate: GateCall, *, keeps_place: bool
+    ) -> bytes:
         """Return the body once it is to go to the server behind, at once; a call that waits lets others pass."""
         while True:
             call.held = True
             body, _ = await at_gate.admit()
             call.held = False
-            await self._ask_again(agent, call)
+            await self._reauthorize(agent, call)
             try:
                 await at_gate.clear_to_send(keeps_place=keeps_place)
             except AsleepAgain:
                 continue
             return body
 
-    async def _answered(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
-        if message.held(lists=False) and reply.phase is Phase.SILENT:
+    async def _answer_call(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
+        if message.is_held(lists=False) and reply.phase is Phase.SILENT:
             self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
-        await self._behind(call, message, body, reply)
+        await self._forward(call, message, body, reply)
 
-    async def _ask_again(self, agent: Agent, call: "McpCall") -> None:
+    async def _reauthorize(self, agent: Agent, call: "McpCall") -> None:
         """Give the call the rights that its agent has now: a hold lasts hours, and rights are taken away."""
-        principal = await self._identity.of(bearer(call.headers))
+        principal = await self._identity.authenticate(bearer(call.headers))
         if principal.agent is None or principal.agent.id != agent.id:
             raise Forbidden("this token is no longer this agent's")
         if call.server != OWN:
             require_mcp_server(principal.agent, call.server)
         call.principal = principal
 
-    async def _behind(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
+    async def _forward(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
         """Let the server behind answer; tell it afterwards whether the answer went out."""
-        sent: list[Sent] = []
-        outlet = Outlet(
+        sent: list[DeliveryCallback] = []
+        outlet = ReplyAdapter(
             reply,
             lambda: self._ticker.drop(reply),
-            lambda headers: self._sealed(call, message, headers),
+            lambda headers: self._seal_headers(call, message, headers),
             self._limits.max_answer_bytes,
         )
         try:
-            await self._servers[call.server](call.inner_scope(sent), receive_of(body), outlet.send)
+            await self._servers[call.server](call.inner_scope(sent), build_receive(body), outlet.send)
             if reply.phase is not Phase.DONE:
                 raise UpstreamFailed(f"MCP server {call.server!r} ended without an answer")
         finally:
             for tell in sent:
                 await asyncio.shield(tell(reply.phase is Phase.DONE))
 
-    def _sealed(
+    def _seal_headers(
         self, call: "McpCall", message: McpMessage, headers: list[tuple[bytes, bytes]]
     ) -> list[tuple[bytes, bytes]]:
         """Return the answer's headers with the session id bound to the caller's token."""
-        inner = one(headers, SESSION)
+        inner = first_value(headers, SESSION)
         kept = [(name, value) for name, value in headers if name != SESSION]
         if inner is not None:
             return [*kept, (SESSION, self._seal.close(call.owner, call.server, inner).encode("latin-1"))]
@@ -229,18 +233,18 @@ class McpDoor:
             return [*kept, (SESSION, self._seal.fresh(call.owner, call.server).encode())]
         return kept
 
-    async def _nothing_yet(self, call: "McpCall", message: McpMessage, reply: Reply) -> None:
+    async def _answer_nothing_yet(self, call: "McpCall", message: McpMessage, reply: Reply) -> None:
         """Answer a wait tool in its own shape, for a client that would give up (GATE-48)."""
         self._ticker.drop(reply)
         text = {"type": "text", "text": "Nothing yet. Call this tool again to go on waiting."}
         result: dict[str, object] = {"content": [text], "structuredContent": {"messages": [], "timed_out": True}}
         if call.modern:
             result["resultType"] = "complete"
-        body = McpVoice(message.id).result(result)
+        body = McpReplyFormat(message.id).result(result)
         if reply.phase is Phase.OPENED:
-            await reply.finish(event_of_json(body))
+            await reply.finish(json_event(body))
         else:
-            await reply.whole(200, [(b"content-type", b"application/json")], body)
+            await reply.send_whole(200, [(b"content-type", b"application/json")], body)
 
     def _cancel(self, call: "McpCall", message: McpMessage) -> bool:
         """End the requests that the notification names; return whether nobody behind needs to hear of it."""
@@ -272,7 +276,7 @@ class McpCall:
         self.scope = scope
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._session = session
-        version = one(scope["headers"], b"mcp-protocol-version")
+        version = first_value(scope["headers"], b"mcp-protocol-version")
         self.modern = version is not None and version >= "2026"
 
     @property
@@ -284,7 +288,7 @@ class McpCall:
         """Return what a cancellation must match: caller, server, session, request."""
         return (self.owner, self.server, self._session or "", (type(request_id), request_id))
 
-    def inner_scope(self, sent: list[Sent]) -> Scope:
+    def inner_scope(self, sent: list[DeliveryCallback]) -> Scope:
         """Return the scope for the server behind: its own session id, no token, and who calls."""
         headers = [header for header in without_token(self.scope["headers"]) if header[0] != SESSION]
         if self._session is not None:
@@ -292,7 +296,7 @@ class McpCall:
         return {**self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": sent}
 
 
-def _most(agent: Agent) -> tuple[float, CircadiaError] | None:
+def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
     seconds = agent.policy.hold_max_seconds
     if seconds is None:
         return None

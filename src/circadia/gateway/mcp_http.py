@@ -8,8 +8,8 @@ from yarl import URL
 
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
-from circadia.gateway.upstream import sendable
-from circadia.reach import plain_hint, why_unreached
+from circadia.gateway.upstream import sendable_body
+from circadia.reach import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings
 
 
@@ -23,7 +23,7 @@ class McpHttp:
         self._url = URL(settings.url or "")
         self._session = session
         self._added = [
-            (header, _value(name, environment, variable)) for header, variable in settings.headers_env.items()
+            (header, _header_value(name, environment, variable)) for header, variable in settings.headers_env.items()
         ]
         self._secrets = [value.encode() for _, value in self._added if value]
         self._timeout = settings.answer_timeout_seconds
@@ -44,7 +44,12 @@ class McpHttp:
         ]
         try:
             async with self._session.request(
-                scope["method"], self._url, headers=headers, data=sendable(body), timeout=timeout, allow_redirects=False
+                scope["method"],
+                self._url,
+                headers=headers,
+                data=sendable_body(body),
+                timeout=timeout,
+                allow_redirects=False,
             ) as response:
                 if response.status < 200:
                     raise UpstreamFailed(f"MCP server {self._name!r} wants to switch protocols, which nobody asked for")
@@ -53,26 +58,28 @@ class McpHttp:
                 back = crossing.to_caller(response.raw_headers, length=False, secrets=self._secrets)
                 await send({"type": "http.response.start", "status": response.status, "headers": back})
                 if response.status >= 400:
-                    await send({"type": "http.response.body", "body": self._scrubbed(await response.read())})
+                    await send({"type": "http.response.body", "body": self._redact_secrets(await response.read())})
                     return
                 async for chunk in response.content.iter_any():
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
             raise UpstreamTimedOut(f"MCP server {self._name!r} did not answer in time") from error
         except aiohttp.ClientConnectorError as error:
-            raise UpstreamFailed(f"MCP server {self._name!r} cannot be reached: {why_unreached(error)}") from error
+            raise UpstreamFailed(
+                f"MCP server {self._name!r} cannot be reached: {explain_unreachable(error)}"
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamFailed(f"MCP server {self._name!r} broke off{plain_hint(str(self._url))}") from error
+            raise UpstreamFailed(f"MCP server {self._name!r} broke off{tls_hint(str(self._url))}") from error
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _scrubbed(self, body: bytes) -> bytes:
+    def _redact_secrets(self, body: bytes) -> bytes:
         """Return an error body without the secrets of the settings, should the server have repeated them."""
         for secret in self._secrets:
             body = body.replace(secret, b"[secret]")
         return body
 
 
-def _value(server: str, environment: Mapping[str, str], variable: str) -> str:
+def _header_value(server: str, environment: Mapping[str, str], variable: str) -> str:
     value = environment.get(variable)
     if value is None:
         raise ConfigError(f"mcp_servers.{server}.headers_env: the environment has no {variable!r}; set it")

@@ -8,9 +8,9 @@ import orjson
 
 from circadia.errors import InvalidRequest
 
-HELD = frozenset({"tools/call", "resources/read", "prompts/get"})
+HELD_METHODS = frozenset({"tools/call", "resources/read", "prompts/get"})
 """Requests that are held while the agent sleeps (GATE-40)."""
-LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+LIST_METHODS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 """Requests that only the strict mode holds (GATE-41)."""
 WAIT_TOOLS = frozenset({"wait_for_message", "wait_for_mention", "wait_for_agent"})
 """Circadia's own tools that may answer "nothing yet" (GATE-48)."""
@@ -36,9 +36,9 @@ class McpMessage:
     cancels: object = None
     """Id of the request that a cancellation names."""
 
-    def held(self, *, lists: bool) -> bool:
+    def is_held(self, *, lists: bool) -> bool:
         """Return whether it waits while its agent sleeps."""
-        return self.method in HELD or (lists and self.method in LISTS)
+        return self.method in HELD_METHODS or (lists and self.method in LIST_METHODS)
 
 
 def read_message(body: bytes) -> McpMessage:
@@ -52,14 +52,14 @@ def read_message(body: bytes) -> McpMessage:
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the body is not JSON: {error}; send one JSON-RPC message") from error
     if isinstance(raw, list):
-        messages = [_one(each) for each in cast("list[object]", raw)]
-        held = next((each for each in messages if each.method in HELD), None)
-        held = held or next((each for each in messages if each.method in LISTS), None)
+        messages = [_parse_message(each) for each in cast("list[object]", raw)]
+        held = next((each for each in messages if each.method in HELD_METHODS), None)
+        held = held or next((each for each in messages if each.method in LIST_METHODS), None)
         return McpMessage(method=held.method if held else "", target=held.target if held else "", batch=True)
-    return _one(raw)
+    return _parse_message(raw)
 
 
-def _one(raw: object) -> McpMessage:
+def _parse_message(raw: object) -> McpMessage:
     if not isinstance(raw, dict):
         raise InvalidRequest("the body is no JSON-RPC message; send an object with `jsonrpc`, `method` and `params`")
     message = cast("dict[str, Any]", raw)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from starlette.types import Message, Receive
 
 from circadia.errors import UpstreamFailed
-from circadia.gateway.mcp_voice import event_of_json
+from circadia.gateway.mcp_voice import json_event
 from circadia.gateway.reply import Phase, Reply
 
 Headers = list[tuple[bytes, bytes]]
 
 
-class Outlet:
+class ReplyAdapter:
     """The `send` of the server behind.
 
     A stream passes as it comes; anything else is gathered and sent in one piece, as an event if the door has opened a
@@ -56,20 +56,20 @@ class Outlet:
             if self._size > self._most:
                 raise UpstreamFailed(f"the MCP server sent more than {self._most} bytes")
             if not message.get("more_body", False):
-                await self._whole(b"".join(self._parts))
+                await self._send_whole(b"".join(self._parts))
 
-    async def _whole(self, body: bytes) -> None:
+    async def _send_whole(self, body: bytes) -> None:
         self._settle()
         if self._reply.phase is not Phase.OPENED:
             headers = [(name, value) for name, value in self._headers if name.lower() != b"content-length"]
-            await self._reply.whole(self._status, headers, body)
+            await self._reply.send_whole(self._status, headers, body)
             return
         if not body.lstrip().startswith(b"{"):
             raise UpstreamFailed(f"the MCP server answered {self._status} and no JSON-RPC message")
-        await self._reply.finish(event_of_json(body))
+        await self._reply.finish(json_event(body))
 
 
-def receive_of(body: bytes | None) -> Receive:
+def build_receive(body: bytes | None) -> Receive:
     """Return a `receive` that gives the body once and then waits: the door itself watches for the caller's end."""
     given = False
 

@@ -24,7 +24,7 @@ from circadia.clock import Clock
 from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
 from circadia.gateway.mcp_sdk import McpSdk
 from circadia.gateway.mcp_stdio_progress import KEY, ProgressSend
-from circadia.gateway.mcp_stdio_slot import Slot
+from circadia.gateway.mcp_stdio_slot import ChildSupervisor
 from circadia.ids import AgentId
 from circadia.os_user import OsUser
 from circadia.records.principal import Principal
@@ -51,7 +51,9 @@ class StdioServers:
     """
 
     def __init__(self, settings: Mapping[str, McpServerSettings], environment: Mapping[str, str], clock: Clock) -> None:
-        self._fronts = {name: _front(name, each, environment, clock) for name, each in settings.items() if each.command}
+        self._fronts = {
+            name: _build_front(name, each, environment, clock) for name, each in settings.items() if each.command
+        }
 
     def server(self, name: str) -> ASGIApp:
         """Return the application of this server."""
@@ -66,16 +68,16 @@ class StdioServers:
             yield
 
 
-class Front:
+class StdioServerApp:
     """ASGI application of one stdio server."""
 
     def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> None:
         self._per_agent = settings.per_agent
-        self._slots: dict[AgentId | None, Slot] = {}
-        self._new_slot: Callable[[], Slot] = lambda: Slot(name, settings, environment, clock)
-        self._server: Server[Any] = Server(name, get_tool_input_schema=_nothing_to_check)
+        self._slots: dict[AgentId | None, ChildSupervisor] = {}
+        self._new_slot: Callable[[], ChildSupervisor] = lambda: ChildSupervisor(name, settings, environment, clock)
+        self._server: Server[Any] = Server(name, get_tool_input_schema=_skip_schema_check)
         self._server.add_request_handler("server/discover", RequestParams, self._discover)
-        self._server.middleware.append(self._speak)
+        self._server.middleware.append(self._handle_request)
         self._sdk = McpSdk(self._server)
 
     @asynccontextmanager
@@ -92,7 +94,7 @@ class Front:
         out = ProgressSend(send)
         await self._sdk({**scope, KEY: out}, receive, out)
 
-    def _slot(self, context: Context) -> Slot:
+    def _slot(self, context: Context) -> ChildSupervisor:
         assert context.request is not None
         principal = cast("Principal", context.request.scope["circadia.principal"])
         key = principal.agent.id if self._per_agent and principal.agent else None
@@ -100,7 +102,7 @@ class Front:
             self._slots[key] = self._new_slot()
         return self._slots[key]
 
-    async def _speak(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer with what the child says: to what is forwarded, and of itself to `initialize`."""
         if ctx.method in _FORWARDED:
             return await self._forward(ctx)  # not by a handler, whose results the SDK cuts to what it knows
@@ -109,13 +111,15 @@ class Front:
             return result
         greeting = await self._greeting(ctx)
         told = {key: greeting[key] for key in ("serverInfo", "instructions") if key in greeting}
-        return {**result, **told, "capabilities": _offered(greeting)}
+        return {**result, **told, "capabilities": _offered_capabilities(greeting)}
 
     async def _forward(self, context: Context) -> HandlerResult:
         try:
-            result = await self._slot(context).ask(context.method, _passed_on(context), _reporter(context))
+            result = await self._slot(context).ask(
+                context.method, _forwardable_params(context), _progress_reporter(context)
+            )
         except CircadiaError as error:
-            raise _told(error) from error
+            raise _to_mcp_error(error) from error
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return result
         fresh = _NEVER_FRESH if context.method in CACHEABLE_METHODS else {}
@@ -130,26 +134,28 @@ class Front:
         try:
             return await self._slot(context).greeting()
         except CircadiaError as error:
-            raise _told(error) from error
+            raise _to_mcp_error(error) from error
 
     async def _discover(self, context: Context, _: RequestParams) -> DiscoverResult:
         greeting = await self._greeting(context)
         return DiscoverResult(
             supported_versions=list(MODERN_PROTOCOL_VERSIONS),
-            capabilities=ServerCapabilities.model_validate(_offered(greeting)),
+            capabilities=ServerCapabilities.model_validate(_offered_capabilities(greeting)),
             instructions=greeting.get("instructions"),
         )
 
 
-def _front(name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> Front:
+def _build_front(
+    name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock
+) -> StdioServerApp:
     if settings.user is not None:
         user = OsUser.resolve(f"mcp_servers.{name}.user", settings.user)
         settings = settings.model_copy(update={"command": user.command(settings.command)})
         environment = {**environment, "HOME": user.home}
-    return Front(name, settings, _environment(name, settings, environment), clock)
+    return StdioServerApp(name, settings, _child_environment(name, settings, environment), clock)
 
 
-def _environment(name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> Mapping[str, str]:
+def _child_environment(name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> Mapping[str, str]:
     """Return all that a child gets of the environment."""
     missing = [variable for variable in settings.env_from if variable not in environment]
     if missing:
@@ -158,12 +164,12 @@ def _environment(name: str, settings: McpServerSettings, environment: Mapping[st
     return {**basis, **settings.env, **{key: environment[key] for key in settings.env_from}}
 
 
-def _offered(greeting: Mapping[str, Any]) -> dict[str, dict[str, object]]:
+def _offered_capabilities(greeting: Mapping[str, Any]) -> dict[str, dict[str, object]]:
     """Return the child's capabilities that reach through the gateway."""
     return {key: {} for key in _OFFERED if key in greeting.get("capabilities", {})}
 
 
-def _passed_on(context: Context) -> Mapping[str, Any]:
+def _forwardable_params(context: Context) -> Mapping[str, Any]:
     """Return the parameters without what belongs to the caller's own connection."""
     params = dict(context.params or {})
     given: object = params.pop("_meta", None)
@@ -174,7 +180,7 @@ def _passed_on(context: Context) -> Mapping[str, Any]:
     return params
 
 
-def _reporter(context: Context) -> ProgressFnT | None:
+def _progress_reporter(context: Context) -> ProgressFnT | None:
     """Return what carries the child's progress to the caller, if it asked for such."""
     token = progress_token_from_params(context.params)
     if token is None or context.request is None:
@@ -187,10 +193,10 @@ def _reporter(context: Context) -> ProgressFnT | None:
     return report
 
 
-def _told(error: CircadiaError) -> MCPError:
+def _to_mcp_error(error: CircadiaError) -> MCPError:
     data = {"code": error.code, "retryable": isinstance(error, RetryLater), "sleeping": False}
     return MCPError(JSON_RPC_CODE[type(error)], error.message, data)
 
 
-def _nothing_to_check(_: str) -> None:
+def _skip_schema_check(_: str) -> None:
     """Leave a tool's arguments to the child, which knows its schema."""

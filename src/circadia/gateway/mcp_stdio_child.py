@@ -31,7 +31,7 @@ _DRAIN_SECONDS: Final = 1.0
 Incoming = SessionMessage | Exception
 
 
-class Child:
+class McpServerProcess:
     """One life of a server's process. `start` it once; it ends by itself or by `stop`."""
 
     def __init__(self, name: str, process: ChildProcess, answer_seconds: float, secrets: Sequence[str]) -> None:
@@ -61,7 +61,7 @@ class Child:
         Raises:
             UpstreamFailed: it ended, or answered no MCP handshake. UpstreamTimedOut: it did not answer.
         """
-        self._life = asyncio.create_task(self._live())
+        self._life = asyncio.create_task(self._run())
         hello = {
             "protocolVersion": LATEST_HANDSHAKE_VERSION,
             "capabilities": {},
@@ -70,7 +70,7 @@ class Child:
         try:
             await self._talking.wait()
             seconds = min(START_SECONDS, self._answer_seconds)
-            self.greeting = await self._asked("initialize", hello, seconds, {"cancel_on_abandon": False})
+            self.greeting = await self._request("initialize", hello, seconds, {"cancel_on_abandon": False})
             await self._dispatcher.notify("notifications/initialized", None)
         except MCPError as error:
             await self.stop()
@@ -87,12 +87,12 @@ class Child:
             MCPError: the child answered with an error. UpstreamFailed: it ended. UpstreamTimedOut: it did not answer.
         """
         options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
-        return await self._asked(method, params, self._answer_seconds, options)
+        return await self._request(method, params, self._answer_seconds, options)
 
-    async def answers(self) -> bool:
+    async def is_responsive(self) -> bool:
         """Return whether the child still answers at all."""
         try:
-            await self._asked("ping", {}, min(_PING_SECONDS, self._answer_seconds), {})
+            await self._request("ping", {}, min(_PING_SECONDS, self._answer_seconds), {})
         except MCPError:
             return True
         except UpstreamFailed:
@@ -108,7 +108,7 @@ class Child:
         if self._life is not None:
             await asyncio.wait((self._life,))
 
-    async def _asked(
+    async def _request(
         self, method: str, params: Mapping[str, Any], seconds: float, options: CallOptions
     ) -> dict[str, Any]:
         try:
@@ -118,10 +118,10 @@ class Child:
             raise UpstreamTimedOut(f"MCP server {self._name!r} did not answer {method!r} in {seconds:g} s") from error
         except MCPError as error:
             if self.over:
-                raise UpstreamFailed(self._epitaph()) from error
+                raise UpstreamFailed(self._end_reason()) from error
             raise
 
-    def _epitaph(self) -> str:
+    def _end_reason(self) -> str:
         """Return how the child ended."""
         status = self._process.returncode
         if not self._by_itself:
@@ -129,12 +129,12 @@ class Child:
         how = f" after {self._broken}" if self._broken else "" if status is None else f" with exit status {status}"
         return f"MCP server {self._name!r} ended{how} before it answered; the next call starts it again"
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         """Carry lines until the child ends or is to end; leave nothing of it behind."""
         process = self._process
-        talking = asyncio.create_task(self._dispatcher.run(_refuse, _ignore, task_status=_Started(self._talking)))
-        reading = asyncio.create_task(self._read(self._incoming))
-        writing = asyncio.create_task(self._write(self._outgoing))
+        talking = asyncio.create_task(self._dispatcher.run(_refuse, _ignore, task_status=_ReadySignal(self._talking)))
+        reading = asyncio.create_task(self._read_lines(self._incoming))
+        writing = asyncio.create_task(self._write_lines(self._outgoing))
         errors = asyncio.create_task(process.keep_errors(self._secrets))
         exited = asyncio.create_task(process.exited.wait())
         stopping = asyncio.create_task(self._stopping.wait())
@@ -160,16 +160,16 @@ class Child:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._outgoing.close()
             if self._by_itself:
-                _logger.warning("%s; its last words:\n%s", self._epitaph(), process.errors())
+                _logger.warning("%s; its last words:\n%s", self._end_reason(), process.errors())
 
-    async def _read(self, incoming: MemoryObjectSendStream[Incoming]) -> None:
+    async def _read_lines(self, incoming: MemoryObjectSendStream[Incoming]) -> None:
         try:
             async with aclosing(self._process.lines()) as lines:
                 async for line in lines:
                     if not line.strip():
                         continue
                     try:
-                        message = _message(line)
+                        message = _parse_message(line)
                     except ValueError:
                         _logger.debug("MCP server %r wrote a line that is no JSON-RPC message", self._name)
                         continue
@@ -179,14 +179,14 @@ class Child:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             pass  # the child's end is told by its exit
 
-    async def _write(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async def _write_lines(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         with suppress(OSError, anyio.ClosedResourceError):
             async for message in outgoing:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._process.write(text.encode())
 
 
-def _message(line: bytes) -> JSONRPCMessage:
+def _parse_message(line: bytes) -> JSONRPCMessage:
     """Return the message of a line, which may hold halves of characters.
 
     Raises:
@@ -195,10 +195,10 @@ def _message(line: bytes) -> JSONRPCMessage:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        return jsonrpc_message_adapter.validate_python(halves.load(line), by_name=False)
+        return jsonrpc_message_adapter.validate_python(halves.load_json(line), by_name=False)
 
 
-class _Started:
+class _ReadySignal:
     """Sets an event once the dispatcher takes questions."""
 
     def __init__(self, event: asyncio.Event) -> None:

@@ -24,7 +24,7 @@ _TAIL_CHARACTERS: Final = 500
 _SHORTEST_SECRET: Final = 6
 
 
-class _Watched(SubprocessStreamProtocol):
+class _ExitProtocol(SubprocessStreamProtocol):
     """Tells when the process itself has ended, even if something that it started still holds its pipes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -40,7 +40,7 @@ class _Watched(SubprocessStreamProtocol):
 class ChildProcess:
     """One running child; made by `start`, and ended by `end`, which must be called."""
 
-    def __init__(self, process: Process, transport: asyncio.SubprocessTransport, protocol: _Watched) -> None:
+    def __init__(self, process: Process, transport: asyncio.SubprocessTransport, protocol: _ExitProtocol) -> None:
         self.exited = protocol.exited
         """Set once the process has ended."""
         self.pid = process.pid
@@ -60,7 +60,7 @@ class ChildProcess:
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.subprocess_exec(
-                lambda: _Watched(loop),
+                lambda: _ExitProtocol(loop),
                 *command,
                 stdin=PIPE,
                 stdout=PIPE,
@@ -128,17 +128,17 @@ class ChildProcess:
         if patient:
             assert self._process.stdin is not None
             self._process.stdin.close()
-            if not await self._ended_within(GRACE_SECONDS):
+            if not await self._wait_for_exit(GRACE_SECONDS):
                 self._signal(signal.SIGTERM)
-                await self._ended_within(GRACE_SECONDS)
+                await self._wait_for_exit(GRACE_SECONDS)
         self._signal(signal.SIGKILL)
-        await self._ended_within(GRACE_SECONDS)
+        await self._wait_for_exit(GRACE_SECONDS)
 
     def close(self) -> None:
         """Close the pipes, whoever else may hold them."""
         self._transport.close()
 
-    async def _ended_within(self, seconds: float) -> bool:
+    async def _wait_for_exit(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
                 await self.exited.wait()

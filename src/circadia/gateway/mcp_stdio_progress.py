@@ -5,7 +5,7 @@ import asyncio
 from mcp_types import ProgressToken
 from starlette.types import Message, Send
 
-from circadia.gateway.mcp_voice import event_of, event_of_json
+from circadia.gateway.mcp_voice import json_event, json_rpc_event
 
 KEY = "circadia.progress"
 """Key of the ASGI scope: the request's `ProgressSend`."""
@@ -27,7 +27,7 @@ class ProgressSend:
         params: dict[str, object] = {"progressToken": token, "progress": progress}
         params |= {} if total is None else {"total": total}
         params |= {} if message is None else {"message": message}
-        event = event_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        event = json_rpc_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         async with self._order:
             if self._answering:
                 return
@@ -45,5 +45,5 @@ class ProgressSend:
             elif message["type"] == "http.response.body":
                 self._parts.append(message.get("body", b""))
                 if not message.get("more_body", False):
-                    last = event_of_json(b"".join(self._parts))
+                    last = json_event(b"".join(self._parts))
                     await self._send({"type": "http.response.body", "body": last, "more_body": False})

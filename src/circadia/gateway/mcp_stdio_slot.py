@@ -8,7 +8,7 @@ from mcp.shared.dispatcher import ProgressFnT
 
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
-from circadia.gateway.mcp_stdio_child import Child
+from circadia.gateway.mcp_stdio_child import McpServerProcess
 from circadia.gateway.mcp_stdio_process import ChildProcess
 from circadia.settings import McpServerSettings
 
@@ -16,7 +16,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
-class Slot:
+class ChildSupervisor:
     """Keeps at most one child of a server alive."""
 
     def __init__(
@@ -30,8 +30,8 @@ class Slot:
         self._settings = settings
         self._environment = environment
         self._clock = clock
-        self._child: Child | None = None
-        self._opening: asyncio.Task[Child] | None = None
+        self._child: McpServerProcess | None = None
+        self._opening: asyncio.Task[McpServerProcess] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._idling: asyncio.Task[None] | None = None
         self._busy = 0
@@ -44,7 +44,7 @@ class Slot:
         """Return the child's result of `initialize`. Raises as `ask`."""
         self._enter()
         try:
-            return (await self._alive()).greeting
+            return (await self._live_child()).greeting
         finally:
             self._leave()
 
@@ -59,7 +59,7 @@ class Slot:
         """
         self._enter()
         try:
-            child = await self._alive()
+            child = await self._live_child()
             try:
                 answer = await child.ask(method, params, on_progress)
             except UpstreamTimedOut:
@@ -81,7 +81,7 @@ class Slot:
         if self._child is not None:
             await self._child.stop()
 
-    async def _alive(self) -> Child:
+    async def _live_child(self) -> McpServerProcess:
         if self._child is not None and not self._child.over:
             return self._child
         if self._opening is None or self._opening.done():
@@ -92,20 +92,20 @@ class Slot:
                     f"{pause:.1f} s. Its log lines say why",
                     retry_after_seconds=pause,
                 )
-            self._opening = asyncio.create_task(self._open())
-            self._opening.add_done_callback(_seen)
+            self._opening = asyncio.create_task(self._start_child())
+            self._opening.add_done_callback(_consume_exception)
         return await asyncio.shield(self._opening)
 
-    async def _open(self) -> Child:
+    async def _start_child(self) -> McpServerProcess:
         if self._child is not None:
             await self._child.stop()  # until then it may hold what the next one needs
         settings = self._settings
         try:
             process = await ChildProcess.start(self._name, settings.command, self._environment, settings.cwd)
-            child = Child(self._name, process, settings.answer_timeout_seconds, self._secrets())
-            await child.start(self._crashed)
+            child = McpServerProcess(self._name, process, settings.answer_timeout_seconds, self._secrets())
+            await child.start(self._record_crash)
         except UpstreamFailed:
-            self._crashed()
+            self._record_crash()
             raise
         self._child = child
         return child
@@ -114,14 +114,14 @@ class Slot:
         own = {*self._settings.env, *self._settings.env_from}
         return [value for name, value in self._environment.items() if name in own]
 
-    def _crashed(self) -> None:
+    def _record_crash(self) -> None:
         self._crashes += 1
         if self._crashes > 1:  # a single crash is no pattern
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (self._crashes - 2))
             self._not_before = self._clock.monotonic() + pause
 
-    async def _replace_if_hung(self, child: Child) -> None:
-        if not child.over and not await child.answers():
+    async def _replace_if_hung(self, child: McpServerProcess) -> None:
+        if not child.over and not await child.is_responsive():
             await child.stop(patient=False, reason=", since it answers nothing any more,")
 
     def _enter(self) -> None:
@@ -148,7 +148,7 @@ class Slot:
         return task
 
 
-def _seen(opening: asyncio.Task[Child]) -> None:
+def _consume_exception(opening: asyncio.Task[McpServerProcess]) -> None:
     """Read the outcome, which nobody else does if all who waited for it are gone."""
     if not opening.cancelled():
         opening.exception()

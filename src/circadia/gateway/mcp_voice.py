@@ -19,7 +19,7 @@ _NO_PROGRESS = -1e-6
 """Progress must grow with each notification: signs of life come from below to the 0 with which a tool may begin."""
 
 
-class McpVoice:
+class McpReplyFormat:
     """Speaks for one JSON-RPC request; `request_id` is none until it is known, and for notifications."""
 
     def __init__(self, request_id: object = None, progress_token: object = None) -> None:
@@ -28,15 +28,15 @@ class McpVoice:
         self._token = progress_token
         self._beats = 0
 
-    def sign_of_life(self) -> bytes:
+    def build_keep_alive(self) -> bytes:
         """Return a progress notification if the caller asked for such, else a comment."""
         if self._token is None:
             return b": keep-alive\n\n"
         self._beats += 1
         params = {"progressToken": self._token, "progress": _NO_PROGRESS / self._beats, "message": "waiting"}
-        return event_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        return json_rpc_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
-    def refusal(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return a JSON-RPC error: with status 200 if it answers a request that may pass later, else the error's."""
         headers = [(b"content-type", b"application/json")]
         if isinstance(error, Unauthenticated):
@@ -47,9 +47,9 @@ class McpVoice:
             headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after_seconds))))
         return status, headers, orjson.dumps(self._error(error))
 
-    def in_band(self, error: CircadiaError) -> bytes | None:
+    def in_band_error(self, error: CircadiaError) -> bytes | None:
         """Return the JSON-RPC error as an event."""
-        return event_of(self._error(error))
+        return json_rpc_event(self._error(error))
 
     def result(self, result: dict[str, object]) -> bytes:
         """Return a JSON-RPC result."""
@@ -65,11 +65,11 @@ class McpVoice:
         return {"jsonrpc": "2.0", "id": self._id, "error": detail}
 
 
-def event_of(message: dict[str, object]) -> bytes:
+def json_rpc_event(message: dict[str, object]) -> bytes:
     """Return a JSON-RPC message as a server-sent event."""
-    return event_of_json(orjson.dumps(message))
+    return json_event(orjson.dumps(message))
 
 
-def event_of_json(message: bytes) -> bytes:
+def json_event(message: bytes) -> bytes:
     """Return JSON text as a server-sent event; line breaks within would end the data, so there is one line per line."""
     return b"event: message\n" + b"".join(b"data: %b\n" % line for line in message.splitlines() or [b""]) + b"\n"

@@ -15,15 +15,15 @@ from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
-from circadia.gateway.bodies import Parcel, off_loop, read_body
-from circadia.gateway.budget import Budget, budgeted, require_model
+from circadia.gateway.bodies import BodyRef, read_body, run_off_loop
+from circadia.gateway.budget import CallBudgetGuard, has_budget, require_model
 from circadia.gateway.dialects.base import Dialect, ModelRequest
-from circadia.gateway.exchange import tell, watched
+from circadia.gateway.exchange import run_until_disconnect, send_error
 from circadia.gateway.gate import AsleepAgain, Gate, GateCall
-from circadia.gateway.headers import bearer, one, query_without_token, seconds_in
+from circadia.gateway.headers import bearer, first_value, parse_seconds, query_without_token
 from circadia.gateway.ledger import reservation
 from circadia.gateway.model_call import ModelCall, Provider
-from circadia.gateway.model_voice import ModelVoice
+from circadia.gateway.model_voice import ModelReplyFormat
 from circadia.gateway.owners import Owners
 from circadia.gateway.paths import Refusal, Route, resolve
 from circadia.gateway.relay import Relay
@@ -46,7 +46,7 @@ class ModelDoor:
         gate: Gate,
         providers: Mapping[str, Provider],
         owners: Owners,
-        budget: Budget,
+        budget: CallBudgetGuard,
         relay: Relay,
         defaults: DefaultsSettings,
         limits: LimitsSettings,
@@ -66,34 +66,34 @@ class ModelDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        reply = Reply(send, ModelVoice(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
+        reply = Reply(send, ModelReplyFormat(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
         try:
-            call, parcel = await self._checked(scope, receive, reply)
-            silent = self._patience(call, reply)
-            await watched(scope, receive, reply, self._held_and_sent(call, parcel, reply, silent))
+            call, parcel = await self._check_call(scope, receive, reply)
+            silent = self._set_silent_seconds(call, reply)
+            await run_until_disconnect(scope, receive, reply, self._hold_and_send(call, parcel, reply, silent))
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
-            await tell(reply, error)
+            await send_error(reply, error)
         finally:
-            self._gate.settle(reply)
+            self._gate.stop_keep_alive(reply)
 
-    def _patience(self, call: ModelCall, reply: Reply) -> float:
+    def _set_silent_seconds(self, call: ModelCall, reply: Reply) -> float:
         """Return how long a held caller is left in silence, and suit the signs of life to its own time-out."""
-        patience = seconds_in(one(call.headers, b"x-stainless-read-timeout"))
-        patience = patience or seconds_in(one(call.headers, b"x-stainless-timeout"))
+        patience = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
+        patience = patience or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
         silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
         if patience:
             silent = min(silent, patience / 2)
-            reply.beat_at_least_every(patience / 3)
+            reply.keep_alive_at_least_every(patience / 3)
         return silent
 
-    async def _checked(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, Parcel]:
+    async def _check_call(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, BodyRef]:
         """Return the call and its body, or raise what is wrong with it."""
         headers = scope["headers"]
         name, tail = _upstream_and_path(scope)
         provider = self._providers.get(name)
         if provider is not None:
-            reply.voice = ModelVoice(provider.dialects["plain"], streamed=False)
-        principal = await self._identity.of(bearer(headers))
+            reply.voice = ModelReplyFormat(provider.dialects["plain"], streamed=False)
+        principal = await self._identity.authenticate(bearer(headers))
         agent = principal.agent
         if agent is None:
             raise Forbidden("the model door takes an agent's token; make an agent with `circadia agent add NAME`")
@@ -102,16 +102,16 @@ class ModelDoor:
         require_upstream(agent, name)
         route = self._route(provider, scope["method"], tail)
         dialect = provider.dialects[route.dialect]
-        reply.voice = ModelVoice(dialect, streamed=False)
+        reply.voice = ModelReplyFormat(dialect, streamed=False)
         body = await read_body(scope, receive, self._limits.max_model_body_bytes)
         asks = body or scope["method"] == "POST"
-        request = await off_loop(body, partial(dialect.read, body)) if asks else ModelRequest(model=None)
+        request = await run_off_loop(body, partial(dialect.parse_request, body)) if asks else ModelRequest(model=None)
         if route.model is not None:
             besides = () if request.model is None else (request.model,)
             request = replace(request, model=route.model, instead=(*besides, *request.instead))
         if route.streams and b"alt=sse" in scope["query_string"].split(b"&"):
             request = replace(request, streamed=True)
-        reply.voice = ModelVoice(dialect, streamed=request.streamed)
+        reply.voice = ModelReplyFormat(dialect, streamed=request.streamed)
         require_model(agent, request, route)
         await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
         query = query_without_token(headers, scope["query_string"])
@@ -126,10 +126,10 @@ class ModelDoor:
             target=target,
             headers=headers,
         )
-        if route.generates and budgeted(agent.policy):
+        if route.generates and has_budget(agent.policy):
             tokens, nanousd = reservation(call, self._clock.now())
-            await self._budget.check(agent, waiting=self._gate.held(agent.id), tokens=tokens, nanousd=nanousd)
-        return call, Parcel(body)
+            await self._budget.check(agent, waiting=self._gate.count_held(agent.id), tokens=tokens, nanousd=nanousd)
+        return call, BodyRef(body)
 
     def _route(self, provider: Provider, method: str, path: bytes) -> Route:
         key = (provider.upstream.name, method, path)
@@ -143,28 +143,28 @@ class ModelDoor:
             self._routes[key] = route
         return route
 
-    async def _asked_again(self, call: ModelCall) -> ModelCall:
+    async def _reauthorize(self, call: ModelCall) -> ModelCall:
         """Return the call with the rights that its agent has now: a hold lasts hours, and rights are taken away."""
-        agent = (await self._identity.of(bearer(call.headers))).agent
+        agent = (await self._identity.authenticate(bearer(call.headers))).agent
         if agent is None or agent.id != call.agent.id:
             raise Forbidden("this token is no longer this agent's")
         require_upstream(agent, call.provider.upstream.name)
         require_model(agent, call.request, call.route)
         return replace(call, agent=agent)
 
-    async def _held_and_sent(self, call: ModelCall, parcel: Parcel, reply: Reply, silent: float) -> None:
+    async def _hold_and_send(self, call: ModelCall, parcel: BodyRef, reply: Reply, silent: float) -> None:
         if not call.route.generates:
-            await self._relay.plain(call, parcel.take(), reply)
+            await self._relay.pass_through(call, parcel.take(), reply)
             return None
         what = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
-        most = _most(call.agent)
+        most = _hold_limit(call.agent)
         with GateCall(
             self._gate, call.agent, reply, parcel, door="model", what=what, grace_seconds=silent, most=most
         ) as at_gate:
             while True:
                 body, passage = await at_gate.admit()
-                if passage.held:
-                    call = await self._asked_again(call)
+                if passage.was_held:
+                    call = await self._reauthorize(call)
                     self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
                 try:
                     return await self._relay.generate(call, body, passage, reply, at_gate.clear_to_send)
@@ -179,7 +179,7 @@ def _upstream_and_path(scope: Scope) -> tuple[str, bytes]:
     return name.decode("latin-1"), b"/" + rest[0]
 
 
-def _most(agent: Agent) -> tuple[float, CircadiaError] | None:
+def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
     seconds = agent.policy.hold_max_seconds
     if seconds is None:
         return None

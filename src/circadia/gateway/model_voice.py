@@ -8,7 +8,7 @@ LONGEST_RETRY_AFTER = 60.0
 """Seconds; openai-python ignores a longer `Retry-After` and falls back to its own."""
 
 
-class ModelVoice:
+class ModelReplyFormat:
     """Speaks for one model call."""
 
     def __init__(self, dialect: Dialect, *, streamed: bool) -> None:
@@ -16,11 +16,11 @@ class ModelVoice:
         self._streamed = streamed
         self.opening = OPENED_STREAM if streamed else OPENED_JSON
 
-    def sign_of_life(self) -> bytes:
+    def build_keep_alive(self) -> bytes:
         """Return what an SSE parser drops, or a space before the JSON."""
-        return self._dialect.sign_of_life if self._streamed else b" "
+        return self._dialect.keep_alive_bytes if self._streamed else b" "
 
-    def refusal(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return the error in the provider's shape, with what its SDKs need to know about trying again."""
         status = 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
         headers = [(b"content-type", b"application/json")]
@@ -32,7 +32,7 @@ class ModelVoice:
             headers.append((b"retry-after", b"%d" % max(1, round(shown))))
         return status, headers, self._dialect.error(status, error.code, error.message)
 
-    def in_band(self, error: CircadiaError) -> bytes | None:
+    def in_band_error(self, error: CircadiaError) -> bytes | None:
         """Return the provider's error event; none for a buffered answer."""
         if not self._streamed:
             return None

@@ -1,28 +1,28 @@
 """The one line that tells a woken agent that its prompt is old (GATE-65)."""
 
-from circadia.gateway.gate import Passage
+from circadia.gateway.gate import Admission
 from circadia.visibility import visible_text
 
 
-def notice(passage: Passage, unread: int) -> str:
+def wake_notice(passage: Admission, unread: int) -> str:
     """Return the fenced line: how long it slept, who woke it, how many messages wait and where to read them."""
-    woken = f", woken by {_plain(passage.woken_by)}" if passage.woken_by else ""
+    woken = f", woken by {_plain_text(passage.woken_by)}" if passage.woken_by else ""
     mail = (
         f"{unread} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
         if unread
         else "no unread messages"
     )
-    return f"<circadia-notice>You slept {_span(passage.slept_seconds)}{woken}; {mail}.</circadia-notice>"
+    return f"<circadia-notice>You slept {_format_duration(passage.slept_seconds)}{woken}; {mail}.</circadia-notice>"
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     """Return the text without what could end the fence or the line."""
     return "".join(character for character in visible_text(text) if character.isprintable() and character not in "<>")[
         :100

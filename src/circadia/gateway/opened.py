@@ -5,14 +5,14 @@ import orjson
 from circadia.errors import UpstreamFailed
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.upstream import is_stream
-from circadia.gateway.wire import Broken, Silent
-from circadia.gateway.wire_connection import Answer
+from circadia.gateway.wire import ConnectionBroken, ConnectionStalled
+from circadia.gateway.wire_connection import ProviderResponse
 
 _LONGEST_ERROR = 65_536
 """Bytes that are read of an error which an upstream sends as a stream."""
 
 
-async def gathered(call: ModelCall, answer: Answer, whole: bytes | None) -> bytes | None:
+async def gather_answer(call: ModelCall, answer: ProviderResponse, whole: bytes | None) -> bytes | None:
     """Return all of an answer, unless it is a stream that can go on as it comes.
 
     Raises:
@@ -21,19 +21,19 @@ async def gathered(call: ModelCall, answer: Answer, whole: bytes | None) -> byte
     upstream = call.provider.upstream
     if whole is None and not is_stream(answer):
         try:
-            return await upstream.whole(answer)
-        except Broken as error:
+            return await upstream.read_whole(answer)
+        except ConnectionBroken as error:
             raise UpstreamFailed(f"upstream {upstream.name!r} broke off in its answer") from error
     if whole is None:
         if answer.status >= 300:
-            raise _refused(call, answer.status, await _start_of(answer))
+            raise _refusal_error(call, answer.status, await _read_error_start(answer))
         _require_unpacked(call, answer)
         if not call.request.streamed:
             raise UpstreamFailed(f"upstream {upstream.name!r} sent a stream, although none was asked for")
     return whole
 
 
-def fitted(call: ModelCall, answer: Answer, whole: bytes) -> bytes:
+def fit_to_request(call: ModelCall, answer: ProviderResponse, whole: bytes) -> bytes:
     """Return a whole answer, or a provider's error, in the shape that was asked for.
 
     Raises:
@@ -43,7 +43,7 @@ def fitted(call: ModelCall, answer: Answer, whole: bytes) -> bytes:
     if answer.status >= 300:
         event = call.dialect.event_of_error(whole) if call.request.streamed else None
         if event is None or answer.status < 400:
-            raise _refused(call, answer.status, whole)
+            raise _refusal_error(call, answer.status, whole)
         return event
     _require_unpacked(call, answer)
     if not call.request.streamed:
@@ -56,26 +56,26 @@ def fitted(call: ModelCall, answer: Answer, whole: bytes) -> bytes:
     return events
 
 
-def _require_unpacked(call: ModelCall, answer: Answer) -> None:
+def _require_unpacked(call: ModelCall, answer: ProviderResponse) -> None:
     name, coding = call.provider.upstream.name, answer.header(b"content-encoding") or "identity"
     if coding.lower() != "identity":
         raise UpstreamFailed(f"upstream {name!r} compressed its answer ({coding}), although it was asked not to")
 
 
-def _refused(call: ModelCall, status: int, body: bytes) -> UpstreamFailed:
+def _refusal_error(call: ModelCall, status: int, body: bytes) -> UpstreamFailed:
     upstream = call.provider.upstream
-    return UpstreamFailed(f"upstream {upstream.name!r} answered {status}{_message(upstream.without_key(body))}")
+    return UpstreamFailed(f"upstream {upstream.name!r} answered {status}{_error_message(upstream.without_key(body))}")
 
 
-async def _start_of(answer: Answer) -> bytes:
+async def _read_error_start(answer: ProviderResponse) -> bytes:
     """Return what comes first of an error that is sent as a stream; it need not end."""
     try:
         return (await anext(answer, b""))[:_LONGEST_ERROR]
-    except (Broken, Silent):
+    except (ConnectionBroken, ConnectionStalled):
         return b""
 
 
-def _message(body: bytes) -> str:
+def _error_message(body: bytes) -> str:
     """Return what a provider's error body says, shortened."""
     try:
         error = orjson.loads(body)["error"]

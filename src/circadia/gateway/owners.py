@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from circadia.clock import Clock
 from circadia.errors import NotFound
 from circadia.ids import AgentId
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.records.agent import Agent
 from circadia.stores.base import Store
 
@@ -19,14 +19,14 @@ class Owners:
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
-        self._known: Latest[tuple[str, str], AgentId] = Latest(REMEMBERED)
+        self._known: BoundedDict[tuple[str, str], AgentId] = BoundedDict(REMEMBERED)
 
     async def require(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
         """Raise NotFound unless every id was handed to this agent."""
         for provider_id in ids:
             owner = self._known.get((upstream, provider_id))
             if owner is None:
-                async with self._store.read() as tx:
+                async with self._store.begin_read() as tx:
                     owner = await tx.provider_ids.owner(upstream, provider_id)
             if owner != agent.id:
                 raise NotFound(f"{provider_id!r} was not handed to {agent.reference!r} through this gateway")
@@ -36,7 +36,7 @@ class Owners:
         new = [each for each in ids if (upstream, each) not in self._known]
         if not new:
             return
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             for provider_id in new:
                 await tx.provider_ids.add(upstream, provider_id, agent.id, self._clock.now())
             owners = {each: await tx.provider_ids.owner(upstream, each) for each in new}

@@ -11,7 +11,7 @@ SLOT_SECONDS: Final = 0.1
 """How long one call keeps its slot: one that waits for a connection or a model does not need the event loop."""
 
 
-class Slot:
+class PacePermit:
     """A place among those that are made ready; released once."""
 
     __slots__ = ("_pace", "_timer")
@@ -39,11 +39,11 @@ class Pace:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._free = AT_ONCE
 
-    async def slot(self) -> Slot:
+    async def slot(self) -> PacePermit:
         """Return a slot when it is the caller's turn."""
         if self._free:
             self._free -= 1
-            return Slot(self)
+            return PacePermit(self)
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         try:
@@ -52,7 +52,7 @@ class Pace:
             if place.done() and not place.cancelled():  # given and cancelled at once: to the next one
                 self.next()
             raise
-        return Slot(self)
+        return PacePermit(self)
 
     def next(self) -> None:
         """Give a free slot to whoever waits longest."""

@@ -96,7 +96,7 @@ _PASSING = (
 )
 
 
-def _listed() -> tuple[Rule, ...]:
+def _build_endpoint_rules() -> tuple[Rule, ...]:
     generating = [
         Rule(method="POST", pattern=re.compile(_PREFIX + path), dialect=dialect, generates=True)
         for path, dialect in _GENERATING.items()
@@ -145,7 +145,7 @@ def _compile(method: str, path: str, *, prefix: str = "", generates: bool, diale
     )  # fmt: skip
 
 
-_LISTED = _listed()
+_ENDPOINT_RULES = _build_endpoint_rules()
 
 
 def parse_rules(lines: Sequence[str]) -> tuple[Rule, ...]:
@@ -162,12 +162,14 @@ def parse_rules(lines: Sequence[str]) -> tuple[Rule, ...]:
 
 def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route | Refusal:
     """Return what the list says of a request; `raw_path` is the path behind `/llm/{upstream}`, still encoded."""
-    wrong = _trick(_decoded(raw_path))
+    wrong = _find_path_flaw(_decode_path(raw_path))
     if wrong is not None:
         shown = raw_path[:200].decode("ascii", "backslashreplace")
         return Refusal(error=InvalidRequest(f"the path {shown!r} {wrong}; send the plain path of an endpoint"))
     path = raw_path.decode("ascii")
-    found = [(rule, match) for rule in (*_LISTED, *rules) if (match := rule.pattern.fullmatch(path)) is not None]
+    found = [
+        (rule, match) for rule in (*_ENDPOINT_RULES, *rules) if (match := rule.pattern.fullmatch(path)) is not None
+    ]
     meant = [each for each in found if each[0].exact] or found
     for rule, match in meant:
         if rule.method == method:
@@ -203,13 +205,13 @@ def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
     return Refusal(error=Forbidden(message))
 
 
-def _decoded(raw_path: bytes) -> bytes:
+def _decode_path(raw_path: bytes) -> bytes:
     """Return the path as a server may read it that decodes the slashes in a model's name; any other stays."""
     named = _NAMED.fullmatch(raw_path)
     return raw_path if named is None else named[1] + _SLASH.sub(b"/", named[2])
 
 
-def _trick(raw_path: bytes) -> str | None:
+def _find_path_flaw(raw_path: bytes) -> str | None:
     """Return what is wrong with a path that another server might read in another way than this one, else none."""
     if not raw_path.startswith(b"/"):
         return "does not start with a slash"

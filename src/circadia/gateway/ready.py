@@ -16,26 +16,26 @@ from functools import partial
 from typing import Final
 
 from circadia.answers.index import MatchKind
-from circadia.answers.lookup import MISS, AnswerLookup, LookupResult, Outcome
+from circadia.answers.lookup import MISS, AnswerLookup, LookupOutcome, LookupResult
 from circadia.answers.normalization import MAX_CHARACTERS, only_asks
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.gateway.answer_headers import changing, storable
+from circadia.gateway.answer_headers import answer_changing_headers, are_headers_storable
 from circadia.gateway.answer_judge import JudgeLimits
-from circadia.gateway.answer_trust import Trust
-from circadia.gateway.dialects.frame import Volatile
-from circadia.gateway.dialects.voice import Framed
-from circadia.gateway.headers import as_text, one
+from circadia.gateway.answer_trust import AnswerAccuracy
+from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.dialects.voice import FramedCall
+from circadia.gateway.headers import as_text, first_value
 from circadia.gateway.model_call import ModelCall
 from circadia.ids import AgentId, AnswerId, IdSource
-from circadia.latest import Latest
-from circadia.memory.context import tokens
-from circadia.memory.harness import spoken
+from circadia.latest import BoundedDict
+from circadia.memory.context import estimate_tokens
+from circadia.memory.harness import strip_harness_text
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
 from circadia.records.bank import Bank
 from circadia.records.per_call import per_call
-from circadia.stores.base import MoreThanAGlance, Tx
+from circadia.stores.base import NotASingleRead, Tx
 
 _logger = logging.getLogger(__name__)
 
@@ -58,14 +58,14 @@ _HINT: Final = (
 
 
 @per_call
-class Asked:
+class CallQuestion:
     """A question that a call asks, as ready answers see it."""
 
     call: ModelCall
     """The call."""
     scope: AnswerScope
     """Whose question, asked how."""
-    framed: Framed
+    framed: FramedCall
     """What the call says."""
     user: str | None
     """Who asks."""
@@ -76,10 +76,10 @@ class Asked:
     serves: bool
     """Whether its answer may be a ready one."""
 
-    def frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
+    def to_answer_frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
         """Return what `asked` such questions were asked in, to be asked ahead; none if they must not be."""
         call = self.call
-        kept = _QUERY.fullmatch(call.target.partition("?")[2]) and storable(self.headers)
+        kept = _QUERY.fullmatch(call.target.partition("?")[2]) and are_headers_storable(self.headers)
         if not self.framed.body or not kept:
             return None
         return AnswerFrame(
@@ -93,12 +93,12 @@ class Asked:
 class Lookup:
     """What was found for a question, and what its call gets of that."""
 
-    asked: Asked
+    asked: CallQuestion
     """The question."""
     bank: Bank
     """Where it was looked for."""
     found: LookupResult
-    outcome: Outcome
+    outcome: LookupOutcome
     """What the call gets."""
     checkable: bool = False
     """Whether the answer would be served if a judge said that both questions ask the same."""
@@ -110,46 +110,46 @@ class Lookup:
         told = [(ANSWER, self.outcome.value.encode())]
         if self.found.loading:
             told.append((ANSWER_REASON, LOADING))
-        if self.outcome is not Outcome.MISS and self.found.answer is not None:
+        if self.outcome is not LookupOutcome.MISS and self.found.answer is not None:
             told.append((ANSWER_ID, self.found.answer.id.encode()))
         return told
 
     @property
-    def same_question(self) -> bool:
+    def is_same_question(self) -> bool:
         """Return whether the answer is to this very question: the text is the same, or a judge said so."""
         match = self.found.match
-        return match is not None and (match.kind is MatchKind.EXACT or self.found.outcome is Outcome.HIT)
+        return match is not None and (match.kind is MatchKind.EXACT or self.found.outcome is LookupOutcome.HIT)
 
     def repeats(self, text: str) -> bool:
         """Return whether a text of the call says nothing beside the question of the answer, or the served answer."""
         answer, match = self.found.answer, self.found.match
-        if not self.same_question or answer is None or match is None:
+        if not self.is_same_question or answer is None or match is None:
             return False
-        if self.outcome is Outcome.HIT and text.strip() == answer.text.strip():
+        if self.outcome is LookupOutcome.HIT and text.strip() == answer.text.strip():
             return True
-        if text.strip() != spoken(self.asked.framed.question).strip():
+        if text.strip() != strip_harness_text(self.asked.framed.question).strip():
             return False
         return match.kind is MatchKind.EXACT or only_asks(text)
 
     def hint(self, room: int) -> str:
         """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
         answer = self.found.answer
-        if self.outcome is not Outcome.HINT or answer is None:
+        if self.outcome is not LookupOutcome.HINT or answer is None:
             return ""
         for reasoning in (answer.reasoning, ""):
             text = _hint(answer, reasoning)
-            if tokens(text) + 1 <= room:
+            if estimate_tokens(text) + 1 <= room:
                 return text
         return ""
 
 
-class Histories:
+class ServedHistories:
     """Conversations in which nothing but served answers was said, by the hash of all that was said in them."""
 
     def __init__(self) -> None:
-        self._known: Latest[tuple[AgentId, str | None, str], None] = Latest(HISTORIES)
+        self._known: BoundedDict[tuple[AgentId, str | None, str], None] = BoundedDict(HISTORIES)
 
-    def holds(self, agent: AgentId, user: str | None, said: str) -> bool:
+    def has_history(self, agent: AgentId, user: str | None, said: str) -> bool:
         """Return whether it is one."""
         return (agent, user, said) in self._known
 
@@ -159,11 +159,11 @@ class Histories:
             self._known[agent, user, each] = None
 
 
-class Answering:
+class AnswerResolver:
     """Looks ready answers up, and decides what a call gets."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, lookup: AnswerLookup, trust: Trust, volatile: Volatile,
+        self, clock: Clock, ids: IdSource, lookup: AnswerLookup, trust: AnswerAccuracy, volatile: VolatileSpans,
         judge: JudgeLimits | None, headers: Iterable[str] = (),
     ) -> None:  # fmt: skip
         """No answer depends on what is `volatile` of a system prompt, nor on these `headers`."""
@@ -174,33 +174,35 @@ class Answering:
         self._volatile = volatile
         self.judge: Final = judge
         self._headers = frozenset(name.encode() for name in headers)
-        self.histories: Final = Histories()
+        self.histories: Final = ServedHistories()
 
-    def asked(self, call: ModelCall, user: str | None, body: bytes, *, conversation: str, held: bool) -> Asked | None:
+    def read_question(
+        self, call: ModelCall, user: str | None, body: bytes, *, conversation: str, held: bool
+    ) -> CallQuestion | None:
         """Return the question of a call for which ready answers are looked up; none if none are.
 
         The model of a call that was `held` may be told of it, so its answer is no ready one.
         """
-        policy, voice = call.agent.policy, call.dialect.voice
-        if voice is None or not wanted(policy) or not call.route.generates or _fresh(call.headers):
+        policy, voice = call.agent.policy, call.dialect.answer_codec
+        if voice is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
             return None
         try:
-            framed = voice.frame(body, self._volatile)
+            framed = voice.frame_call(body, self._volatile)
         except Exception:  # the boundary of ready answers: no fault of theirs may cost a call its memory
             _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
             return None
         if framed is None or not framed.question.strip() or call.request.model is None:
             return None
         before = framed.conversation(call.request.chain)
-        known = framed.behind == 0 or (before is not None and self.histories.holds(call.agent.id, user, before))
-        headers = changing(call.headers, self._headers)
-        return Asked(
+        known = framed.behind == 0 or (before is not None and self.histories.has_history(call.agent.id, user, before))
+        headers = answer_changing_headers(call.headers, self._headers)
+        return CallQuestion(
             call=call, framed=framed, user=user, conversation=conversation, headers=headers,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),
             serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
         )  # fmt: skip
 
-    async def found(self, tx: Tx, bank: Bank, asked: Asked) -> Lookup:
+    async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:
         """Look an answer up, in a reading transaction.
 
         A hint is to be put into the context; where that has no room for it, the call gets nothing.
@@ -214,13 +216,13 @@ class Answering:
                     tx, bank, asked.scope, question, asked.conversation, partial(self._verdict, bank, question)
                 )
                 serves = asked.serves and (found.match is not None or bool(found.candidates))
-                serves = serves and await self._trust.holds(tx, bank, asked.scope.agent_id)
-        except (CircadiaError, MoreThanAGlance):
+                serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
+        except (CircadiaError, NotASingleRead):
             raise
         except Exception:  # as above
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
             found, serves = MISS, False
-        outcome = Outcome.HINT if found.outcome is Outcome.HIT and not serves else found.outcome
+        outcome = LookupOutcome.HINT if found.outcome is LookupOutcome.HIT and not serves else found.outcome
         judged = self.judge is not None and asked.call.agent.policy.capture
         return Lookup(
             asked=asked, bank=bank, found=found, outcome=outcome, seconds=self._clock.monotonic() - began,
@@ -240,30 +242,30 @@ class Answering:
         return await self.judge.ask(agent, lookup.bank, lookup.asked.framed.question, candidates)
 
     def _verdict(self, bank: Bank, question: str, answer: AnswerId, phrasing: str) -> bool | None:
-        return None if self.judge is None else self.judge.verdict(bank, question, answer, phrasing)
+        return None if self.judge is None else self.judge.cached_verdict(bank, question, answer, phrasing)
 
-    def said(self, lookup: Lookup) -> bytes:
+    def render_answer(self, lookup: Lookup) -> bytes:
         """Return the ready answer as the provider would have sent it, whole or as a stream, as the call asks."""
         call, answer = lookup.asked.call, lookup.found.answer
-        voice = call.dialect.voice
+        voice = call.dialect.answer_codec
         assert voice is not None
         assert answer is not None
         name = self._ids.new("ready").partition("_")[2]
         model, now = call.request.model or "", self._clock.now()
-        whole = voice.whole(answer.text, id=name, model=model, at=now)
-        events = voice.events(whole, usage=call.request.wants_usage) if call.request.streamed else None
+        whole = voice.build_answer(answer.text, id=name, model=model, at=now)
+        events = voice.build_events(whole, usage=call.request.wants_usage) if call.request.streamed else None
         return whole if events is None else events
 
 
-def wanted(policy: AgentPolicy) -> bool:
+def wants_lookups(policy: AgentPolicy) -> bool:
     """Return whether ready answers are looked up for an agent: not if there is no place for a hint, and no more."""
     hints = policy.inject and policy.fitting_tokens > 0
     return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
 
 
-def not_shown(lookup: Lookup) -> Lookup:
+def as_miss(lookup: Lookup) -> Lookup:
     """Return the lookup of a hint that could not be given."""
-    return replace(lookup, outcome=Outcome.MISS)
+    return replace(lookup, outcome=LookupOutcome.MISS)
 
 
 def _hint(answer: Answer, reasoning: str) -> str:
@@ -276,13 +278,13 @@ def _hint(answer: Answer, reasoning: str) -> str:
     return "\n    ".join(line for part in parts for line in part.splitlines())
 
 
-def _fresh(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def _wants_fresh_answer(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether the caller wants an answer that nobody has kept (RFC 9111, 5.2.1)."""
-    said = one(headers, b"cache-control")
+    said = first_value(headers, b"cache-control")
     return said is not None and not _FRESH.isdisjoint(each.strip().lower() for each in said.split(","))
 
 
-def _digest(call: ModelCall, framed: Framed, headers: Iterable[tuple[bytes, bytes]]) -> str:
+def _digest(call: ModelCall, framed: FramedCall, headers: Iterable[tuple[bytes, bytes]]) -> str:
     told = hashlib.sha256(framed.digest.encode())
     for part in (call.provider.upstream.name, call.route.dialect, call.target):
         told.update(b"\0" + part.encode("utf-8", "surrogateescape"))

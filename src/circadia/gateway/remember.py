@@ -14,29 +14,29 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
-from circadia.answers.lookup import Outcome
+from circadia.answers.lookup import LookupOutcome
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answer_book import AnswerBook
-from circadia.gateway.backlog import Backlog
-from circadia.gateway.bodies import off_loop
-from circadia.gateway.dialects.base import Said
-from circadia.gateway.dialects.outputs import answer_in
-from circadia.gateway.dialects.prompt import Heard, Prompt
-from circadia.gateway.headers import one
-from circadia.gateway.inject import Injected, Injection
+from circadia.gateway.backlog import WriteBehindQueue
+from circadia.gateway.bodies import run_off_loop
+from circadia.gateway.dialects.base import AnswerContent
+from circadia.gateway.dialects.outputs import answer_arguments
+from circadia.gateway.dialects.prompt import NewUtterance, RequestPrompt
+from circadia.gateway.headers import first_value
+from circadia.gateway.inject import InjectedBody, Injection
 from circadia.gateway.model_call import ModelCall
-from circadia.gateway.ready import Answering, Lookup, wanted
-from circadia.gateway.turns import NOTHING, Noted, Prepared, Told, Turn
+from circadia.gateway.ready import AnswerResolver, Lookup, wants_lookups
+from circadia.gateway.turns import NOTHING, CallFollowUp, ConversationCall, PendingTurn, PreparedCall
 from circadia.ids import AgentId
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.memory.attribution import Attribution
 from circadia.memory.banks import USER, is_stranger
-from circadia.memory.capture import Capturing, Exchange, Utterance
-from circadia.memory.uses import Uses
+from circadia.memory.capture import Exchange, ExchangeRecorder, Utterance
+from circadia.memory.uses import UseQueue
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Trust
-from circadia.records.end_user import alias
+from circadia.records.end_user import display_alias
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
@@ -60,10 +60,10 @@ _FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 """Marks of messages that Circadia delivers in the prompt of a pulse; who writes them himself is trusted less for it."""
 
 
-class Exchanges(Backlog[Exchange]):
+class ExchangeQueue(WriteBehindQueue[Exchange]):
     """Writes exchanges behind the answers."""
 
-    def __init__(self, clock: Clock, store: Store, capturing: Capturing, attribution: Attribution) -> None:
+    def __init__(self, clock: Clock, store: Store, capturing: ExchangeRecorder, attribution: Attribution) -> None:
         super().__init__(clock, what="exchanges for memory", bound=BOUND, batch=_BATCH)
         self._store = store
         self._capturing = capturing
@@ -76,34 +76,34 @@ class Exchanges(Backlog[Exchange]):
 
     def put(self, entry: Exchange) -> None:
         """Have the exchange written soon."""
-        if self.done == self.taken:
+        if self.finished_count == self.taken:
             self._last.clear()
         super().put(entry)
         if entry.kept:
             self._last[entry.policy.bank, entry.user] = self.taken
 
-    def settled(self, policy: AgentPolicy, user: str | None) -> bool:
+    def is_settled(self, policy: AgentPolicy, user: str | None) -> bool:
         """Return whether all that this person, or anybody without a name, has said to the bank is written, or lost."""
-        return max(self._last.get((policy.bank, each), 0) for each in (user, None)) <= self.done
+        return max(self._last.get((policy.bank, each), 0) for each in (user, None)) <= self.finished_count
 
     async def settle(self, policy: AgentPolicy, user: str | None) -> bool:
         """Have what this person, or anybody without a name, has said written now; return whether it is, soon enough."""
-        if not self.settled(policy, user):
+        if not self.is_settled(policy, user):
             writing = asyncio.ensure_future(self.flush())  # it goes on if it takes longer, and if the caller goes
             writing.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.wait((writing,), timeout=SETTLE_SECONDS)
-        return self.settled(policy, user)
+        return self.is_settled(policy, user)
 
     async def write(self, batch: Sequence[Exchange]) -> None:
         """Write exchanges in one transaction."""
         try:
-            async with self._store.read() as tx:
-                self.has_banks = any(each.kept for each in batch) or bool(await tx.banks.every(limit=1))
+            async with self._store.begin_read() as tx:
+                self.has_banks = any(each.kept for each in batch) or bool(await tx.banks.find_all(limit=1))
                 if not self.has_banks:
                     return
                 exchanges, new = await self._attribution.attribute(tx, batch)
             exchanges = await self._capturing.clean([each for each in exchanges if each.kept])
-            async with self._store.write() as tx:
+            async with self._store.begin_write() as tx:
                 await tx.provenances.add(new, self._clock.now())
                 await self._capturing.keep(tx, exchanges)
         except BaseException:
@@ -111,12 +111,12 @@ class Exchanges(Backlog[Exchange]):
             raise
 
 
-class Remembering:
+class CallMemory:
     """The sleep tier's part of a call: memory, where the agent is bound to a bank."""
 
     def __init__(
-        self, clock: Clock, signals: Signals, injection: Injection, exchanges: Exchanges, uses: Uses,
-        answering: Answering, book: AnswerBook,
+        self, clock: Clock, signals: Signals, injection: Injection, exchanges: ExchangeQueue, uses: UseQueue,
+        answering: AnswerResolver, book: AnswerBook,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._signals = signals
@@ -125,119 +125,123 @@ class Remembering:
         self._uses = uses
         self._answering = answering
         self._book = book
-        self._awaited: Latest[tuple[AgentId, str], tuple[str, str | None]] = Latest(AWAITED)
+        self._awaited: BoundedDict[tuple[AgentId, str], tuple[str, str | None]] = BoundedDict(AWAITED)
         """Conversation and end user of answers that are made in the background."""
         self.calls = 0
         self.turns = 0
 
-    async def before(self, call: ModelCall, turn: Turn, body: bytes, *, held: bool = False) -> Prepared:
+    async def prepare_call(
+        self, call: ModelCall, turn: ConversationCall, body: bytes, *, held: bool = False
+    ) -> PreparedCall:
         """Return the body with what the agent's bank says to it, the same if that is nothing; or the answer."""
         policy = call.agent.policy
-        injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps(policy)
-        if policy.bank is None or not (injects or keeps or wanted(policy)) or is_stranger(policy, turn.user):
-            return Prepared(body=body, noted=await self._unkept(call, body))
+        injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
+        if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
+            return PreparedCall(body=body, noted=await self._read_unkept_call(call, body))
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         told = lookup = None
-        given = Injected(body=body)
+        given = InjectedBody(body=body)
         try:
-            prompt = await off_loop(body, partial(call.dialect.prompt, body))
+            prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
             if prompt is None:
-                return Prepared(body=body)
-            told = self._told(prompt, kept=keeps)
+                return PreparedCall(body=body)
+            told = self._build_pending_turn(prompt, kept=keeps)
             if prompt.chore:
-                return Prepared(body=body, noted=Noted(told=told))
-            asked = await off_loop(
+                return PreparedCall(body=body, noted=CallFollowUp(told=told))
+            asked = await run_off_loop(
                 body,
-                partial(self._answering.asked, call, turn.user, body, conversation=turn.conversation.id, held=held),
+                partial(
+                    self._answering.read_question, call, turn.user, body, conversation=turn.conversation.id, held=held
+                ),
             )
             if asked is not None and asked.serves and not await self._exchanges.settle(policy, turn.user):
                 asked = replace(asked, serves=False)  # something was said that the bank does not know
             if injects or asked is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
-                    given = await self._injection.into(call, turn, prompt, body, asked, keeps=keeps)
+                    given = await self._injection.inject(call, turn, prompt, body, asked, keeps=keeps)
             lookup = given.lookup
-            if lookup is not None and lookup.outcome is not Outcome.HIT:
-                lookup = await self._injection.checked(turn, lookup)
-            if lookup is not None and lookup.outcome is Outcome.HIT:
+            if lookup is not None and lookup.outcome is not LookupOutcome.HIT:
+                lookup = await self._injection.check_lookup(turn, lookup)
+            if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # it is one as soon as its answer is written
-                answer = self._answering.said(hit)
-                return Prepared(body=body, noted=Noted(told=told, lookup=hit), answer=answer)
+                answer = self._answering.render_answer(hit)
+                return PreparedCall(body=body, noted=CallFollowUp(told=told, lookup=hit), answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of memory: no fault of it may keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
-        self._injection.sent(given)
-        return Prepared(body=given.body, noted=Noted(told=told, used=given.used, lookup=lookup))
+        self._injection.mark_sent(given)
+        return PreparedCall(body=given.body, noted=CallFollowUp(told=told, used=given.used, lookup=lookup))
 
-    def after(
+    def on_call_ended(
         self,
         call: ModelCall,
-        turn: Turn,
+        turn: ConversationCall,
         *,
         answered: bool,
-        noted: Noted,
-        said: Said | None,
+        noted: CallFollowUp,
+        said: AnswerContent | None,
         hashes: Sequence[str],
         filled: float,
     ) -> None:
         """Count the call and the completed turn; have what was said written soon, if anything was answered."""
         told, lookup = noted.told, noted.lookup
         if answered:
-            self._uses.note(noted.used)
+            self._uses.add(noted.used)
             if lookup is not None:
                 self._note(lookup, hashes)
         if call.agent.policy.bank is not None:
-            self._over(call.agent.policy.bank, turn, filled)
+            self._publish_turn_end(call.agent.policy.bank, turn, filled)
         self.calls += 1
         self.turns += int(answered and turn.counted)
         if not (answered or said):
             return
-        told = told or Told(heard=(), continues=False, at=self._clock.now(), kept=False)
+        told = told or PendingTurn(heard=(), continues=False, at=self._clock.now(), kept=False)
         if said is not None and said.handle is not None:
             self._awaited[call.agent.id, said.handle] = turn.conversation.id, turn.user
         behind = said.handle if answered and said is not None else None
-        key = _key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
+        key = _message_key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
         unique = told.continues or behind is not None
-        answer = self._answered(call, said if call.request.chain else None, key, unique=unique, whole=answered)
-        exchanged = chain(_asked(call, turn, told), answer)
+        answer = self._answer_utterances(call, said if call.request.chain else None, key, unique=unique, whole=answered)
+        exchanged = chain(_question_utterances(call, turn, told), answer)
         if lookup is not None:
             exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
         self._keep(call, turn.conversation.id, turn.user, exchanged, chore=told.chore, kept=told.kept)
 
-    async def _unkept(self, call: ModelCall, body: bytes) -> Noted:
+    async def _read_unkept_call(self, call: ModelCall, body: bytes) -> CallFollowUp:
         """Return what a call says that no bank takes: a program may hand it on to an agent whose bank takes turns."""
         if not (self._exchanges.has_banks and call.route.generates):
             return NOTHING
         try:
-            prompt = await off_loop(body, partial(call.dialect.prompt, body))
+            prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
         except Exception:  # as above
             _logger.exception("a call of %r is not read", call.agent.reference)
             return NOTHING
-        return NOTHING if prompt is None else Noted(told=self._told(prompt, kept=False))
+        return NOTHING if prompt is None else CallFollowUp(told=self._build_pending_turn(prompt, kept=False))
 
-    def _told(self, prompt: Prompt, *, kept: bool) -> Told:
-        return Told(
+    def _build_pending_turn(self, prompt: RequestPrompt, *, kept: bool) -> PendingTurn:
+        return PendingTurn(
             heard=prompt.heard, continues=prompt.continues, at=self._clock.now(), chore=prompt.chore, kept=kept,
         )  # fmt: skip
 
-    def unsent(self, call: ModelCall, turn: Turn) -> None:
+    def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
         """Tell the sleep tier that nobody waits for an answer any more."""
         if call.agent.policy.bank is not None:
-            self._over(call.agent.policy.bank, turn, 0.0)
+            self._publish_turn_end(call.agent.policy.bank, turn, 0.0)
 
-    def _over(self, bank: str, turn: Turn, filled: float) -> None:
+    def _publish_turn_end(self, bank: str, turn: ConversationCall, filled: float) -> None:
         self._signals.publish(TURN, bank, {"user": turn.user, "turn": id(turn), "ended": True, "filled": filled})
 
-    def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
+    def on_background_answer(self, call: ModelCall, handle: str, said: AnswerContent) -> None:
         """Have an answer written that was made in the background; what was asked for it is there."""
-        if call.agent.policy.bank is not None and _keeps(call.agent.policy):
+        if call.agent.policy.bank is not None and _keeps_turns(call.agent.policy):
             # Whoever fetches it, it was made for the one who asked; after a restart nobody knows who that was.
             session, user = self._awaited.get((call.agent.id, handle), (handle, None))
-            answer = self._answered(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
+            answer = self._answer_utterances(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
             self._keep(call, session, user, answer)
 
-    def over(self, call: ModelCall, user: str | None) -> None:
+    def on_conversation_ended(self, call: ModelCall, user: str | None) -> None:
         """Tell that a conversation has ended; where each end user has a bank, only if it is known whose it was."""
         bank = call.agent.policy.bank
         if bank is not None and (user or USER not in bank):
@@ -248,7 +252,7 @@ class Remembering:
             self._book.note(lookup)
         except Exception:  # as above
             _logger.exception("a question is not noted for ready answers")
-        if lookup.outcome is Outcome.HIT:
+        if lookup.outcome is LookupOutcome.HIT:
             self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
     def _keep(
@@ -268,13 +272,13 @@ class Remembering:
             )  # fmt: skip
             self._exchanges.put(exchange)
 
-    def _answered(
-        self, call: ModelCall, said: Said | None, key: str, *, unique: bool, whole: bool
+    def _answer_utterances(
+        self, call: ModelCall, said: AnswerContent | None, key: str, *, unique: bool, whole: bool
     ) -> Iterator[Utterance]:
         if said is None:
             return
         # What comes with calls of tools is not the answer yet.
-        answer = answer_in(said.calls, call.request.output_tools)
+        answer = answer_arguments(said.calls, call.request.output_tools)
         texts = [(answer, False, "said")] if answer else []
         texts += [(said.text, bool(said.calls), "said")] if said.text else []
         texts += [(text, True, f"call{number}") for number, text in enumerate(said.calls)]
@@ -287,22 +291,22 @@ class Remembering:
             )  # fmt: skip
 
 
-def _keeps(policy: AgentPolicy) -> bool:
+def _keeps_turns(policy: AgentPolicy) -> bool:
     """Return whether turns are kept: a bank that the agent may only read takes none."""
     return policy.capture and policy.bank not in policy.read_banks
 
 
-def _asked(call: ModelCall, turn: Turn, told: Told) -> Iterator[Utterance]:
-    trust = one(call.headers, b"x-circadia-trust")
+def _question_utterances(call: ModelCall, turn: ConversationCall, told: PendingTurn) -> Iterator[Utterance]:
+    trust = first_value(call.headers, b"x-circadia-trust")
     for part, heard in enumerate(told.heard):
         if heard.back > len(call.request.chain):
             continue
         named = None if heard.name == "user" else heard.name
         yield Utterance(
             text=heard.text,
-            speaker="tool" if heard.tool else alias(named or turn.user or "user"),
+            speaker="tool" if heard.tool else display_alias(named or turn.user or "user"),
             trust=Trust.TOOL if heard.tool else _trust(heard, trust),
-            key=f"{_key(call, turn, heard.back)}:{f'tool{part}' if heard.tool else 'user'}",
+            key=f"{_message_key(call, turn, heard.back)}:{f'tool{part}' if heard.tool else 'user'}",
             unique=told.continues,
             at=told.at,
             tool=heard.tool,
@@ -311,7 +315,7 @@ def _asked(call: ModelCall, turn: Turn, told: Told) -> Iterator[Utterance]:
         )
 
 
-def _trust(heard: Heard, told: str | None) -> Trust:
+def _trust(heard: NewUtterance, told: str | None) -> Trust:
     """Return where a user turn came from: what the caller says, and never more than a text with agents' messages."""
     if told is not None:
         said = Trust(told) if told in tuple(Trust) else Trust.EXTERNAL
@@ -321,9 +325,9 @@ def _trust(heard: Heard, told: str | None) -> Trust:
     return max(said, least, key=lambda each: each.rank)
 
 
-def _key(call: ModelCall, turn: Turn, back: int) -> str:
+def _message_key(call: ModelCall, turn: ConversationCall, back: int) -> str:
     """Return what tells a message: who has it with whom, in which named conversation, and behind what."""
-    named = one(call.headers, b"x-circadia-conversation") or ""
+    named = first_value(call.headers, b"x-circadia-conversation") or ""
     return _digest(call.agent.id, turn.user or "", named, *call.request.chain[-back:][:1])
 
 

@@ -44,25 +44,25 @@ class Phase(enum.IntEnum):
     DONE = 3
 
 
-class Broken(Exception):
+class ReplyBroken(Exception):
     """The reply can only be ended by breaking the connection."""
 
 
-class Voice(Protocol):
+class ReplyFormat(Protocol):
     """How one kind of door speaks."""
 
     opening: list[tuple[bytes, bytes]]
     """Headers of the 200 that opens a reply before its answer is there."""
 
-    def sign_of_life(self) -> bytes:
+    def build_keep_alive(self) -> bytes:
         """Return what keeps the caller and everything between alive and means nothing."""
         ...
 
-    def refusal(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return status, headers and body for an error while nothing was sent yet."""
         ...
 
-    def in_band(self, error: CircadiaError) -> bytes | None:
+    def in_band_error(self, error: CircadiaError) -> bytes | None:
         """Return the error as a part of an opened reply; none if nothing can be said any more."""
         ...
 
@@ -72,24 +72,24 @@ class Reply:
 
     __slots__ = ("_every", "_send", "phase", "slot", "voice")
 
-    def __init__(self, send: Send, voice: Voice, every_seconds: float) -> None:
+    def __init__(self, send: Send, voice: ReplyFormat, every_seconds: float) -> None:
         self._send = send
         self.voice = voice
         self._every = every_seconds
         self.phase = Phase.SILENT
         self.slot = -1
 
-    def beat_at_least_every(self, seconds: float) -> None:
+    def keep_alive_at_least_every(self, seconds: float) -> None:
         """Give signs of life to an impatient caller more often."""
         self._every = min(self._every, max(seconds, _OFTENEST_SECONDS))
 
     def tick(self, now: float) -> float | None:
         """Open the reply, or give a sign of life."""
         start: Message = {"type": "http.response.start", "status": 200, "headers": self.voice.opening}
-        if self.phase is Phase.SILENT and self._offer(start):
+        if self.phase is Phase.SILENT and self._try_send(start):
             self.phase = Phase.OPENED
         if self.phase is Phase.OPENED:
-            self._offer({"type": "http.response.body", "body": self.voice.sign_of_life(), "more_body": True})
+            self._try_send({"type": "http.response.body", "body": self.voice.build_keep_alive(), "more_body": True})
             return now + self._every
         return None
 
@@ -110,7 +110,7 @@ class Reply:
         self.phase = Phase.DONE
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+    async def send_whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Send an answer in one piece."""
         bodiless = status in (204, 304)  # these have no length to tell (RFC 9110, 8.6)
         length = [(b"content-length", b"%d" % len(body))] if self.phase is Phase.SILENT and not bodiless else []
@@ -124,25 +124,25 @@ class Reply:
         if self.phase is not Phase.DONE:
             await self.finish()
 
-    async def refuse(self, error: CircadiaError) -> None:
+    async def send_error(self, error: CircadiaError) -> None:
         """Tell an error in the way that the phase allows.
 
         Raises:
-            Broken: nothing can be said any more; let it reach the server, which breaks the connection.
+            ReplyBroken: nothing can be said any more; let it reach the server, which breaks the connection.
         """
         if self.phase is Phase.DONE:
             return
         if self.phase is Phase.SILENT:
-            await self.whole(*self.voice.refusal(error))
+            await self.send_whole(*self.voice.error_response(error))
             return
-        said = self.voice.in_band(error)
+        said = self.voice.in_band_error(error)
         if said is None:
             self.phase = Phase.DONE
-            raise Broken(error.message) from error
+            raise ReplyBroken(error.message) from error
         self.phase = Phase.ANSWERING
         await self.finish(said)
 
-    def _offer(self, message: Message) -> bool:
+    def _try_send(self, message: Message) -> bool:
         """Send without waiting; return whether it was taken.
 
         The server's `send` waits only while the caller does not read, before it has any effect. Such a caller needs no

@@ -19,7 +19,7 @@ _SCANNER = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
-class Place(NamedTuple):
+class JsonSpan(NamedTuple):
     """A JSON value and where it stands in the text. Numbers in it are not meaningful."""
 
     start: int
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     """What it says."""
 
 
-class Slot(NamedTuple):
+class InsertionPoint(NamedTuple):
     """A place where a text can be put later."""
 
     start: int
@@ -43,53 +43,53 @@ class Slot(NamedTuple):
     """JSON that comes behind it."""
 
 
-def in_string(place: Place, between: str) -> Slot:
+def slot_in_string(place: JsonSpan, between: str) -> InsertionPoint:
     """Return the slot at the end of the string at `place`, set off by `between` if the string says something."""
-    return Slot(place.end - 1, place.end - 1, _dump(between)[1:-1] if place.value else "", "")
+    return InsertionPoint(place.end - 1, place.end - 1, _dump(between)[1:-1] if place.value else "", "")
 
 
-def in_array(text: str, place: Place, element: object, *, first: bool = False) -> Slot:
+def slot_in_array(text: str, place: JsonSpan, element: object, *, first: bool = False) -> InsertionPoint:
     """Return the slot in an element more of the array at `place`, in place of the text `%` in `element`."""
     head, tail = _dump(element).split('"%"')
     if first:
-        return Slot(place.start + 1, place.start + 1, f'{head}"', f'"{tail}{"," if place.value else ""}')
+        return InsertionPoint(place.start + 1, place.start + 1, f'{head}"', f'"{tail}{"," if place.value else ""}')
     at, comma = _end_inside(text, place)
-    return Slot(at, at, f'{comma}{head}"', f'"{tail}')
+    return InsertionPoint(at, at, f'{comma}{head}"', f'"{tail}')
 
 
-def in_object(text: str, key: str) -> Slot:
+def slot_in_object(text: str, key: str) -> InsertionPoint:
     """Return the slot in a member more of the object that is the whole text, which has a member already."""
-    at, comma = _end_inside(text, Place(0, len(text.rstrip(_BLANKS)), None))
-    return Slot(at, at, f'{comma}{_dump(key)}:"', '"')
+    at, comma = _end_inside(text, JsonSpan(0, len(text.rstrip(_BLANKS)), None))
+    return InsertionPoint(at, at, f'{comma}{_dump(key)}:"', '"')
 
 
-def instead(place: Place) -> Slot:
+def slot_replacing(place: JsonSpan) -> InsertionPoint:
     """Return the slot that is a string in place of the value at `place`."""
-    return Slot(place.start, place.end, '"', '"')
+    return InsertionPoint(place.start, place.end, '"', '"')
 
 
-def filled(text: str, *fillings: tuple[Slot, str]) -> str:
+def fill_slots(text: str, *fillings: tuple[InsertionPoint, str]) -> str:
     """Return the text with each text in its slot, every other character as it was."""
     for slot, addition in sorted(fillings, key=lambda filling: filling[0].start, reverse=True):
         text = f"{text[: slot.start]}{slot.head}{json.dumps(addition)[1:-1]}{slot.tail}{text[slot.end :]}"
     return text
 
 
-def beginning(text: str) -> int:
+def value_start(text: str) -> int:
     """Return where the outermost value starts, without reading it."""
     return _skip_blank(text, 1 if text.startswith("\ufeff") else 0)
 
 
-def root(text: str) -> Place:
+def root_value(text: str) -> JsonSpan:
     """Return the outermost value.
 
     Raises:
         ValueError: the text is no JSON, or nested too deeply.
     """
-    return _place(text, beginning(text))
+    return _place(text, value_start(text))
 
 
-def members(text: str, start: int) -> Iterator[tuple[str, Place]]:
+def members(text: str, start: int) -> Iterator[tuple[str, JsonSpan]]:
     """Yield each key with the place of its value, of the object that starts at `start`; duplicates as they come.
 
     Raises:
@@ -110,7 +110,7 @@ def members(text: str, start: int) -> Iterator[tuple[str, Place]]:
         at = comma.end()
 
 
-def member(text: str, start: int, key: str) -> Place | None:
+def member(text: str, start: int, key: str) -> JsonSpan | None:
     """Return the place of the value of `key`; the last one of duplicates, which is what JSON readers keep."""
     found = None
     for name, place in members(text, start):
@@ -119,7 +119,7 @@ def member(text: str, start: int, key: str) -> Place | None:
     return found
 
 
-def elements(text: str, start: int) -> Iterator[Place]:
+def elements(text: str, start: int) -> Iterator[JsonSpan]:
     """Yield the place of each element of the array that starts at `start`.
 
     Raises:
@@ -138,33 +138,33 @@ def elements(text: str, start: int) -> Iterator[Place]:
         at = comma.end()
 
 
-def insert_member(text: str, place: Place, key: str, value: object) -> str:
+def insert_member(text: str, place: JsonSpan, key: str, value: object) -> str:
     """Return the text with a member more, at the end of the object at `place`."""
     return _insert_last(text, place, f"{json.dumps(key)}:{_dump(value)}")
 
 
-def append_element(text: str, place: Place, value: object) -> str:
+def append_element(text: str, place: JsonSpan, value: object) -> str:
     """Return the text with an element more, at the end of the array at `place`."""
     return _insert_last(text, place, _dump(value))
 
 
-def append_text(text: str, place: Place, addition: str) -> str:
+def append_text(text: str, place: JsonSpan, addition: str) -> str:
     """Return the text with `addition` at the end of the string at `place`."""
     at = place.end - 1
     return f"{text[:at]}{json.dumps(addition)[1:-1]}{text[at:]}"
 
 
-def replace(text: str, place: Place, value: object) -> str:
+def replace(text: str, place: JsonSpan, value: object) -> str:
     """Return the text with another value at `place`."""
     return f"{text[: place.start]}{_dump(value)}{text[place.end :]}"
 
 
-def _insert_last(text: str, place: Place, entry: str) -> str:
+def _insert_last(text: str, place: JsonSpan, entry: str) -> str:
     at, comma = _end_inside(text, place)
     return f"{text[:at]}{comma}{entry}{text[at:]}"
 
 
-def _end_inside(text: str, place: Place) -> tuple[int, str]:
+def _end_inside(text: str, place: JsonSpan) -> tuple[int, str]:
     """Return where an array or object takes one entry more, and what separates it from the entry before."""
     at = place.end - 1
     while text[at - 1] in _BLANKS:
@@ -176,12 +176,12 @@ def _dump(value: object) -> str:
     return _ENCODER.encode(value)
 
 
-def _place(text: str, start: int) -> Place:
+def _place(text: str, start: int) -> JsonSpan:
     try:
         value, end = _SCANNER.raw_decode(text, start)
     except RecursionError as error:
         raise ValueError(f"JSON at character {start} is nested too deeply") from error
-    return Place(start, end, value)
+    return JsonSpan(start, end, value)
 
 
 def _skip_blank(text: str, at: int) -> int:

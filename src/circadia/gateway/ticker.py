@@ -19,7 +19,7 @@ RESOLUTION_SECONDS: Final = 0.05
 """Width of a slot. Keep-alives are seconds apart, so 50 ms late is never noticed, and idle wake-ups are rare."""
 
 
-class Ticking(Protocol):
+class Tickable(Protocol):
     """Something that is due now and then. `slot` belongs to the ticker; -1 means not waiting."""
 
     slot: int
@@ -34,11 +34,11 @@ class Ticker:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._slots: dict[int, dict[Ticking, None]] = {}
+        self._slots: dict[int, dict[Tickable, None]] = {}
         self._order: list[int] = []
         self._sooner = asyncio.Event()
 
-    def add(self, ticking: Ticking, due: float) -> None:
+    def add(self, ticking: Tickable, due: float) -> None:
         """Let `ticking` tick at the monotonic moment `due` or up to one slot later."""
         self.drop(ticking)
         slot = ticking.slot = math.ceil(due / RESOLUTION_SECONDS)
@@ -49,7 +49,7 @@ class Ticker:
                 self._sooner.set()
         self._slots[slot][ticking] = None
 
-    def drop(self, ticking: Ticking) -> None:
+    def drop(self, ticking: Tickable) -> None:
         """Let it tick no more; no harm if it does not wait."""
         waiting = self._slots.get(ticking.slot)
         if waiting is not None:
@@ -70,12 +70,12 @@ class Ticker:
                 continue
             wait = self._order[0] * RESOLUTION_SECONDS - self._clock.monotonic()
             if wait > 0:
-                await self._until(wait)
+                await self._wait_until_due(wait)
                 continue
             for ticking in self._slots.pop(heapq.heappop(self._order)):
                 self._tick(ticking)
 
-    async def _until(self, seconds: float) -> None:
+    async def _wait_until_due(self, seconds: float) -> None:
         """Return after so long, or when somebody is due sooner."""
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         sooner = asyncio.ensure_future(self._sooner.wait())
@@ -85,7 +85,7 @@ class Ticker:
             sleep.cancel()
             sooner.cancel()
 
-    def _tick(self, ticking: Ticking) -> None:
+    def _tick(self, ticking: Tickable) -> None:
         ticking.slot = -1
         try:
             due = ticking.tick(self._clock.monotonic())

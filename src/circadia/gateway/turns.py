@@ -10,17 +10,17 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from circadia.clock import Clock
-from circadia.gateway.dialects.base import ModelRequest, Said
-from circadia.gateway.dialects.prompt import Heard
-from circadia.gateway.headers import named
+from circadia.gateway.dialects.base import AnswerContent, ModelRequest
+from circadia.gateway.dialects.prompt import NewUtterance
+from circadia.gateway.headers import decode_name_header
 from circadia.gateway.journal import Journal
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.ready import Lookup
 from circadia.ids import ConversationId, IdSource
-from circadia.memory.uses import Use
+from circadia.memory.uses import BankUse
 from circadia.records.agent import Agent
 from circadia.records.conversation import Conversation
-from circadia.records.end_user import bounded
+from circadia.records.end_user import shorten_name
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store
 
@@ -31,7 +31,7 @@ SEVERAL: Final = ""
 
 
 @per_call
-class Turn:
+class ConversationCall:
     """One model call as a part of a conversation."""
 
     agent: Agent
@@ -45,10 +45,10 @@ class Turn:
 
 
 @per_call
-class Told:
+class PendingTurn:
     """What a call says that is new, kept until its answer is there."""
 
-    heard: Sequence[Heard]
+    heard: Sequence[NewUtterance]
     """What."""
     continues: bool
     """Whether the model has spoken in it before."""
@@ -61,27 +61,27 @@ class Told:
 
 
 @per_call
-class Noted:
+class CallFollowUp:
     """What is to be told of a call once it has ended."""
 
-    told: Told | None = None
+    told: PendingTurn | None = None
     """What is to be kept with the answer; none if nothing is."""
-    used: Use | None = None
+    used: BankUse | None = None
     """What of a bank's derived memory stands in it; none if nothing does."""
     lookup: Lookup | None = None
     """What it got of the ready answers; none if none were looked up."""
 
 
-NOTHING: Final = Noted()
+NOTHING: Final = CallFollowUp()
 
 
 @per_call
-class Prepared:
+class PreparedCall:
     """A call on its way upstream, or its answer."""
 
     body: bytes
     """What goes upstream."""
-    noted: Noted = NOTHING
+    noted: CallFollowUp = NOTHING
     """What is to be told of it."""
     answer: bytes | None = None
     """The whole answer in the provider's shape, where it is ready: then nothing goes upstream."""
@@ -90,18 +90,20 @@ class Prepared:
 class SleepTier(Protocol):
     """What may change a call before it goes upstream, and learns how it ended. Neither may fail the call."""
 
-    async def before(self, call: ModelCall, turn: Turn, body: bytes, *, held: bool = False) -> Prepared:
+    async def prepare_call(
+        self, call: ModelCall, turn: ConversationCall, body: bytes, *, held: bool = False
+    ) -> PreparedCall:
         """Return what goes upstream; `held` says that the call was made before a sleep."""
         ...
 
-    def after(
+    def on_call_ended(
         self,
         call: ModelCall,
-        turn: Turn,
+        turn: ConversationCall,
         *,
         answered: bool,
-        noted: Noted,
-        said: Said | None,
+        noted: CallFollowUp,
+        said: AnswerContent | None,
         hashes: Sequence[str],
         filled: float,
     ) -> None:
@@ -112,15 +114,15 @@ class SleepTier(Protocol):
         """
         ...
 
-    def unsent(self, call: ModelCall, turn: Turn) -> None:
+    def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
         """Learn that the call, which `before` has seen, was not sent."""
         ...
 
-    def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
+    def on_background_answer(self, call: ModelCall, handle: str, said: AnswerContent) -> None:
         """Learn what an answer says that is made in the background; perhaps nothing yet, perhaps nothing new."""
         ...
 
-    def over(self, call: ModelCall, user: str | None) -> None:
+    def on_conversation_ended(self, call: ModelCall, user: str | None) -> None:
         """Learn that the call has ended a conversation of its agent, with this end user where he is known."""
         ...
 
@@ -141,20 +143,22 @@ class Turns:
 
     async def load(self) -> None:
         """Remember the conversations that went on before this process began."""
-        async with self._store.read() as tx:
-            for conversation in reversed(await tx.conversations.latest(REMEMBERED)):
+        async with self._store.begin_read() as tx:
+            for conversation in reversed(await tx.conversations.find_latest(REMEMBERED)):
                 self._keep(conversation, [conversation.head] if conversation.head else [])
                 if conversation.version > 1:
                     self._chained_by_id.add((conversation.agent_id, conversation.id))
 
-    async def begin(self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]) -> Turn:
+    async def begin(
+        self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]
+    ) -> ConversationCall:
         """Return the call's place in its conversation."""
-        end_user = bounded(named(headers, b"x-circadia-user") or request.end_user)
-        name = bounded(named(headers, b"x-circadia-conversation"))
-        continued = bounded(request.conversation)
-        found = await self._named(agent, name) if name else self._chained(agent, request, end_user)
+        end_user = shorten_name(decode_name_header(headers, b"x-circadia-user") or request.end_user)
+        name = shorten_name(decode_name_header(headers, b"x-circadia-conversation"))
+        continued = shorten_name(request.conversation)
+        found = await self._find_by_name(agent, name) if name else self._find_by_chain(agent, request, end_user)
         if found is None and continued is not None:
-            found = await self._named(agent, continued)
+            found = await self._find_by_name(agent, continued)
         if found is None:
             key = name or continued or self._ids.new("cnv")
             found = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
@@ -162,10 +166,16 @@ class Turns:
             found = replace(found, end_user=end_user)
         # Whoever repeats the words of another's conversation must not be taken for that other.
         user = found.end_user if end_user or name or request.conversation else None
-        return Turn(agent=agent, conversation=found, counted=request.turn, user=user)
+        return ConversationCall(agent=agent, conversation=found, counted=request.turn, user=user)
 
     def end(
-        self, turn: Turn, request: ModelRequest, *, answer: Sequence[str], handle: str | None, answered: bool
+        self,
+        turn: ConversationCall,
+        request: ModelRequest,
+        *,
+        answer: Sequence[str],
+        handle: str | None,
+        answered: bool,
     ) -> None:
         """Move the counters: a version for each answered call, a turn where it was one.
 
@@ -185,7 +195,7 @@ class Turns:
         moved = Conversation(
             id=latest.id,
             agent_id=latest.agent_id,
-            end_user=_whose(latest.end_user, turn.conversation.end_user),
+            end_user=_merge_end_users(latest.end_user, turn.conversation.end_user),
             turns=latest.turns + int(turn.counted),
             version=latest.version + 1,
             head=heads[0] if heads else "",
@@ -196,11 +206,11 @@ class Turns:
             self._chained_by_id.add(key)
         self._journal.put(moved)
 
-    def known(self, agent: Agent, name: str) -> Conversation | None:
+    def find_conversation(self, agent: Agent, name: str) -> Conversation | None:
         """Return the agent's conversation of this name, if this process remembers it."""
         return self._by_id.get((agent.id, name))
 
-    def chain_to(self, agent: Agent, handle: str) -> Conversation | None:
+    def find_by_handle(self, agent: Agent, handle: str) -> Conversation | None:
         """Return the agent's conversation whose newest answer this is, if its calls go on by the id of the one before.
 
         A client that sends all messages anew with each call can go on without what the provider keeps of it.
@@ -208,14 +218,14 @@ class Turns:
         key = (agent.id, self._by_head.get((agent.id, handle), ""))
         return self._by_id[key] if key in self._chained_by_id else None
 
-    async def _named(self, agent: Agent, name: str) -> Conversation | None:
-        known = self.known(agent, name)
+    async def _find_by_name(self, agent: Agent, name: str) -> Conversation | None:
+        known = self.find_conversation(agent, name)
         if known is not None:
             return known
-        async with self._store.read() as tx:
+        async with self._store.begin_read() as tx:
             return await tx.conversations.get(agent.id, ConversationId(name))
 
-    def _chained(self, agent: Agent, request: ModelRequest, end_user: str | None) -> Conversation | None:
+    def _find_by_chain(self, agent: Agent, request: ModelRequest, end_user: str | None) -> Conversation | None:
         heads = [request.conversation, *request.chain[::-1]] if request.conversation else request.chain[::-1]
         for head in heads:
             known = self._by_head.get((agent.id, head))
@@ -243,6 +253,6 @@ class Turns:
                 del self._by_head[(key[0], head)]
 
 
-def _whose(before: str | None, now: str | None) -> str | None:
+def _merge_end_users(before: str | None, now: str | None) -> str | None:
     """Return whose conversation it is after a call of one of them, or of somebody without a name."""
     return SEVERAL if before is not None and now is not None and before != now else before if now is None else now

@@ -6,12 +6,12 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
-from circadia.gateway.headers import seconds_in, to_caller
-from circadia.gateway.wire import Broken, Refused, Silent, Unreached
-from circadia.gateway.wire_connection import Answer
-from circadia.gateway.wire_pool import Pool
-from circadia.reach import plain_hint
-from circadia.settings import UpstreamSettings, key_sent
+from circadia.gateway.headers import parse_seconds, to_caller
+from circadia.gateway.wire import ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
+from circadia.gateway.wire_connection import ProviderResponse
+from circadia.gateway.wire_pool import ConnectionPool
+from circadia.reach import tls_hint
+from circadia.settings import UpstreamSettings, build_key_header
 
 _WHOLE_KINDS: Final = frozenset({"", "application/json", "text/html", "text/plain"})
 """Of these nobody makes use before the end; errors of proxies are among them."""
@@ -27,7 +27,7 @@ class Upstream:
         name: str,
         settings: UpstreamSettings,
         key: str | None,
-        pool: Pool,
+        pool: ConnectionPool,
         clock: Clock,
         *,
         max_answer_bytes: int,
@@ -43,7 +43,7 @@ class Upstream:
     async def send(
         self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool,
         clear: Callable[[], Awaitable[None]] | None = None,
-    ) -> tuple[Answer, bytes | None]:  # fmt: skip
+    ) -> tuple[ProviderResponse, bytes | None]:  # fmt: skip
         """Send the call; return the answer, with its whole body unless it is a stream; `close` it when done with it.
 
         A refused connection is tried again, as often as the settings say; and, where `again` says that a repeat does
@@ -54,29 +54,29 @@ class Upstream:
         Raises:
             UpstreamFailed: no connection, or a broken answer, in the end. UpstreamTimedOut: it took too long.
         """
-        attempt, target = 0, self.settings.target(target)
+        attempt, target = 0, self.settings.target_path(target)
         while True:
             pause: float | None = FIRST_PAUSE_SECONDS * 2**attempt
             last = attempt >= self.settings.retries
             try:
                 answer = await self._pool.send(method, target, headers, body, clear)
-            except Refused as error:
+            except ConnectFailed as error:
                 if last:
                     raise UpstreamFailed(f"upstream {self.name!r} cannot be reached: {error}") from error
-            except (Unreached, Silent) as error:
+            except (ConnectTimedOut, ConnectionStalled) as error:
                 raise UpstreamTimedOut(f"upstream {self.name!r} did not answer in time") from error
-            except Broken as error:
+            except ConnectionBroken as error:
                 if last or not again:
-                    hint = plain_hint(self.settings.base_url)
+                    hint = tls_hint(self.settings.base_url)
                     raise UpstreamFailed(f"upstream {self.name!r} broke off ({error}){hint}") from error
             else:
                 try:
                     self._require_answer(answer)
-                    whole = None if _comes_in_pieces(answer) else await self.whole(answer)
-                    pause = None if last or not again else self._pause(answer, pause)
+                    whole = None if _comes_in_pieces(answer) else await self.read_whole(answer)
+                    pause = None if last or not again else self._retry_pause(answer, pause)
                     if pause is None:
                         return answer, whole
-                except Broken as error:
+                except ConnectionBroken as error:
                     if last or not again or answer.status < 400:
                         raise UpstreamFailed(f"upstream {self.name!r} broke off in its answer") from error
                 except BaseException:
@@ -86,11 +86,11 @@ class Upstream:
             attempt += 1
             await self._clock.sleep(pause if pause is not None else 0.0)
 
-    def _require_answer(self, answer: Answer) -> None:
+    def _require_answer(self, answer: ProviderResponse) -> None:
         if 300 <= answer.status < 400 and answer.header(b"location") is not None:
             raise UpstreamFailed(f"upstream {self.name!r} redirects; the operator must set its base_url")
 
-    def headers_back(self, answer: Answer) -> list[tuple[bytes, bytes]]:
+    def headers_back(self, answer: ProviderResponse) -> list[tuple[bytes, bytes]]:
         """Return the headers of an answer that go to its caller; none of them holds the key."""
         return to_caller(answer.headers, length=False, secrets=(self._key,) if self._key else ())
 
@@ -98,11 +98,11 @@ class Upstream:
         """Return a body, or a part of one, without the key, should the provider have repeated it."""
         return body.replace(self._key, b"[key]") if self._key else body
 
-    async def whole(self, answer: Answer) -> bytes:
+    async def read_whole(self, answer: ProviderResponse) -> bytes:
         """Return all of an answer.
 
         Raises:
-            UpstreamFailed: it is too long. UpstreamTimedOut: it stopped. Broken: it broke off.
+            UpstreamFailed: it is too long. UpstreamTimedOut: it stopped. ConnectionBroken: it broke off.
         """
         try:
             chunks: list[bytes] = []
@@ -113,18 +113,18 @@ class Upstream:
                 if size > self._max_answer:
                     raise UpstreamFailed(f"upstream {self.name!r} sent more than {self._max_answer} bytes")
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        except Silent as error:
+        except ConnectionStalled as error:
             raise UpstreamTimedOut(f"upstream {self.name!r} stopped in its answer") from error
 
-    def _pause(self, answer: Answer, backoff: float | None) -> float | None:
+    def _retry_pause(self, answer: ProviderResponse, backoff: float | None) -> float | None:
         """Return how long to wait before a repeat; none if the answer is final."""
         if answer.status < 500 and answer.status != 429:
             return None
         if (answer.header(b"x-should-retry") or "").lower() == "false":
             return None
         told = answer.header(b"retry-after")
-        exact = seconds_in(answer.header(b"retry-after-ms"))  # as OpenAI and Azure say it, beside the other
-        wait = seconds_in(told) if exact is None else exact / 1000
+        exact = parse_seconds(answer.header(b"retry-after-ms"))  # as OpenAI and Azure say it, beside the other
+        wait = parse_seconds(told) if exact is None else exact / 1000
         if wait is None and (told or answer.status == 429):  # a date, which is for the caller to read
             return None
         chosen = wait if wait is not None else backoff
@@ -143,34 +143,34 @@ def provider_headers(name: str, settings: UpstreamSettings, key: str | None) -> 
             raise ConfigError(
                 f"the key of upstream {name!r} has signs that no key has, perhaps a line break at its end"
             )
-        header, value = key_sent(key, api=settings.api, header=settings.key_header)
+        header, value = build_key_header(key, api=settings.api, header=settings.key_header)
         headers.append((header.encode(), value.encode()))
     return headers
 
 
-def sendable(body: bytes | None) -> bytes | io.BytesIO | None:
+def sendable_body(body: bytes | None) -> bytes | io.BytesIO | None:
     """Return what aiohttp sends without blocking the event loop: it writes plain bytes in one go."""
     return io.BytesIO(body) if body and len(body) > 2**20 else body or None
 
 
-def is_stream(answer: Answer) -> bool:
+def is_stream(answer: ProviderResponse) -> bool:
     """Return whether the answer is an event stream."""
     return (answer.header(b"content-type") or "").lower().startswith("text/event-stream")
 
 
-def is_json(answer: Answer) -> bool:
+def is_json(answer: ProviderResponse) -> bool:
     """Return whether the answer says that it is JSON."""
-    kind = _kind(answer)
+    kind = _content_type(answer)
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _kind(answer: Answer) -> str:
+def _content_type(answer: ProviderResponse) -> str:
     return (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
 
 
-def _comes_in_pieces(answer: Answer) -> bool:
+def _comes_in_pieces(answer: ProviderResponse) -> bool:
     """Return whether it is sent on as it comes: events, and lines, sound and the like whose length nobody told."""
     if is_stream(answer):
         return True
-    whole = _kind(answer) in _WHOLE_KINDS or is_json(answer) or answer.header(b"content-length") is not None
+    whole = _content_type(answer) in _WHOLE_KINDS or is_json(answer) or answer.header(b"content-length") is not None
     return answer.status < 300 and not whole

@@ -19,19 +19,19 @@ class WireError(Exception):
     """A call did not get its whole answer. The message is a reason in a few words, without headers or addresses."""
 
 
-class Refused(WireError):
+class ConnectFailed(WireError):
     """There was no connection (name, network or TLS); nothing of the call was sent."""
 
 
-class Unreached(WireError):
+class ConnectTimedOut(WireError):
     """A connection took too long; nothing of the call was sent."""
 
 
-class Silent(WireError):
+class ConnectionStalled(WireError):
     """The connection stood, and no byte came or went for too long."""
 
 
-class Broken(WireError):
+class ConnectionBroken(WireError):
     """The connection ended, or something came that is no answer, before the whole answer was there."""
 
 
@@ -51,7 +51,7 @@ class Origin:
     """Path in front of every target; empty, or starts with a slash and ends without one."""
 
     @classmethod
-    def of(cls, base_url: str) -> Self:
+    def from_url(cls, base_url: str) -> Self:
         """Return the origin of a base URL.
 
         Raises:

@@ -3,7 +3,7 @@
 import zlib
 from typing import Final
 
-from circadia.gateway.wire import Broken
+from circadia.gateway.wire import ConnectionBroken
 
 CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
 """What Python unpacks without a further package (RFC 9110, 8.4.1)."""
@@ -13,7 +13,7 @@ _DEFLATED: Final = 8
 """How the header of zlib begins (RFC 1950, 2.2); some servers send `deflate` without it."""
 
 
-class Unpacking:
+class BodyDecompressor:
     """One body on its way: `put` what comes of it, then `take` until nothing is left."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Unpacking:
         """Return the next piece; empty if more must come for it.
 
         Raises:
-            Broken: it is not packed as was said.
+            ConnectionBroken: it is not packed as was said.
         """
         while self._packed and not self._ended:
             if self._inflating is None:
@@ -38,7 +38,7 @@ class Unpacking:
             try:
                 piece = self._inflating.decompress(self._packed, LARGEST_BYTES)
             except zlib.error as error:
-                raise Broken("sent a body that is not compressed as it says") from error
+                raise ConnectionBroken("sent a body that is not compressed as it says") from error
             self._packed = self._inflating.unconsumed_tail
             if self._inflating.eof:
                 self._packed = self._inflating.unused_data
@@ -51,4 +51,4 @@ class Unpacking:
     def end(self) -> None:
         """Raise Broken if the body ends too early."""
         if self._inflating is not None:
-            raise Broken("ended within its compressed body")
+            raise ConnectionBroken("ended within its compressed body")

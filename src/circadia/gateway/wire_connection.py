@@ -6,8 +6,8 @@ from typing import Final, Self, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from circadia.gateway.wire import Broken, Silent, WireError
-from circadia.gateway.wire_coding import CODINGS, Unpacking
+from circadia.gateway.wire import ConnectionBroken, ConnectionStalled, WireError
+from circadia.gateway.wire_coding import CODINGS, BodyDecompressor
 
 MOST_UNREAD_BYTES: Final = 2**18
 """Bytes of a body that wait for their reader before the provider is held up."""
@@ -23,7 +23,7 @@ _LAST_STATUS: Final = 599
 """RFC 9110, 15: a status of 600 or more is invalid."""
 
 
-class Answer:
+class ProviderResponse:
     """A provider's answer to one call: status, headers, then its body as it comes (`async for chunk in answer`).
 
     It has one reader. A reader that is cancelled ends the connection. Also the parser's target: the methods `on_…` are
@@ -35,15 +35,15 @@ class Answer:
         "headers", "keep", "status",
     )  # fmt: skip
 
-    def __init__(self, connection: "Connection", *, headless: bool) -> None:
-        self._connection: Connection | None = connection
+    def __init__(self, connection: "ProviderConnection", *, headless: bool) -> None:
+        self._connection: ProviderConnection | None = connection
         self._headless = headless
         self._parts: list[bytes] = []
         self._size = 0
         self._until_end = True
         self._error: WireError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._packed: Unpacking | None = None
+        self._packed: BodyDecompressor | None = None
         self.status = 0
         """Its status; 0 before its head is there. Interim answers (100, 103) are not told."""
         self.headers: list[tuple[bytes, bytes]] = []
@@ -62,7 +62,7 @@ class Answer:
                 return value.decode("latin-1")
         return None
 
-    async def head(self) -> Self:
+    async def wait_for_head(self) -> Self:
         """Return it once its status and headers are there.
 
         Raises:
@@ -71,7 +71,7 @@ class Answer:
         while not self.status:
             if self._error is not None:
                 raise self._error
-            await self._more()
+            await self._wait_for_more()
         return self
 
     def __aiter__(self) -> Self:
@@ -85,22 +85,22 @@ class Answer:
             Broken, Silent: the rest will not come. What came before has been given.
         """
         if self._packed is None:
-            return await self._came()
+            return await self._next_data()
         while not (piece := self._packed.take()):
             try:
-                self._packed.put(await self._came())
+                self._packed.put(await self._next_data())
             except StopAsyncIteration:
                 self._packed.end()
                 raise
         return piece
 
-    async def _came(self) -> bytes:
+    async def _next_data(self) -> bytes:
         while not self._parts:
             if self._error is not None:
                 raise self._error
             if self.at_end:
                 raise StopAsyncIteration
-            await self._more()
+            await self._wait_for_more()
         parts = self._parts
         self._parts = []
         self._size = 0
@@ -112,7 +112,7 @@ class Answer:
         """End it: the provider's work ends, and a reader gets Broken. No effect on what was read to its end."""
         if self._parts or not self.at_end:
             self._parts = []
-            self._error = self._error or Broken("closed by the gateway")
+            self._error = self._error or ConnectionBroken("closed by the gateway")
             self.wake()
         if self._connection is not None:
             self._connection.drop()
@@ -137,18 +137,18 @@ class Answer:
             self._error = error
             self.wake()
 
-    def lost(self, *, clean: bool) -> None:
+    def on_connection_lost(self, *, clean: bool) -> None:
         """Hear that the provider has closed the connection, which is how some answers end."""
         if clean and self.status and self._until_end:
             self.at_end = True
             self.wake()
         else:
-            self.fail(Broken(f"closed the connection {'within' if self.status else 'before'} its answer"))
+            self.fail(ConnectionBroken(f"closed the connection {'within' if self.status else 'before'} its answer"))
 
     def on_message_begin(self) -> None:
         """Begin an answer, interim or not."""
         if self.status:
-            raise Broken("sent a second answer")
+            raise ConnectionBroken("sent a second answer")
         self.headers.clear()
         self._until_end = True
 
@@ -159,7 +159,7 @@ class Answer:
         name = name.lower()
         if name == b"transfer-encoding":
             if value.strip().lower() != b"chunked" or not self._until_end:
-                raise Broken("sent a transfer coding that was not asked for")
+                raise ConnectionBroken("sent a transfer coding that was not asked for")
             self._until_end = False
         elif name == b"content-length":
             self._until_end = False
@@ -170,11 +170,11 @@ class Answer:
         assert self._connection is not None
         status = self._connection.parsed_status()
         if status < 100 or status == 101:
-            raise Broken("wants to switch protocols unasked" if status else "sent no status")
+            raise ConnectionBroken("wants to switch protocols unasked" if status else "sent no status")
         if status > _LAST_STATUS:
-            raise Broken(f"sent the status {status}, which HTTP does not have")
+            raise ConnectionBroken(f"sent the status {status}, which HTTP does not have")
         if self.bare > MOST_BARE_BYTES and sum(len(n) + len(v) + 4 for n, v in self.headers) > MOST_BARE_BYTES:
-            raise Broken("sent too many headers")
+            raise ConnectionBroken("sent too many headers")
         if status >= 200:
             self.status = status
             self._unpack()
@@ -184,14 +184,14 @@ class Answer:
         """Give the body unpacked, without the headers that tell of it as it is packed."""
         coding = (self.header(b"content-encoding") or "").strip().lower()
         if coding in CODINGS and not self._headless:
-            self._packed = Unpacking()
+            self._packed = BodyDecompressor()
             told = (b"content-encoding", b"content-length")
             self.headers = [header for header in self.headers if header[0] not in told]
 
     def on_body(self, data: bytes) -> None:
         """Keep a piece of the body."""
         if self.at_end:
-            raise Broken("sent a body to HEAD")
+            raise ConnectionBroken("sent a body to HEAD")
         self._parts.append(data)
         self._size += len(data)
         self.bare = 0
@@ -203,7 +203,7 @@ class Answer:
             self.at_end = True
             self.keep = self._connection.parsed_keep_alive()
 
-    async def _more(self) -> None:
+    async def _wait_for_more(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -214,7 +214,7 @@ class Answer:
             self._waiter = None
 
 
-class Connection(asyncio.Protocol):
+class ProviderConnection(asyncio.Protocol):
     """One connection: idle, or with one call on its way.
 
     A call that got its whole answer gives it back by itself (`released`) where both sides allow; in every other case it
@@ -228,8 +228,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        released: Callable[["Connection"], None],
-        lost: Callable[["Connection"], None],
+        released: Callable[["ProviderConnection"], None],
+        lost: Callable[["ProviderConnection"], None],
         loop: asyncio.AbstractEventLoop,
         silence_seconds: float,
     ) -> None:
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
         self._lost = lost
         self._loop = loop
         self._silence = silence_seconds
-        self._answer: Answer | None = None
+        self._answer: ProviderResponse | None = None
         self._parser: HttpResponseParser | None = None
         self._rest: memoryview | None = None
         self._full = False
@@ -255,14 +255,14 @@ class Connection(asyncio.Protocol):
         """Whether nobody has closed it, as far as is known."""
         return not self._transport.is_closing()
 
-    def ask(self, head: bytes, body: bytes, *, headless: bool) -> Answer:
+    def ask(self, head: bytes, body: bytes, *, headless: bool) -> ProviderResponse:
         """Send a call and return its answer to come. `headless` says that the answer has a head only."""
-        self._answer = answer = Answer(self, headless=headless)
+        self._answer = answer = ProviderResponse(self, headless=headless)
         # A parser for each answer: trailers that httptools keeps back would come with the next one's headers.
         self._parser = HttpResponseParser(answer)
         self._last = self._loop.time()
         if self._timer is None:
-            self._timer = self._loop.call_later(self._silence, self._look)
+            self._timer = self._loop.call_later(self._silence, self._check_silence)
         if len(body) <= SMALL_BYTES:
             self._transport.write(head + body)
         else:
@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
     def drop(self) -> None:
         """Close it now; a call that is on it breaks, so that its reader never waits for nothing."""
         if self._answer is not None:
-            self._answer.fail(Broken("closed by the gateway"))
+            self._answer.fail(ConnectionBroken("closed by the gateway"))
             self._answer.detach()
         self._answer = self._parser = self._rest = None
         self._transport.abort()
@@ -308,15 +308,19 @@ class Connection(asyncio.Protocol):
             return
         self._last = self._loop.time()
         answer.bare += len(data)
-        flaw: Broken | None = None
+        flaw: ConnectionBroken | None = None
         try:
             parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             told = error.__context__
-            flaw = told if isinstance(told, Broken) else Broken("sent something that is no HTTP answer")
+            flaw = (
+                told
+                if isinstance(told, ConnectionBroken)
+                else ConnectionBroken("sent something that is no HTTP answer")
+            )
         else:
             if answer.bare > MOST_BARE_BYTES and not answer.at_end:
-                flaw = Broken("sent too much that is no body")
+                flaw = ConnectionBroken("sent too much that is no body")
         if flaw is not None:
             answer.fail(flaw)
             self.drop()
@@ -330,7 +334,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """End the call: a provider that has said its last word needs no more of it."""
         if self._answer is not None:
-            self._answer.lost(clean=True)
+            self._answer.on_connection_lost(clean=True)
         self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -340,7 +344,7 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         if self._answer is not None:
-            self._answer.lost(clean=exc is None)
+            self._answer.on_connection_lost(clean=exc is None)
             self._answer.detach()
         self._answer = self._parser = self._rest = None
         self._lost(self)
@@ -364,7 +368,7 @@ class Connection(asyncio.Protocol):
         if self._rest is not None and not self._full:
             self._loop.call_soon(self._write_on)
 
-    def _end_call(self, answer: Answer) -> None:
+    def _end_call(self, answer: ProviderResponse) -> None:
         """Serve others, if the provider allows it and has taken all of the request."""
         unsent = self._rest is not None or self._transport.get_write_buffer_size() > 0
         if not answer.keep or unsent or self._transport.is_closing():
@@ -375,14 +379,14 @@ class Connection(asyncio.Protocol):
         self.read_on()
         self._released(self)
 
-    def _look(self) -> None:
+    def _check_silence(self) -> None:
         """End a call on which nothing moved for too long; a reader who holds the provider up is no silence of its."""
         self._timer = None
         if self._answer is None:
             return
         quiet = 0.0 if self._held_up else self._loop.time() - self._last
         if quiet < self._silence:
-            self._timer = self._loop.call_later(self._silence - quiet, self._look)
+            self._timer = self._loop.call_later(self._silence - quiet, self._check_silence)
             return
-        self._answer.fail(Silent(f"nothing came for {self._silence:g} s"))
+        self._answer.fail(ConnectionStalled(f"nothing came for {self._silence:g} s"))
         self.drop()

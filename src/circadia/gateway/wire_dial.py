@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Final
 
-from circadia.gateway.wire import Origin, Refused, Unreached
-from circadia.gateway.wire_connection import Connection
-from circadia.reach import why_unreached
+from circadia.gateway.wire import ConnectFailed, ConnectTimedOut, Origin
+from circadia.gateway.wire_connection import ProviderConnection
+from circadia.reach import explain_unreachable
 
 ADDRESSES_KEPT_SECONDS: Final = 60.0
 """How long a provider's addresses are taken as known."""
@@ -39,23 +39,23 @@ class Dialer:
         self._known_until = 0.0
         self._asking: asyncio.Task[list[Address]] | None = None
 
-    async def dial(self, make: Callable[[], Connection]) -> Connection:
+    async def dial(self, make: Callable[[], ProviderConnection]) -> ProviderConnection:
         """Return a new connection, with its TLS handshake done.
 
         Raises:
-            Refused: there is none. Unreached: it took too long.
+            ConnectFailed: there is none. ConnectTimedOut: it took too long.
         """
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._opened(make)
+                return await self._open_connection(make)
         except TimeoutError as error:
-            raise Unreached(f"no connection within {self._timeout:g} s") from error
+            raise ConnectTimedOut(f"no connection within {self._timeout:g} s") from error
         except (OSError, UnicodeError) as error:
             self._known_until = 0.0
-            raise Refused(why_unreached(error)) from error
+            raise ConnectFailed(explain_unreachable(error)) from error
 
-    async def _opened(self, make: Callable[[], Connection]) -> Connection:
-        sock = await first_to_answer(await self._known())
+    async def _open_connection(self, make: Callable[[], ProviderConnection]) -> ProviderConnection:
+        sock = await first_to_answer(await self._current_addresses())
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _, connection = await asyncio.get_running_loop().create_connection(
@@ -69,16 +69,16 @@ class Dialer:
             raise
         return connection
 
-    async def _known(self) -> list[Address]:
+    async def _current_addresses(self) -> list[Address]:
         loop = asyncio.get_running_loop()
         if loop.time() < self._known_until:
             return self._addresses
         if self._asking is None or self._asking.done():
-            self._asking = loop.create_task(self._asked())
-            self._asking.add_done_callback(_failure_seen)
+            self._asking = loop.create_task(self._query_addresses())
+            self._asking.add_done_callback(_consume_failure)
         return await asyncio.shield(self._asking)
 
-    async def _asked(self) -> list[Address]:
+    async def _query_addresses(self) -> list[Address]:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._origin.host, self._origin.port, type=socket.SOCK_STREAM)
         by_family: dict[socket.AddressFamily, list[Address]] = {}
@@ -93,14 +93,14 @@ class Dialer:
 async def first_to_answer(addresses: Sequence[Address]) -> socket.socket:
     """Return a socket connected to whichever address answers first, with a head start for the earlier ones."""
     if len(addresses) == 1:
-        return await _connected(*addresses[0])
+        return await _connect_socket(*addresses[0])
     failure = OSError("a name without addresses")
     left = deque(addresses)
     trying: set[asyncio.Task[socket.socket]] = set()
     try:
         while left or trying:
             if left:
-                trying.add(asyncio.create_task(_connected(*left.popleft())))
+                trying.add(asyncio.create_task(_connect_socket(*left.popleft())))
             wait = HEAD_START_SECONDS if left else None
             done, _ = await asyncio.wait(trying, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -115,10 +115,10 @@ async def first_to_answer(addresses: Sequence[Address]) -> socket.socket:
     finally:
         for task in trying:
             task.cancel()
-            task.add_done_callback(_not_wanted)
+            task.add_done_callback(_close_unneeded_socket)
 
 
-async def _connected(family: socket.AddressFamily, address: Any) -> socket.socket:
+async def _connect_socket(family: socket.AddressFamily, address: Any) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -129,11 +129,11 @@ async def _connected(family: socket.AddressFamily, address: Any) -> socket.socke
     return sock
 
 
-def _not_wanted(task: asyncio.Task[socket.socket]) -> None:
+def _close_unneeded_socket(task: asyncio.Task[socket.socket]) -> None:
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 
 
-def _failure_seen(task: asyncio.Task[list[Address]]) -> None:
+def _consume_failure(task: asyncio.Task[list[Address]]) -> None:
     if not task.cancelled():
         task.exception()

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from circadia.gateway.wire import Origin, Refused
-from circadia.gateway.wire_connection import Answer, Connection
+from circadia.gateway.wire import ConnectFailed, Origin
+from circadia.gateway.wire_connection import ProviderConnection, ProviderResponse
 from circadia.gateway.wire_dial import Dialer
 
 IDLE_SECONDS: Final = 30.0
@@ -18,7 +18,7 @@ _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 Header = tuple[bytes, bytes]
 
 
-class Pool:
+class ConnectionPool:
     """Sends calls to one provider, over at most `max_connections`; who comes behind waits in order of arrival.
 
     Made in a running event loop. A call is never sent twice: a kept connection of which it is known that the provider
@@ -53,9 +53,9 @@ class Pool:
         self._always_lines = 1 + len(lines)
         _require_lines(self._always, self._always_lines)
         self._taken = 0
-        self._open: set[Connection] = set()
-        self._idle: list[Connection] = []
-        self._waiting: OrderedDict[asyncio.Future[Connection | None], None] = OrderedDict()
+        self._open: set[ProviderConnection] = set()
+        self._idle: list[ProviderConnection] = []
+        self._waiting: OrderedDict[asyncio.Future[ProviderConnection | None], None] = OrderedDict()
         self._reaper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
@@ -66,7 +66,7 @@ class Pool:
         headers: list[Header],
         body: bytes,
         clear: Callable[[], Awaitable[None]] | None = None,
-    ) -> Answer:
+    ) -> ProviderResponse:
         """Send a call; return its answer once the status and the headers are there.
 
         `target` is path and query behind the origin's prefix, `headers` go out as they are, with Host and the length
@@ -85,8 +85,8 @@ class Pool:
         start = method.encode("ascii"), b" ", self._prefix, target.encode("latin-1")
         head = b"".join((*start, self._always, length, *lines, b"\r\n"))
         _require_lines(head, self._always_lines + bool(length) + len(lines) + 1)
-        connection = await (self._take() if clear is None else self._taken_when(clear))
-        return await connection.ask(head, body, headless=method == "HEAD").head()
+        connection = await (self._take() if clear is None else self._take_when_clear(clear))
+        return await connection.ask(head, body, headless=method == "HEAD").wait_for_head()
 
     async def close(self) -> None:
         """Close all connections; calls on them break."""
@@ -99,7 +99,7 @@ class Pool:
                 connection.drop()
             await self._emptied
 
-    async def _take(self) -> Connection:
+    async def _take(self) -> ProviderConnection:
         """Return a connection with no call on it. Whoever gets it must use it without waiting, or it is lost."""
         while True:
             while self._idle:
@@ -108,28 +108,28 @@ class Pool:
                     return connection
             if self._taken < self._most:
                 self._taken += 1
-                return await self._dialled()
-            given = await self._turn()
+                return await self._dial_connection()
+            given = await self._wait_for_connection()
             if given is None:
-                return await self._dialled()
+                return await self._dial_connection()
             if given.usable:
                 return given
 
-    async def _taken_when(self, clear: Callable[[], Awaitable[None]]) -> Connection:
+    async def _take_when_clear(self, clear: Callable[[], Awaitable[None]]) -> ProviderConnection:
         while True:
             connection = await self._take()
             try:
                 await clear()
             except BaseException:
                 if connection.usable:
-                    self._released(connection)
+                    self._on_connection_released(connection)
                 raise
             if connection.usable:  # else the provider has closed it meanwhile
                 return connection
 
-    async def _turn(self) -> Connection | None:
+    async def _wait_for_connection(self) -> ProviderConnection | None:
         """Wait for one's turn; return a connection, or nothing if the place for a new one is ours."""
-        place: asyncio.Future[Connection | None] = self._loop.create_future()
+        place: asyncio.Future[ProviderConnection | None] = self._loop.create_future()
         self._waiting[place] = None
         try:
             return await place
@@ -138,29 +138,29 @@ class Pool:
             if place.done() and not place.cancelled():  # given and cancelled at once: to the next one
                 given = place.result()
                 if given is None:
-                    self._place_free()
+                    self._release_place()
                 elif given.usable:
-                    self._released(given)
+                    self._on_connection_released(given)
             raise
 
-    async def _dialled(self) -> Connection:
+    async def _dial_connection(self) -> ProviderConnection:
         """Return a new connection, for a place that is counted already."""
         try:
-            connection = await self._dialer.dial(self._made)
+            connection = await self._dialer.dial(self._build_connection)
             if connection.closed:
-                raise Refused("closed at once")
+                raise ConnectFailed("closed at once")
         except BaseException:
-            self._place_free()
+            self._release_place()
             raise
         self._open.add(connection)
         if not connection.usable:
-            raise Refused("closed at once")
+            raise ConnectFailed("closed at once")
         return connection
 
-    def _made(self) -> Connection:
-        return Connection(self._released, self._lost, self._loop, self._silence)
+    def _build_connection(self) -> ProviderConnection:
+        return ProviderConnection(self._on_connection_released, self._on_connection_lost, self._loop, self._silence)
 
-    def _released(self, connection: Connection) -> None:
+    def _on_connection_released(self, connection: ProviderConnection) -> None:
         """Give a connection to whoever waits longest, or keep it."""
         place = self._next_in_line()
         if place is not None:
@@ -171,14 +171,14 @@ class Pool:
         if self._reaper is None:
             self._reaper = self._loop.call_later(self._kept, self._reap)
 
-    def _lost(self, connection: Connection) -> None:
+    def _on_connection_lost(self, connection: ProviderConnection) -> None:
         if connection in self._open:
             self._open.discard(connection)
-            self._place_free()
+            self._release_place()
             if not self._open and self._emptied is not None and not self._emptied.done():
                 self._emptied.set_result(None)
 
-    def _place_free(self) -> None:
+    def _release_place(self) -> None:
         """Give a free place to whoever waits longest."""
         place = self._next_in_line()
         if place is not None:
@@ -186,7 +186,7 @@ class Pool:
         else:
             self._taken -= 1
 
-    def _next_in_line(self) -> asyncio.Future[Connection | None] | None:
+    def _next_in_line(self) -> asyncio.Future[ProviderConnection | None] | None:
         while self._waiting:
             place, _ = self._waiting.popitem(last=False)
             if not place.done():  # else its caller was cancelled and has not heard of it yet

@@ -8,7 +8,7 @@ from circadia.clock import Clock
 K = TypeVar("K", bound=Hashable)
 
 
-class StandingLeases(Generic[K]):
+class LeaseMonitor(Generic[K]):
     """Leases of others, as this process sees them. A key holds the lease's end, so that one that is renewed is another.
 
     The wall clocks of processes, and one that is set, play no part.
@@ -19,12 +19,12 @@ class StandingLeases(Generic[K]):
         self._seconds = seconds
         self._since: dict[K, float] = {}
 
-    def dead(self, seen: Iterable[K]) -> list[K]:
+    def find_expired(self, seen: Iterable[K]) -> list[K]:
         """Return those of the leases seen now that have stood still for their length."""
         now = self._clock.monotonic()
         self._since = {key: self._since.get(key, now) for key in seen}
         return [key for key, since in self._since.items() if now - since >= self._seconds]
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Begin anew: the database was away, and nobody could renew a lease."""
         self._since.clear()

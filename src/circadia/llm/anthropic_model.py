@@ -6,12 +6,14 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from circadia.llm.minds import MindAt
-from circadia.llm.provider_mind import PLACEHOLDER, limits, schema_first
+from circadia.llm.minds import ModelSpec
+from circadia.llm.provider_mind import PLACEHOLDER, build_timeout, prefer_json_schema
 
 
-def made(at: MindAt, root: str, http: httpx2.AsyncClient) -> Model:
+def build_model(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> Model:
     """Return the model at `root`, asked through `http`, which signs."""
-    client = AsyncAnthropic(base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=limits(at), max_retries=0)
+    client = AsyncAnthropic(
+        base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=build_timeout(at), max_retries=0
+    )
     _ = client.beta.messages  # the SDK loads it when it is first asked for, and that takes long
-    return AnthropicModel(at.model, provider=AnthropicProvider(anthropic_client=client), profile=schema_first)
+    return AnthropicModel(at.model, provider=AnthropicProvider(anthropic_client=client), profile=prefer_json_schema)

@@ -9,11 +9,11 @@ LARGEST_BYTES: Final = 4_000_000
 _OF_THE_WIRE: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 
-class TooLarge(httpx2.TransportError):
+class ResponseTooLarge(httpx2.TransportError):
     """An answer is larger than any that was asked for."""
 
 
-class Bounded(httpx2.AsyncBaseTransport):
+class BoundedTransport(httpx2.AsyncBaseTransport):
     """Gives whole answers, and no more than `LARGEST_BYTES` of any."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
@@ -27,7 +27,7 @@ class Bounded(httpx2.AsyncBaseTransport):
             async for part in answer.aiter_bytes():
                 read += part
                 if len(read) > LARGEST_BYTES:
-                    raise TooLarge(f"the answer is larger than {LARGEST_BYTES} bytes")
+                    raise ResponseTooLarge(f"the answer is larger than {LARGEST_BYTES} bytes")
         finally:
             await answer.aclose()
         headers = [(name, value) for name, value in answer.headers.multi_items() if name not in _OF_THE_WIRE]

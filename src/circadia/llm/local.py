@@ -39,18 +39,18 @@ class LocalModel:
     process: asyncio.subprocess.Process
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the child still runs."""
         return self.process.returncode is None
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Whether the extra `local` is there."""
     return importlib.util.find_spec("xllamacpp") is not None
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_local_model(
     weights: Path,
     *,
     name: str,
@@ -63,7 +63,7 @@ async def running(
     Raises:
         StartError: The extra is missing, the file does not load, or it takes longer than `start_seconds`.
     """
-    if not installed():
+    if not is_installed():
         raise StartError(INSTALL_HINT)
     with log.open("wb") as sink:
         process = await asyncio.create_subprocess_exec(

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 HEADS: Final = 12
 MOST_TOKENS: Final = 128
 """Of a text, as it was trained; what follows is not read."""
-TOLD: Final = 6
+MOST_LAYERS: Final = 6
 """So many layers are told, evenly spread, beside the tokens by themselves."""
 _FAR: Final = 128
 """Tokens that stand farther away than this all count as equally far."""
@@ -32,7 +32,7 @@ _DISTANCES: Final = "encoder.relative_attention_bias.weight"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Kind:
+class _Architecture:
     """What is not the same in the two networks."""
 
     looks: str
@@ -47,11 +47,11 @@ class _Kind:
     """Of the norms, as it was trained."""
 
 
-_BERT: Final = _Kind(
+_BERT: Final = _Architecture(
     looks="attention.self", query_key_value=("query", "key", "value"), seen="attention.output.dense",
     first="attention.output.LayerNorm", start=0, epsilon=1e-12,
 )  # fmt: skip
-_MPNET: Final = _Kind(
+_MPNET: Final = _Architecture(
     looks="attention.attn", query_key_value=("q", "k", "v"), seen="attention.attn.o", first="attention.LayerNorm",
     start=2, epsilon=1e-5,
 )  # fmt: skip
@@ -74,7 +74,7 @@ class LocalEncoder:
         if kind is _BERT:
             self._places = self._places + told["embeddings.token_type_embeddings.weight"][0]
         self._distances = told.get(_DISTANCES)
-        self._start = _norm(told, "embeddings.LayerNorm", kind)
+        self._start = _take_norm(told, "embeddings.LayerNorm", kind)
         count = 1 + max(int(name.split(".")[2]) for name in told if name.startswith("encoder.layer."))
         self._layers = [_Layer(told, f"encoder.layer.{at}", kind) for at in range(count)]
 
@@ -84,25 +84,28 @@ class LocalEncoder:
         The first layer is of the tokens by themselves, the last the network's last; of each, a row for each token.
         """
         read = self._tokenizer.encode(text)
-        states = [_normed(self._words[read.ids] + self._places[: len(read.ids)], self._start)]
+        states = [_layer_norm(self._words[read.ids] + self._places[: len(read.ids)], self._start)]
         near: Array | float = 0.0
         if self._distances is not None:
-            near = self._distances[_distance(len(read.ids), len(self._distances))].transpose(2, 0, 1)
+            near = self._distances[_distance_classes(len(read.ids), len(self._distances))].transpose(2, 0, 1)
         for layer in self._layers:
             states.append(layer(states[-1], near))
-        return read.tokens, np.array(states[:: max(len(self._layers) // TOLD, 1)])
+        return read.tokens, np.array(states[:: max(len(self._layers) // MOST_LAYERS, 1)])
 
 
 class _Layer:
     """One layer: each token looks at all others, then at itself."""
 
-    def __init__(self, told: dict[str, Array], name: str, kind: _Kind) -> None:
-        looks = [_linear(told, f"{name}.{kind.looks}.{each}") for each in kind.query_key_value]
+    def __init__(self, told: dict[str, Array], name: str, kind: _Architecture) -> None:
+        looks = [_take_linear(told, f"{name}.{kind.looks}.{each}") for each in kind.query_key_value]
         self._looks = np.hstack([matrix for matrix, _ in looks]), np.concatenate([bias for _, bias in looks])
-        self._seen = _linear(told, f"{name}.{kind.seen}")
-        self._wide, self._narrow = _linear(told, f"{name}.intermediate.dense"), _linear(told, f"{name}.output.dense")
-        self._first = _norm(told, f"{name}.{kind.first}", kind)
-        self._last = _norm(told, f"{name}.output.LayerNorm", kind)
+        self._seen = _take_linear(told, f"{name}.{kind.seen}")
+        self._wide, self._narrow = (
+            _take_linear(told, f"{name}.intermediate.dense"),
+            _take_linear(told, f"{name}.output.dense"),
+        )
+        self._first = _take_norm(told, f"{name}.{kind.first}", kind)
+        self._last = _take_norm(told, f"{name}.output.LayerNorm", kind)
 
     def __call__(self, state: Array, near: Array | float) -> Array:
         """Return the tokens' vectors behind it; `near` is what it adds to how much one looks at another."""
@@ -113,21 +116,21 @@ class _Layer:
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
         seen = (scores / scores.sum(axis=-1, keepdims=True)) @ value
         seen = seen.transpose(1, 0, 2).reshape(count, size)
-        state = _normed(state + seen @ self._seen[0] + self._seen[1], self._first)
+        state = _layer_norm(state + seen @ self._seen[0] + self._seen[1], self._first)
         wide = _gelu(state @ self._wide[0] + self._wide[1])
-        return _normed(state + wide @ self._narrow[0] + self._narrow[1], self._last)
+        return _layer_norm(state + wide @ self._narrow[0] + self._narrow[1], self._last)
 
 
-def _linear(told: dict[str, Array], name: str) -> tuple[Array, Array]:
+def _take_linear(told: dict[str, Array], name: str) -> tuple[Array, Array]:
     return np.ascontiguousarray(told.pop(f"{name}.weight").T), told[f"{name}.bias"]
 
 
-def _norm(told: dict[str, Array], name: str, kind: _Kind) -> tuple[Array, Array, float]:
+def _take_norm(told: dict[str, Array], name: str, kind: _Architecture) -> tuple[Array, Array, float]:
     return told[f"{name}.weight"], told[f"{name}.bias"], kind.epsilon
 
 
 @cache
-def _distance(count: int, classes: int) -> Array:
+def _distance_classes(count: int, classes: int) -> Array:
     """Return the class of how far each token stands from each: half of them for those behind, and so for those before.
 
     Half of those are a class for each distance, the others grow with its logarithm.
@@ -139,7 +142,7 @@ def _distance(count: int, classes: int) -> Array:
     return np.where(far < exact, far, np.minimum(grown, side - 1)) + side * (apart > 0)
 
 
-def _normed(state: Array, by: tuple[Array, Array, float]) -> Array:
+def _layer_norm(state: Array, by: tuple[Array, Array, float]) -> Array:
     centred = state - state.mean(axis=-1, keepdims=True)
     return centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + by[2]) * by[0] + by[1]
 

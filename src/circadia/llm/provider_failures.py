@@ -15,48 +15,50 @@ from pydantic_ai.exceptions import (
     ModelTimeoutError,
 )
 
-from circadia.llm.bounded import LARGEST_BYTES, TooLarge
-from circadia.llm.mind import Unusable
+from circadia.llm.bounded import LARGEST_BYTES, ResponseTooLarge
+from circadia.llm.mind import ModelAnswerError
 from circadia.llm.usage import Usage
 
-_ABOUT_THE_QUESTION: Final = frozenset({400, 413, 422})
+_QUESTION_STATUSES: Final = frozenset({400, 413, 422})
 """Statuses that another question may not get; all others would have met any question."""
-_NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
+_NO_TOKENS: Final = Usage(input_tokens=0, output_tokens=0)
 
 
-def unusable(error: AgentRunError) -> Unusable:
+def build_answer_error(error: AgentRunError) -> ModelAnswerError:
     """Return what to raise in the place of `error`.
 
     A refused request costs nothing, nor does one that never went out; what one has cost whose answer was lost on the
     way, or that the provider broke off, is not known.
     """
-    if _too_large(error):
-        return Unusable(f"the answer was larger than {LARGEST_BYTES} bytes")
+    if _is_too_large(error):
+        return ModelAnswerError(f"the answer was larger than {LARGEST_BYTES} bytes")
     if isinstance(error, ModelHTTPError):
         status = error.status_code
-        cause = f"the provider answered with status {status}{_why(error)}"
-        return Unusable(
-            cause, used=_NOTHING if 400 <= status < 500 else None, passing=status not in _ABOUT_THE_QUESTION,
+        cause = f"the provider answered with status {status}{_advice(error)}"
+        return ModelAnswerError(
+            cause, used=_NO_TOKENS if 400 <= status < 500 else None, passing=status not in _QUESTION_STATUSES,
             retry_after_seconds=error.retry_after,
         )  # fmt: skip
     if isinstance(error, ModelConnectionError):
         slow = isinstance(error, ModelTimeoutError)
         if error.phase in ("pool", "connect"):
-            return Unusable(f"no connection to the provider{' in time' * slow}", used=_NOTHING, passing=True)
-        return Unusable("no answer in time" if slow else "the connection to the provider broke off", passing=True)
+            return ModelAnswerError(f"no connection to the provider{' in time' * slow}", used=_NO_TOKENS, passing=True)
+        return ModelAnswerError(
+            "no answer in time" if slow else "the connection to the provider broke off", passing=True
+        )
     if isinstance(error, ModelAPIError):
-        return Unusable("the provider's answer was not of its API", passing=True)
-    return Unusable("the provider's answer could not be read", passing=True)
+        return ModelAnswerError("the provider's answer was not of its API", passing=True)
+    return ModelAnswerError("the provider's answer could not be read", passing=True)
 
 
-def _too_large(error: BaseException | None) -> bool:
+def _is_too_large(error: BaseException | None) -> bool:
     """Return whether this came of an answer that was not read to its end."""
-    while error is not None and not isinstance(error, TooLarge):
+    while error is not None and not isinstance(error, ResponseTooLarge):
         error = error.__cause__
     return error is not None
 
 
-def _why(error: ModelHTTPError) -> str:
+def _advice(error: ModelHTTPError) -> str:
     """Return what is to be done, where it is known."""
     if isinstance(error, ModelQuotaExceededError):
         return ": the account's quota or credit is used up"

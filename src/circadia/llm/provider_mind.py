@@ -23,14 +23,14 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from circadia.clock import Clock
-from circadia.llm.bounded import Bounded
-from circadia.llm.mind import Prompt, Unusable
-from circadia.llm.minds import MindAt
+from circadia.llm.bounded import BoundedTransport
+from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.minds import ModelSpec
 from circadia.llm.prices import PriceList
-from circadia.llm.provider_failures import unusable
-from circadia.llm.schemas import of_answer
+from circadia.llm.provider_failures import build_answer_error
+from circadia.llm.schemas import answer_schema
 from circadia.llm.usage import Usage
-from circadia.settings import key_sent
+from circadia.settings import build_key_header
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -38,7 +38,7 @@ PLACEHOLDER: Final = "unused"
 """What an SDK has for a key: requests are signed as they go out, so none of its errors and logs can hold the key."""
 _TOOL: Final = "answer"
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
-_TRIPPED: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+_MALFORMED_ANSWER_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What the library raises over an answer that lacks what it takes for granted, such as a choice or the usage."""
 _MOST_TOKENS: Final = 10**12
 """More than any call can use: who counts more has counted wrongly."""
@@ -48,7 +48,7 @@ _CONNECTIONS: Final = 16
 """At most one for each pass that runs, plus those of passes that have yielded."""
 
 
-def connections(at: MindAt) -> httpx2.AsyncClient:
+def build_http_client(at: ModelSpec) -> httpx2.AsyncClient:
     """Return the HTTP client of a model; reads certificates (`SSL_CERT_FILE` counts), which is work for a thread.
 
     It follows no redirect, which would carry the key to another host, and takes no proxy, as the gateway takes none.
@@ -58,7 +58,7 @@ def connections(at: MindAt) -> httpx2.AsyncClient:
         for name in _CREDENTIALS:
             request.headers.pop(name, None)
         if at.key is not None:
-            header, value = key_sent(at.key, api=at.api, header=at.key_header)
+            header, value = build_key_header(at.key, api=at.api, header=at.key_header)
             request.headers[header] = value
 
     wire = httpx2.AsyncHTTPTransport(
@@ -67,16 +67,16 @@ def connections(at: MindAt) -> httpx2.AsyncClient:
         trust_env=False,
     )
     return httpx2.AsyncClient(
-        transport=Bounded(wire), follow_redirects=False, trust_env=False, event_hooks={"request": [sign]}
+        transport=BoundedTransport(wire), follow_redirects=False, trust_env=False, event_hooks={"request": [sign]}
     )
 
 
-def limits(at: MindAt) -> httpx2.Timeout:
-    """Return how long an SDK waits: for a connection; the wait for an answer is `ProviderMind`'s."""
+def build_timeout(at: ModelSpec) -> httpx2.Timeout:
+    """Return how long an SDK waits: for a connection; the wait for an answer is `ProviderModel`'s."""
     return httpx2.Timeout(None, connect=at.connect_timeout_seconds)
 
 
-def schema_first(default: ModelProfile) -> ModelProfile:
+def prefer_json_schema(default: ModelProfile) -> ModelProfile:
     """Have the model keep to the schema if it can, call a tool that has it if not, and else just be told of it."""
     if default.get("supports_json_schema_output", False):
         mode = "native"
@@ -85,10 +85,10 @@ def schema_first(default: ModelProfile) -> ModelProfile:
     return merge_profile(default, ModelProfile(default_structured_output_mode=mode))
 
 
-class ProviderMind:
-    """A model of a provider; see `Mind`."""
+class ProviderModel:
+    """A model of a provider; see `ChatModel`."""
 
-    def __init__(self, at: MindAt, model: Model, prices: PriceList, clock: Clock) -> None:
+    def __init__(self, at: ModelSpec, model: Model, prices: PriceList, clock: Clock) -> None:
         self.name = at.model
         self.upstream = at.upstream
         self._at = at
@@ -100,24 +100,29 @@ class ProviderMind:
         """Return the answer and what it used.
 
         Raises:
-            Unusable: there is none.
+            ModelAnswerError: there is none.
         """
         question = ModelRequest(parts=[UserPromptPart(prompt.data)], instructions=prompt.rules)
-        settings = ModelSettings(max_tokens=most_tokens, max_retries=0, thinking=self._thinking(most_tokens))
+        settings = ModelSettings(max_tokens=most_tokens, max_retries=0, thinking=self._thinking_level(most_tokens))
         try:
             async with asyncio.timeout(self._at.timeout_seconds):
                 answer = await model_request(
-                    self._model, [question], model_settings=settings, model_request_parameters=_wanted(output),
+                    self._model,
+                    [question],
+                    model_settings=settings,
+                    model_request_parameters=_build_parameters(output),
                     instrument=False,
-                )  # fmt: skip
+                )
         except TimeoutError:
-            raise Unusable(f"no answer within {self._at.timeout_seconds:g} s", passing=True) from None
+            raise ModelAnswerError(f"no answer within {self._at.timeout_seconds:g} s", passing=True) from None
         except AgentRunError as error:
-            raise unusable(error) from None
-        except _TRIPPED as error:
-            raise Unusable(f"the provider's answer was not of its API ({type(error).__name__})", passing=True) from None
-        used = _used(answer.usage)
-        return _read(answer, output, used, most_tokens), used or Usage()
+            raise build_answer_error(error) from None
+        except _MALFORMED_ANSWER_ERRORS as error:
+            raise ModelAnswerError(
+                f"the provider's answer was not of its API ({type(error).__name__})", passing=True
+            ) from None
+        used = _convert_usage(answer.usage)
+        return _parse_answer(answer, output, used, most_tokens), used or Usage()
 
     def price(self, used: Usage) -> int | None:
         """Return the price in billionths of a US dollar; none if it is not known."""
@@ -127,7 +132,7 @@ class ProviderMind:
         """Return the most that a question of this size can cost; none if no price is known."""
         return self._prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())
 
-    def _thinking(self, most_tokens: int) -> ThinkingLevel:
+    def _thinking_level(self, most_tokens: int) -> ThinkingLevel:
         """Return how much it may think. A model that counts thinking in tokens needs some left for its answer."""
         if self._at.reasoning == "off":
             return False
@@ -139,9 +144,9 @@ class ProviderMind:
         return self._at.reasoning
 
 
-def _wanted(output: type[BaseModel]) -> ModelRequestParameters:
+def _build_parameters(output: type[BaseModel]) -> ModelRequestParameters:
     """Return the schema in each of the ways in which a model may take it; its profile picks one."""
-    schema = of_answer(output)
+    schema = answer_schema(output)
     return ModelRequestParameters(
         output_mode="auto",
         output_object=OutputObjectDefinition(json_schema=schema, name=output.__name__, strict=True),
@@ -151,31 +156,31 @@ def _wanted(output: type[BaseModel]) -> ModelRequestParameters:
     )
 
 
-def _read(answer: ModelResponse, output: type[T], used: Usage | None, most_tokens: int) -> T:
+def _parse_answer(answer: ModelResponse, output: type[T], used: Usage | None, most_tokens: int) -> T:
     """Return what the answer says.
 
     Raises:
-        Unusable: it does not say it.
+        ModelAnswerError: it does not say it.
     """
     if answer.finish_reason == "length":
-        raise Unusable(f"the answer was cut off at {most_tokens} tokens", used=used)
+        raise ModelAnswerError(f"the answer was cut off at {most_tokens} tokens", used=used)
     if answer.finish_reason == "content_filter":
-        raise Unusable("the model refused to answer", used=used)
+        raise ModelAnswerError("the model refused to answer", used=used)
     called = [part for part in answer.parts if isinstance(part, ToolCallPart) and part.tool_name == _TOOL]
     texts = [part.content for part in answer.parts if isinstance(part, TextPart)]
     said = (called[0].args_as_json_str() if called else "".join(texts)).strip("\ufeff \t\r\n")
     if not said:
         thought = any(isinstance(part, ThinkingPart) for part in answer.parts) or (used and used.reasoning_tokens)
-        raise Unusable("the answer was empty" + (" after reasoning" if thought else ""), used=used)
+        raise ModelAnswerError("the answer was empty" + (" after reasoning" if thought else ""), used=used)
     if len(fenced := _FENCED.findall(said)) == 1:  # with a word of courtesy around it, which says nothing
         said = fenced[0].strip()
     try:
         return output.model_validate_json(said)
     except ValidationError as error:
-        raise Unusable(_misfit(said, error), used=used) from None
+        raise ModelAnswerError(_describe_misfit(said, error), used=used) from None
 
 
-def _misfit(said: str, error: ValidationError) -> str:
+def _describe_misfit(said: str, error: ValidationError) -> str:
     """Return in what way an answer is none, without a word of it."""
     kinds = sorted(
         {each["type"] for each in error.errors(include_url=False, include_context=False, include_input=False)}
@@ -185,7 +190,7 @@ def _misfit(said: str, error: ValidationError) -> str:
     return f"the answer was JSON of another shape ({', '.join(kinds)})"
 
 
-def _used(usage: RequestUsage) -> Usage | None:
+def _convert_usage(usage: RequestUsage) -> Usage | None:
     """Return what the provider counted; none if it did not, for then the library counts nothing read."""
     details = usage.details
     thought = details.get("reasoning_tokens", details.get("thinking_tokens"))

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from genai_prices.data_snapshot import get_snapshot
 
-from circadia.llm.mind import Mind
+from circadia.llm.mind import ChatModel
 from circadia.llm.prices import PriceList
 
 Api = Literal["openai", "anthropic"]
@@ -18,7 +18,7 @@ SIZE_OUTPUT_TOKENS: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class ProviderDefaults:
     """One provider."""
 
     cheap: str
@@ -30,21 +30,21 @@ class Known:
 # Chosen on 2026-11-21 from the names, windows and prices in genai-prices 0.2.3 (US dollars for a million tokens read /
 # written): the cheapest of each provider's present generation that reads at least 100,000 tokens; older ones that cost
 # as much or less are left out, since providers retire them. None has been measured at this work.
-KNOWN: Final[Mapping[str, Known]] = {
+PROVIDERS: Final[Mapping[str, ProviderDefaults]] = {
     # 0.10 / 0.50; gpt-5-nano and gpt-4.1-nano are two generations older.
-    "openai": Known(cheap="gpt-6-luna"),
+    "openai": ProviderDefaults(cheap="gpt-6-luna"),
     # 0.10 / 0.50; claude-haiku-4-5 costs ten times as much.
-    "anthropic": Known(cheap="claude-haiku-5-5"),
+    "anthropic": ProviderDefaults(cheap="claude-haiku-5-5"),
     # 0.25 / 1.50; gemini-2.5-flash-lite costs less and is a generation older, gemini-3.5-flash-lite costs more.
-    "google": Known(cheap="gemini-3.1-flash-lite", root="/v1beta/openai"),
+    "google": ProviderDefaults(cheap="gemini-3.1-flash-lite", root="/v1beta/openai"),
     # 0.15 / 0.60; deepseek-chat is its older name for a smaller window.
-    "deepseek": Known(cheap="deepseek-flash"),
+    "deepseek": ProviderDefaults(cheap="deepseek-flash"),
     # 0.15 / 0.60; the ministral models cost less and are smaller.
-    "mistral": Known(cheap="mistral-small-latest"),
+    "mistral": ProviderDefaults(cheap="mistral-small-latest"),
     # 0.075 / 0.30.
-    "groq": Known(cheap="openai/gpt-oss-20b", root="/openai/v1"),
+    "groq": ProviderDefaults(cheap="openai/gpt-oss-20b", root="/openai/v1"),
     # OpenAI's cheap model at OpenAI's price.
-    "openrouter": Known(cheap="openai/gpt-6-luna", root="/api/v1"),
+    "openrouter": ProviderDefaults(cheap="openai/gpt-6-luna", root="/api/v1"),
 }
 
 
@@ -64,7 +64,7 @@ def api_root(base_url: str, api: Api) -> str:
     base = base_url.rstrip("/")
     if api == "anthropic":
         return base.removesuffix("/v1")
-    known = KNOWN.get(provider_at(base) or "")
+    known = PROVIDERS.get(provider_at(base) or "")
     steps = (known.root if known else "/v1").split("/")[1:]
     for shared in range(len(steps), 0, -1):
         if base.endswith("/" + "/".join(steps[:shared])):
@@ -75,13 +75,13 @@ def api_root(base_url: str, api: Api) -> str:
 def cheap_model(base_url: str, api: Api) -> str | None:
     """Return the name of the provider's cheap model; none for an address that is not known to be a provider's."""
     provider = provider_at(base_url)
-    known = KNOWN.get(provider or "")
+    known = PROVIDERS.get(provider or "")
     if known is None or (api == "anthropic") != (provider == "anthropic"):
         return None
     return known.cheap
 
 
-def warning(mind: Mind, foreground: Mapping[str, PriceList], at: datetime) -> str:
+def price_warning(mind: ChatModel, foreground: Mapping[str, PriceList], at: datetime) -> str:
     """Return why `mind` is too dear for work that nobody waits for; an empty text if it is not.
 
     `foreground` has the models that agents use, each with the prices of its upstream.

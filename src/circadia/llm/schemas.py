@@ -11,57 +11,57 @@ from pydantic import BaseModel
 _CLASSES: Final = "#/$defs/"
 
 
-def bare(schema: dict[str, Any]) -> dict[str, Any]:
+def strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without the titles and the descriptions of its classes."""
     return {
-        key: _parts(value) if key in ("properties", "$defs") else _within(value)
+        key: _strip_parts(value) if key in ("properties", "$defs") else _strip_value(value)
         for key, value in schema.items()
         if key != "title" and not (key == "description" and schema.get("type") == "object")
     }
 
 
-def of_answer(output: type[BaseModel]) -> dict[str, Any]:
+def answer_schema(output: type[BaseModel]) -> dict[str, Any]:
     """Return the bare schema of an answer, with each class that it names once where it is named."""
-    schema = bare(output.model_json_schema())
+    schema = strip_schema(output.model_json_schema())
     classes = cast("dict[str, Any]", schema.pop("$defs", {}))
-    named = Counter(_named([schema, classes]))
+    named = Counter(_iter_class_references([schema, classes]))
     once = {f"{_CLASSES}{name}": each for name, each in classes.items() if named[f"{_CLASSES}{name}"] == 1}
     often = {name: each for name, each in classes.items() if f"{_CLASSES}{name}" not in once}
-    return cast("dict[str, Any]", _placed({**schema, **({"$defs": often} if often else {})}, once))
+    return cast("dict[str, Any]", _inline_classes({**schema, **({"$defs": often} if often else {})}, once))
 
 
 @lru_cache(maxsize=100)
-def written(output: type[BaseModel]) -> bytes:
+def answer_schema_json(output: type[BaseModel]) -> bytes:
     """Return the schema of an answer as compact JSON, always the same."""
-    return orjson.dumps(of_answer(output), option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(answer_schema(output), option=orjson.OPT_SORT_KEYS)
 
 
-def _parts(named: dict[str, Any]) -> dict[str, Any]:
-    return {name: bare(part) for name, part in named.items()}
+def _strip_parts(named: dict[str, Any]) -> dict[str, Any]:
+    return {name: strip_schema(part) for name, part in named.items()}
 
 
-def _within(value: object) -> object:
+def _strip_value(value: object) -> object:
     if isinstance(value, dict):
-        return bare(cast("dict[str, Any]", value))
+        return strip_schema(cast("dict[str, Any]", value))
     if isinstance(value, list):
-        return [_within(each) for each in cast("list[object]", value)]
+        return [_strip_value(each) for each in cast("list[object]", value)]
     return value
 
 
-def _named(value: object) -> Iterator[str]:
+def _iter_class_references(value: object) -> Iterator[str]:
     """Yield the classes that a schema names, as often as it does."""
     if isinstance(value, dict):
         for key, each in cast("dict[str, object]", value).items():
             if key == "$ref" and isinstance(each, str):
                 yield each
             else:
-                yield from _named(each)
+                yield from _iter_class_references(each)
     elif isinstance(value, list):
         for each in cast("list[object]", value):
-            yield from _named(each)
+            yield from _iter_class_references(each)
 
 
-def _placed(value: object, classes: Mapping[str, object]) -> object:
+def _inline_classes(value: object, classes: Mapping[str, object]) -> object:
     """Return a schema with these classes in the place of their names."""
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
@@ -69,7 +69,7 @@ def _placed(value: object, classes: Mapping[str, object]) -> object:
         if isinstance(name, str) and name in classes:
             rest = {key: each for key, each in parts.items() if key != "$ref"}
             parts = {**cast("dict[str, Any]", classes[name]), **rest}
-        return {key: _placed(each, classes) for key, each in parts.items()}
+        return {key: _inline_classes(each, classes) for key, each in parts.items()}
     if isinstance(value, list):
-        return [_placed(each, classes) for each in cast("list[object]", value)]
+        return [_inline_classes(each, classes) for each in cast("list[object]", value)]
     return value

@@ -38,7 +38,7 @@ from circadia.mcp_server.arguments import read_arguments
 from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
 from circadia.mcp_server.handover import Handover
 from circadia.mcp_server.parts import McpParts
-from circadia.mcp_server.prompts import got_prompt, listed_prompts
+from circadia.mcp_server.prompts import get_prompt, list_prompts
 from circadia.mcp_server.refusals import (
     protocol_error,
     tool_error,
@@ -70,7 +70,7 @@ class McpServer:
         self._resources = Resources(instruction)
         self._tools = {tool.name: tool for tool in TOOLS}
         self._more = {tool.name: tool for tool in RETHINK_TOOLS}
-        self._listed = [tool.listed() for tool in (*TOOLS, *RETHINK_TOOLS)]
+        self._listed = [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS)]
         schemas = {tool.name: tool.input_schema for tool in self._listed}
         server: Server[Any] = Server(
             "circadia",
@@ -136,11 +136,11 @@ class McpServer:
         return CallToolResult(content=[text], structured_content=answer.structured())
 
     async def _list_prompts(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
-        return ListPromptsResult(prompts=listed_prompts())
+        return ListPromptsResult(prompts=list_prompts())
 
     async def _get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
         try:
-            return await got_prompt(caller_of(context, self._parts), params.name, params.arguments or {})
+            return await get_prompt(caller_of(context, self._parts), params.name, params.arguments or {})
         except CircadiaError as error:
             raise protocol_error(error) from error
         except Exception as error:
@@ -148,14 +148,14 @@ class McpServer:
             raise unforeseen_protocol_error() from error
 
     async def _list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
-        return ListResourcesResult(resources=self._resources.listed())
+        return ListResourcesResult(resources=self._resources.list_resources())
 
     async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=self._resources.templates())
+        return ListResourceTemplatesResult(resource_templates=self._resources.list_templates())
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         try:
-            contents = await self._resources.read(caller_of(context, self._parts), params.uri)
+            contents = await self._resources.read_resource(caller_of(context, self._parts), params.uri)
         except CircadiaError as error:
             raise protocol_error(error) from error
         except Exception as error:

@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
-from circadia.llm.schemas import bare, of_answer
+from circadia.llm.schemas import answer_schema, strip_schema
 from circadia.stores.keepable import NUL, holds_nul
 from circadia.suggestions import closest
 
@@ -31,7 +31,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Answer(BaseModel):
+class ToolResult(BaseModel):
     """What a tool returns."""
 
     model_config = ConfigDict(frozen=True)
@@ -45,7 +45,7 @@ class Answer(BaseModel):
         return orjson.dumps(self.structured()).decode()
 
 
-def fitting(found: Sequence[T], text: Callable[[T], str]) -> Sequence[T]:
+def take_fitting(found: Sequence[T], text: Callable[[T], str]) -> Sequence[T]:
     """Return the first ones whose text fits into an answer; always one."""
     length = kept = 0
     for each in found:
@@ -62,10 +62,10 @@ class NoArguments(Arguments):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
 
-Taken = TypeVar("Taken", bound=Arguments)
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
-def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | None) -> Taken:
+def read_arguments(tool: str, model: type[ArgumentsT], given: Mapping[str, object] | None) -> ArgumentsT:
     """Return the arguments; null for one that may be left out is as if it were, since many models write all of them.
 
     Raises:
@@ -82,7 +82,7 @@ def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | 
         arguments = model.model_validate(stated)
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        told = "; ".join(_told(line, model) for line in mistakes[:TOLD_AT_ONCE])
+        told = "; ".join(_describe_mistake(line, model) for line in mistakes[:TOLD_AT_ONCE])
         more = len(mistakes) + len(strange) - TOLD_AT_ONCE
         told += f"; and {more} more" if more > 0 else ""
         raise InvalidRequest(f"{tool}: {told}") from error
@@ -91,7 +91,7 @@ def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | 
     return arguments
 
 
-def _told(line: Any, model: type[Arguments]) -> str:
+def _describe_mistake(line: Any, model: type[Arguments]) -> str:
     name = ".".join(str(part) for part in line["loc"]) or "arguments"
     if line["type"] == "missing":
         return f"argument {name!r} is missing"
@@ -107,7 +107,7 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
 
     Null stands for what is left out, and is not spoken of.
     """
-    schema = of_answer(model)
+    schema = answer_schema(model)
     for name, part in schema["properties"].items():
         kinds = [each for each in part.get("anyOf", ()) if each != {"type": "null"}]
         if len(kinds) == 1:
@@ -116,6 +116,6 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
     return schema
 
 
-def output_schema(model: type[Answer]) -> dict[str, Any]:
+def output_schema(model: type[ToolResult]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's structured answer."""
-    return bare(model.model_json_schema(by_alias=True, mode="serialization"))
+    return strip_schema(model.model_json_schema(by_alias=True, mode="serialization"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from circadia.errors import Ended, Forbidden
+from circadia.errors import Forbidden, TargetGone
 from circadia.mcp_server.handover import Handover
 from circadia.mcp_server.parts import McpParts
 from circadia.records.agent import Agent
@@ -47,12 +47,12 @@ class Caller:
         """Return the caller's session; the operator's is `default`.
 
         Raises:
-            Ended: the session is closed.
+            TargetGone: the session is closed.
         """
         own = self.principal.agent
-        session = await (tx.sessions.by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
+        session = await (tx.sessions.get_by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
         if session is None or session.status is SessionStatus.CLOSED:
-            raise Ended(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
+            raise TargetGone(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
         return session
 
 

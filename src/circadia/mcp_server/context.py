@@ -6,10 +6,10 @@ from urllib.parse import parse_qsl
 
 from circadia.errors import InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
-from circadia.memory.asked import may_keep
+from circadia.memory.asked import may_keep_question
 from circadia.memory.episodes import is_text
-from circadia.memory.uses import use_of
-from circadia.records.end_user import bounded
+from circadia.memory.uses import build_use
+from circadia.records.end_user import shorten_name
 
 CONTEXT: Final = "circadia://context"
 _KNOWN: Final = ("q", "bank", "user")
@@ -29,21 +29,23 @@ async def context_of(caller: Caller, query: str) -> str:
     memory = caller.parts.memory
     own = caller.principal.agent
     policy = own.policy if own else caller.parts.settings.defaults.policy()
-    question = await memory.retrieval.ask(asked["q"]) if "q" in asked else None
-    async with caller.parts.store.read() as tx:
+    question = await memory.retrieval.prepare_question(asked["q"]) if "q" in asked else None
+    async with caller.parts.store.begin_read() as tx:
         try:
-            bank = await memory.banks.opened(tx, caller.principal, asked.get("bank"), user=bounded(asked.get("user")))
+            bank = await memory.banks.open_bank(
+                tx, caller.principal, asked.get("bank"), user=shorten_name(asked.get("user"))
+            )
         except NotFound:
             if own is None:
                 raise
             return _NOTHING  # one of its own that nobody has written to yet
         if question is not None:
-            question = replace(question, counted=may_keep(bank, own))
+            question = replace(question, counted=may_keep_question(bank, own))
         made = await memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )
     if own is not None:
-        memory.uses.note(use_of(bank, own.id, made.hits, made.blocks))
+        memory.uses.add(build_use(bank, own.id, made.hits, made.blocks))
     versions = ", ".join(f"{each.label} {each.version}" for each in made.blocks)
     parts = [
         made.stable,

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from circadia.agents.presence import Presence
-from circadia.agents.sleep import SleepState
-from circadia.agents.threads import Threads
+from circadia.agents.sleep import AgentSleepService
+from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.settings import Settings
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
-from circadia.wake.tier import WakeTier
+from circadia.wake.tier import WakeServices
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,9 +25,9 @@ class McpParts:
     """Time."""
     signals: Signals
     """Hints."""
-    threads: Threads
+    threads: ThreadService
     """Threads and messages."""
-    sleep: SleepState
+    sleep: AgentSleepService
     """The sleep state."""
     waits: Waits
     """Waits for messages."""
@@ -35,9 +35,9 @@ class McpParts:
     """Who is awake."""
     settings: Settings
     """All settings."""
-    wake: WakeTier
+    wake: WakeServices
     """Inbox, wakes, pulses and schedules."""
-    memory: Memory
+    memory: MemoryServices
     """Banks, episodes, blocks, searches and contexts."""
-    sleeptime: Sleeptime
+    sleeptime: SleeptimeService
     """Passes over banks."""

@@ -8,9 +8,9 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
-from circadia.records.end_user import bounded
+from circadia.records.end_user import shorten_name
 from circadia.records.sleep_pass import Pass, Trigger
-from circadia.sleeptime.due import Gate
+from circadia.sleeptime.due import PassBlocker
 from circadia.sleeptime.rows import NewPass
 from circadia.suggestions import did_you_mean
 
@@ -19,7 +19,7 @@ MAX_USER: Final = 1_000
 """Characters of an end user's name, as at the other doors."""
 MAX_INSTRUCTIONS: Final = 10_000
 """Characters of what a person wants of a pass."""
-_OPEN: Final = (None, Gate.EMPTY, Gate.NOBODY_DUE, Gate.REPLYING)
+_OPEN: Final = (None, PassBlocker.EMPTY, PassBlocker.NOBODY_DUE, PassBlocker.REPLYING)
 """What does not keep somebody who asks."""
 
 _ARGUMENTS: Final[Mapping[str, str]] = {
@@ -30,14 +30,14 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
 }
 
 
-def listed_prompts() -> list[Prompt]:
+def list_prompts() -> list[Prompt]:
     """Return what `prompts/list` shows."""
     arguments = [PromptArgument(name=name, description=told, required=False) for name, told in _ARGUMENTS.items()]
     told = "Work through what was said since the last time: notes, contradictions and blocks, while nobody waits."
     return [Prompt(name=DREAM, title="Dream", description=told, arguments=arguments)]
 
 
-async def got_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> GetPromptResult:
+async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> GetPromptResult:
     """Ask for the pass, and return what the client's model is to tell.
 
     Raises:
@@ -55,7 +55,7 @@ async def got_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     if dry_run not in ("true", "false"):
         raise InvalidRequest(f"dry_run is 'true' or 'false', not {dry_run[:80]!r}")
     new = NewPass(trigger=Trigger.HAND, by=caller.principal.name, instructions=instructions, dry_run=dry_run == "true")
-    bank, run = await _asked(caller, given.get("bank") or None, _user(given), new)
+    bank, run = await _request_pass(caller, given.get("bank") or None, _user(given), new)
     dry = ", as a dry run" if run.dry_run else ""
     text = (
         f"A pass over the memory bank {bank!r} is asked for: {run.id}{dry}. It runs "
@@ -70,18 +70,18 @@ def _user(given: Mapping[str, str]) -> str | None:
     user = given.get("user") or None
     if user is not None and len(user) > MAX_USER:
         raise InvalidRequest(f"user has {len(user)} characters; the limit is {MAX_USER}")
-    return bounded(user)
+    return shorten_name(user)
 
 
-async def _asked(caller: Caller, name: str | None, user: str | None, new: NewPass) -> tuple[str, Pass]:
+async def _request_pass(caller: Caller, name: str | None, user: str | None, new: NewPass) -> tuple[str, Pass]:
     """Ask for a pass over a bank that the caller may write to; an agent's wish keeps to the gates."""
     memory, tier = caller.parts.memory, caller.parts.sleeptime
-    await tier.settle()
-    async with caller.parts.store.write() as tx:
-        bank = await memory.banks.opened(tx, caller.principal, name, user=user)  # one that is not there is not made
-        await memory.banks.opened(tx, caller.principal, name, write=True, user=user)
-        if not caller.principal.operator:
-            verdict = await tier.verdict(tx, bank)
+    await tier.flush_answered_calls()
+    async with caller.parts.store.begin_write() as tx:
+        bank = await memory.banks.open_bank(tx, caller.principal, name, user=user)  # one that is not there is not made
+        await memory.banks.open_bank(tx, caller.principal, name, write=True, user=user)
+        if not caller.principal.is_operator:
+            verdict = await tier.fetch_verdict(tx, bank)
             if verdict.gate not in _OPEN:
                 raise Conflict(f"no pass over {bank.name!r} now: {verdict.detail}")
-        return bank.name, await tier.ask(tx, bank, new)
+        return bank.name, await tier.request_pass(tx, bank, new)

@@ -12,15 +12,15 @@ _UNFORESEEN = "something went wrong inside Circadia; its log has the details. Th
 
 def tool_error(error: CircadiaError) -> CallToolResult:
     """Return a tool's error: code, what happened and what to do."""
-    return _refused(error.code, error.message, retryable=isinstance(error, RetryLater))
+    return _error_result(error.code, error.message, retryable=isinstance(error, RetryLater))
 
 
 def unforeseen_tool_error() -> CallToolResult:
     """Return what a caller learns of an exception that nobody foresaw: nothing of its text."""
-    return _refused("internal_error", _UNFORESEEN, retryable=False)
+    return _error_result("internal_error", _UNFORESEEN, retryable=False)
 
 
-def _refused(code: str, message: str, *, retryable: bool) -> CallToolResult:
+def _error_result(code: str, message: str, *, retryable: bool) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=f"{code}: {message}")],
         is_error=True,

@@ -22,12 +22,12 @@ def instruction_text() -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Kept:
+class _ResourceEntry:
     """A resource with what reads it."""
 
-    listed: Resource
+    resource: Resource
     """As `resources/list` shows it."""
-    read: Callable[[Caller], Awaitable[str]]
+    load_text: Callable[[Caller], Awaitable[str]]
     """Returns its text."""
 
 
@@ -47,41 +47,41 @@ class Resources:
             return await context_of(caller, "")
 
         kept = (
-            _Kept(
-                listed=Resource(
+            _ResourceEntry(
+                resource=Resource(
                     uri=INSTRUCTION,
                     name="instruction",
                     description="How to work with the other agents of this session. Read it once at the start.",
                     mime_type="text/markdown",
                 ),
-                read=read_instruction,
+                load_text=read_instruction,
             ),
-            _Kept(
-                listed=Resource(
+            _ResourceEntry(
+                resource=Resource(
                     uri=STATE,
                     name="state",
                     description="The session now: you, the agents and who is asleep, your open threads.",
                     mime_type="application/json",
                 ),
-                read=read_state,
+                load_text=read_state,
             ),
-            _Kept(
-                listed=Resource(
+            _ResourceEntry(
+                resource=Resource(
                     uri=CONTEXT,
                     name="context",
                     description="What you have learned so far: the blocks of your memory bank, with their versions.",
                     mime_type="text/markdown",
                 ),
-                read=read_context,
+                load_text=read_context,
             ),
         )
-        self._kept = {each.listed.uri: each for each in kept}
+        self._kept = {each.resource.uri: each for each in kept}
 
-    def listed(self) -> list[Resource]:
+    def list_resources(self) -> list[Resource]:
         """Return what `resources/list` shows."""
-        return [each.listed for each in self._kept.values()]
+        return [each.resource for each in self._kept.values()]
 
-    def templates(self) -> list[ResourceTemplate]:
+    def list_templates(self) -> list[ResourceTemplate]:
         """Return what `resources/templates/list` shows."""
         told = ResourceTemplate(
             uri_template=f"{CONTEXT}{{?q,bank,user}}",
@@ -91,7 +91,7 @@ class Resources:
         )
         return [told]
 
-    async def read(self, caller: Caller, uri: str) -> TextResourceContents:
+    async def read_resource(self, caller: Caller, uri: str) -> TextResourceContents:
         """Return the resource's contents.
 
         Raises:
@@ -104,4 +104,4 @@ class Resources:
         kept = self._kept.get(uri)
         if kept is None:
             raise NotFound(f"no resource {uri!r}; there are {', '.join(self._kept)}")
-        return TextResourceContents(uri=uri, mime_type=kept.listed.mime_type, text=await kept.read(caller))
+        return TextResourceContents(uri=uri, mime_type=kept.resource.mime_type, text=await kept.load_text(caller))

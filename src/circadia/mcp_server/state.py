@@ -27,9 +27,9 @@ async def state_of(caller: Caller) -> bytes:
     What does not fit is left out and counted. The operator sees all threads of the session `default`.
     """
     own = caller.principal.agent
-    async with caller.parts.store.read() as tx:
+    async with caller.parts.store.begin_read() as tx:
         home = await caller.home(tx)
-        agents = [agent for agent in await tx.agents.of_session(home.id) if agent.enabled]
+        agents = [agent for agent in await tx.agents.find_by_session(home.id) if agent.enabled]
         you = await tx.agents.get(own.id) if own else None
         document: dict[str, Any] = {
             "session": home.name,
@@ -38,7 +38,7 @@ async def state_of(caller: Caller) -> bytes:
         }
         document["agents"], document["agents_left_out"] = _fitting([_agent(agent) for agent in agents], _AGENTS_BYTES)
         left = STATE_BYTES - _MARGIN_BYTES - len(orjson.dumps(document))
-        threads = await tx.threads.of_session(home.id, agent_id=own.id if own else None, closed=False)
+        threads = await tx.threads.find_by_session(home.id, agent_id=own.id if own else None, closed=False)
         document["threads"], document["threads_left_out"] = await _threads(tx, home, threads, left)
     return orjson.dumps(document)
 
@@ -61,7 +61,9 @@ async def _threads(tx: Tx, home: Session, threads: Sequence[Thread], room: int) 
     shown: list[dict[str, Any]] = []
     for thread in reversed(threads):
         line = (await seen_thread(tx, home, thread)).thread.structured()
-        line["last_messages"] = [_message(each, home) for each in await tx.messages.latest(thread.id, limit=_MESSAGES)]
+        line["last_messages"] = [
+            _message(each, home) for each in await tx.messages.find_latest(thread.id, limit=_MESSAGES)
+        ]
         room -= len(orjson.dumps(line)) + 1
         if room < 0:
             break

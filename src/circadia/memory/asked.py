@@ -13,13 +13,13 @@ from typing import Any, Final
 import orjson
 
 from circadia.ids import BankId
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.memory.index import DEPTH, RANKING, Question
-from circadia.memory.redaction import redacted
+from circadia.memory.redaction import redact
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank, Capture
 from circadia.records.index_entry import Layer
-from circadia.records.ready_view import Heads, ReadyView
+from circadia.records.ready_view import BankHeads, ReadyView
 
 OFTEN: Final = 2
 """Askings from which on a question counts as asked often."""
@@ -27,14 +27,14 @@ WINDOW: Final = timedelta(days=14)
 """Askings that are longer ago do not count."""
 MOST_CHARACTERS: Final = 2_000
 """Of a question that is counted; embedders read no more."""
-REMEMBERED: Final = 4_000
+MAX_COUNTED: Final = 4_000
 """Questions that are counted at the same time, about 1 KB each; of more, those that were asked longest ago go."""
 _LISTS: Final = ("kinds", "trusts")
 _VALUES: Final = ("since", "until", "session", "speaker")
 
 
 @dataclass(kw_only=True, slots=True)
-class Asking:
+class BankQuestion:
     """One question to one bank."""
 
     bank_id: BankId
@@ -51,13 +51,13 @@ class Asking:
     at: datetime
 
 
-class Askings:
+class QuestionCounter:
     """Counts."""
 
     def __init__(self) -> None:
-        self._counted: Latest[tuple[BankId, str], Asking] = Latest(REMEMBERED)
+        self._counted: BoundedDict[tuple[BankId, str], BankQuestion] = BoundedDict(MAX_COUNTED)
 
-    def often(self, bank: Bank, asked: str) -> bool:
+    def is_asked_often(self, bank: Bank, asked: str) -> bool:
         """Return whether the question, asked once more, counts as asked often."""
         found = self._counted.get((bank.id, asked))
         return found is not None and found.total >= OFTEN - 1
@@ -67,13 +67,13 @@ class Askings:
         key = (bank.id, asked)
         found = self._counted.get(key)
         if found is None or found.generation != bank.generation or at - found.at > WINDOW:
-            found = Asking(bank_id=bank.id, asked=asked, generation=bank.generation, at=at)
+            found = BankQuestion(bank_id=bank.id, asked=asked, generation=bank.generation, at=at)
         self._counted[key] = found
         found.limit, found.at = max(found.limit, min(limit, DEPTH)), at
         found.total += 1
         found.pending += 1
 
-    def pending(self, bank_id: BankId | None = None) -> Sequence[Asking]:
+    def pending_questions(self, bank_id: BankId | None = None) -> Sequence[BankQuestion]:
         """Return the questions, of one bank or of all, whose askings are to be written."""
         return [
             each
@@ -87,7 +87,7 @@ class Askings:
             del self._counted[key]
 
 
-def may_keep(bank: Bank, agent: Agent | None) -> bool:
+def may_keep_question(bank: Bank, agent: Agent | None) -> bool:
     """Return whether a question of an agent, or of the operator (none), may be written down.
 
     It may not where the agent's turns are not kept, nor where the bank takes only what it is given.
@@ -97,18 +97,18 @@ def may_keep(bank: Bank, agent: Agent | None) -> bool:
     return agent is None or (agent.policy.capture and {bank.name, bank.template}.isdisjoint(agent.policy.read_banks))
 
 
-def tells_secret(asked: str) -> bool:
+def has_secret(asked: str) -> bool:
     """Return whether a question that `described` tells of has in it what is not to be written."""
     text = str(orjson.loads(asked)["text"])
-    return redacted(text) != text
+    return redact(text) != text
 
 
-def normal(question: str) -> str:
+def normalize_question(question: str) -> str:
     """Return the question as it is looked for, embedded and counted: without what separates words but one space."""
     return " ".join(question.split())
 
 
-def described(question: Question) -> str | None:
+def describe_question(question: Question) -> str | None:
     """Return the question with its filters, the same for all that have the same answer; none if that depends on more.
 
     Its limit is no part of it: fewer hits are the first of more.
@@ -129,7 +129,7 @@ def described(question: Question) -> str | None:
         return None
 
 
-def filters(asked: Mapping[str, Any]) -> dict[str, Any]:
+def load_filters(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the filters of a question that `described` tells of, as `Question` has them."""
     found = {name: value for name, value in asked.items() if name != "text"}
     if "layers" in found:
@@ -137,12 +137,12 @@ def filters(asked: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def key_of(asked: str) -> str:
+def question_key(asked: str) -> str:
     """Return the key of what `described` returns."""
     return hashlib.blake2b(asked.encode(), digest_size=16).hexdigest()
 
 
-def stamp_of(bank: Bank, heads: Heads, embedders: Collection[str]) -> str:
+def search_stamp(bank: Bank, heads: BankHeads, embedders: Collection[str]) -> str:
     """Return the state of a bank that searches see: it is another after each change that could change an answer.
 
     How rows are ranked, rows that came, rows that went or got vectors in place of others, demotions and retirements,
@@ -152,12 +152,12 @@ def stamp_of(bank: Bank, heads: Heads, embedders: Collection[str]) -> str:
     return " ".join([*map(str, counts), *sorted(embedders)])
 
 
-def subject_stamp_of(bank: Bank, heads: Heads) -> str:
+def notes_stamp(bank: Bank, heads: BankHeads) -> str:
     """Return the state of a bank's notes."""
     return f"{bank.generation} {bank.demotions} {heads.notes}"
 
 
-def asked_within(view: ReadyView, now: datetime) -> int:
+def count_recent_askings(view: ReadyView, now: datetime) -> int:
     """Return how often a question was asked within the window."""
     first = (now - WINDOW).date().isoformat()
     return sum(number for day, number in view.days.items() if day >= first)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from circadia.clock import Clock
 from circadia.ids import MessageId
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.memory.capture import Exchange, Utterance
-from circadia.memory.fingerprints import Fingerprints, fingerprints, loaded, stored, without
+from circadia.memory.fingerprints import Fingerprints, fingerprints, pack_hashes, remove_known_lines, unpack_hashes
 from circadia.records.agent import Agent
 from circadia.records.bank import Trust
 from circadia.records.message import Message
@@ -55,7 +55,7 @@ OVERLAP: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Origin:
+class TurnAttribution:
     """Whose word a turn is."""
 
     speaker: str
@@ -66,23 +66,23 @@ class Origin:
     """Whether it is all that the turn says."""
 
 
-class _Owned(NamedTuple):
+class _OwnedHashes(NamedTuple):
     """Fingerprints in order, of equal ones the first text's first, and the row of the text that owns each."""
 
     hashes: NDArray[np.uint32]
     owners: NDArray[np.int32]
 
-    def with_more(self, more: "_Owned") -> "_Owned":
+    def with_more(self, more: "_OwnedHashes") -> "_OwnedHashes":
         hashes = np.concatenate((self.hashes, more.hashes))
         owners = np.concatenate((self.owners, more.owners))
         order = np.argsort(hashes, kind="stable")
-        return _Owned(hashes[order], owners[order])
+        return _OwnedHashes(hashes[order], owners[order])
 
-    def without_first(self, rows: int) -> "_Owned":
+    def without_first(self, rows: int) -> "_OwnedHashes":
         kept = self.owners >= rows
-        return _Owned(self.hashes[kept], self.owners[kept] - np.int32(rows))
+        return _OwnedHashes(self.hashes[kept], self.owners[kept] - np.int32(rows))
 
-    def of(self, hashes: NDArray[np.uint32]) -> NDArray[np.int32]:
+    def owners_of(self, hashes: NDArray[np.uint32]) -> NDArray[np.int32]:
         """Return the owner of each of these, -1 of those that have none."""
         if not len(self.hashes):
             return np.full(len(hashes), -1, np.int32)
@@ -90,10 +90,10 @@ class _Owned(NamedTuple):
         return np.where(self.hashes[at] == hashes, self.owners[at], np.int32(-1))
 
 
-_NONE: Final = _Owned(np.zeros(0, np.uint32), np.zeros(0, np.int32))
+_NONE: Final = _OwnedHashes(np.zeros(0, np.uint32), np.zeros(0, np.int32))
 
 
-class Texts:
+class RecentTexts:
     """Recent texts of one scope; where two have the same fingerprint, the first one owns it."""
 
     def __init__(self) -> None:
@@ -111,9 +111,9 @@ class Texts:
         added = [row for row in rows if self._wholes.setdefault(row.whole, row) is row]
         if not added:
             return
-        parts = [loaded(row.fingerprints) for row in added]
+        parts = [unpack_hashes(row.fingerprints) for row in added]
         owners = np.repeat(np.arange(len(parts), dtype=np.int32) + len(self.rows), list(map(len, parts)))
-        self._latest = self._latest.with_more(_Owned(np.concatenate(parts), owners))
+        self._latest = self._latest.with_more(_OwnedHashes(np.concatenate(parts), owners))
         self.rows += added
         if len(self._latest.hashes) > LATEST:
             self._most, self._latest = self._most.with_more(self._latest), _NONE
@@ -123,17 +123,17 @@ class Texts:
             del self.rows[:gone]
             self._wholes = {row.whole: row for row in self.rows}
 
-    def whole(self, prints: Fingerprints, now: datetime) -> Provenance | None:
+    def find_whole(self, prints: Fingerprints, now: datetime) -> Provenance | None:
         """Return the text that says just this."""
         row = self._wholes.get(prints.whole)
         return None if row is None or row.expires_at <= now else row
 
     def owners(self, prints: Fingerprints) -> NDArray[np.int32]:
         """Return the row of the text that owns each of the fingerprints, -1 if none does."""
-        found = self._most.of(prints.hashes)
-        return np.where(found < 0, self._latest.of(prints.hashes), found)
+        found = self._most.owners_of(prints.hashes)
+        return np.where(found < 0, self._latest.owners_of(prints.hashes), found)
 
-    def best(self, prints: Fingerprints, now: datetime) -> Provenance | None:
+    def find_best(self, prints: Fingerprints, now: datetime) -> Provenance | None:
         """Return the text of which the most stands in this, the newest of equals; none if too little does."""
         if not (self.owners(prints) >= 0).any():
             return None
@@ -144,7 +144,7 @@ class Texts:
         return self.rows[row] if shares[row] >= PROMPT_SHARE and self.rows[row].expires_at > now else None
 
 
-class Pieces:
+class ShortTurns:
     """Turns of one speaker that are too short to be recognised alone, and follow each other in one request."""
 
     def __init__(self, said: Sequence[Utterance]) -> None:
@@ -153,17 +153,17 @@ class Pieces:
             if each.turn and not each.vouched:
                 self._texts.setdefault(each.speaker, []).append(each.text)
 
-    def attributed(self, said: Utterance, prints: Fingerprints, texts: Texts, now: datetime) -> Utterance:
+    def attribute(self, said: Utterance, prints: Fingerprints, texts: RecentTexts, now: datetime) -> Utterance:
         """Return a short turn as the word of whose all of them are together, if it is a part of that."""
         pieces = self._texts.get(said.speaker, ())
         if prints.length >= SHORTEST or len(pieces) < 2 or not said.turn or said.vouched:
             return said
         whole = fingerprints("\n".join(pieces))
-        origin = _origin(whole, texts, now)
+        origin = _find_origin(whole, texts, now)
         if origin is None:
             return said
         start = fingerprints("\n".join(pieces[: pieces.index(said.text)])).length
-        there = whole.inside(texts.owners(whole) >= 0)[start : start + prints.length]
+        there = whole.letters_inside(texts.owners(whole) >= 0)[start : start + prints.length]
         if there.sum() < SHARE * prints.length:
             return said
         return replace(said, speaker=origin.speaker, trust=origin.trust)
@@ -174,7 +174,7 @@ class Attribution:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: Latest[str, Texts] = Latest(SCOPES)
+        self._known: BoundedDict[str, RecentTexts] = BoundedDict(SCOPES)
         self._slice = TimeSlice()
 
     async def attribute(self, tx: Tx, exchanges: Sequence[Exchange]) -> tuple[list[Exchange], list[Provenance]]:
@@ -182,7 +182,7 @@ class Attribution:
         now = self._clock.now()
         found: list[Exchange] = []
         new: list[Provenance] = []
-        read: dict[str, Texts] = {}
+        read: dict[str, RecentTexts] = {}
         for exchange in exchanges:
             own, prompts_scope = (
                 scope_of(exchange.agent_session, exchange.user),
@@ -190,17 +190,17 @@ class Attribution:
             )
             for scope in (own, prompts_scope):
                 if scope not in read:
-                    read[scope] = await self._texts(tx, scope, now)
+                    read[scope] = await self._load_texts(tx, scope, now)
             texts, prompts = read[own], read[prompts_scope]
             said: list[Utterance] = []
-            pieces = Pieces(exchange.said)
+            pieces = ShortTurns(exchange.said)
             for each in exchange.said:
                 prints = fingerprints(each.text)
-                rest = await _without_prompts(tx, each, prints, prompts, now) if each.turn else None
+                rest = await _split_prompts(tx, each, prints, prompts, now) if each.turn else None
                 parts = [(each, prints)] if rest is None else [(part, fingerprints(part.text)) for part in rest]
                 for part, part_prints in parts:
-                    part = pieces.attributed(part, part_prints, texts, now)
-                    kept, row = _attributed(part, part_prints, exchange, texts, now)
+                    part = pieces.attribute(part, part_prints, texts, now)
+                    kept, row = _attribute(part, part_prints, exchange, texts, now)
                     said += () if kept is None else (kept,)
                     new += () if row is None else (row,)
                 await self._slice.yield_at_end()  # a long text takes milliseconds of the event loop
@@ -211,10 +211,10 @@ class Attribution:
         """Forget what is known, since not all of it may be stored."""
         self._known.clear()
 
-    async def _texts(self, tx: Tx, scope: str, now: datetime) -> Texts:
+    async def _load_texts(self, tx: Tx, scope: str, now: datetime) -> RecentTexts:
         """Return the texts of a scope, with those that other servers have committed."""
-        texts = self._known.get(scope) or Texts()
-        texts.add(await tx.provenances.recent(scope, after=texts.last - OVERLAP, now=now, limit=TEXTS))
+        texts = self._known.get(scope) or RecentTexts()
+        texts.add(await tx.provenances.find_recent(scope, after=texts.last - OVERLAP, now=now, limit=TEXTS))
         self._known[scope] = texts
         return texts
 
@@ -234,36 +234,36 @@ def prompt_provenance(agent: Agent, text: str, messages: Sequence[MessageId], no
     prints = fingerprints(text)
     return Provenance(
         scope=scope_of_prompts(agent.session), speaker=agent.name, trust=None, messages=messages,
-        fingerprints=stored(prints.hashes), whole=prints.whole, expires_at=now + PROMPT_WITHIN,
+        fingerprints=pack_hashes(prints.hashes), whole=prints.whole, expires_at=now + PROMPT_WITHIN,
     )  # fmt: skip
 
 
-async def _without_prompts(
-    tx: Tx, turn: Utterance, prints: Fingerprints, prompts: Texts, now: datetime
+async def _split_prompts(
+    tx: Tx, turn: Utterance, prints: Fingerprints, prompts: RecentTexts, now: datetime
 ) -> Sequence[Utterance] | None:
     """Return the messages that stood in what the server wrote of a turn, and the rest; none if it wrote nothing."""
     messages: dict[MessageId, None] = {}
     text = turn.text
     prompt = None
     for _ in range(PROMPTS):
-        found = prompts.best(prints, now)
+        found = prompts.find_best(prints, now)
         if found is None:
             break
         prompt = found
         messages |= dict.fromkeys(prompt.messages)
-        text = without(text, loaded(prompt.fingerprints))
+        text = remove_known_lines(text, unpack_hashes(prompt.fingerprints))
         prints = fingerprints(text)
     if prompt is None:
         return None
     sent = [each for key in messages if (each := await tx.messages.get(key)) is not None]
-    parts = [_message(each) for each in sent if each.sender_id is not None or each.sender != "circadia"]
+    parts = [_to_utterance(each) for each in sent if each.sender_id is not None or each.sender != "circadia"]
     if prints.length >= SHORTEST:  # whoever hands a prompt on is a program, and so the rest is a program's
         trust = max(turn.trust, Trust.AGENT, key=lambda each: each.rank)
         parts.append(replace(turn, text=text, speaker=prompt.speaker, trust=trust))
     return parts
 
 
-def _message(message: Message) -> Utterance:
+def _to_utterance(message: Message) -> Utterance:
     """Return a message as what it is; an agent may hand on in it what others have said."""
     person = message.sender_id is None
     return Utterance(
@@ -272,41 +272,45 @@ def _message(message: Message) -> Utterance:
     )  # fmt: skip
 
 
-def _attributed(
-    said: Utterance, prints: Fingerprints, exchange: Exchange, texts: Texts, now: datetime
+def _attribute(
+    said: Utterance, prints: Fingerprints, exchange: Exchange, texts: RecentTexts, now: datetime
 ) -> tuple[Utterance | None, Provenance | None]:
     """Return it as the word of whose it is, none if that is kept already; with its row if it is new."""
     if prints.length < SHORTEST:
         return said, None
     bank = exchange.policy.bank if exchange.kept and not exchange.chore else None
-    origin = _origin(prints, texts, now) if said.turn and not said.vouched else None
+    origin = _find_origin(prints, texts, now) if said.turn and not said.vouched else None
     if origin is not None:
         tool = origin.whole and origin.trust is Trust.TOOL
         said = replace(said, speaker=origin.speaker, trust=origin.trust, tool=tool)
     row = None
-    if texts.whole(prints, now) is None:
+    if texts.find_whole(prints, now) is None:
         row = Provenance(
-            scope=scope_of(exchange.agent_session, exchange.user), speaker=said.speaker, trust=said.trust,
+            scope=scope_of(exchange.agent_session, exchange.user),
+            speaker=said.speaker,
+            trust=said.trust,
             bank=bank if said.trust is Trust.AGENT and not said.tool and not said.turn else None,
-            fingerprints=stored(prints.hashes[texts.owners(prints) < 0]), whole=prints.whole, expires_at=now + WITHIN,
-        )  # fmt: skip
+            fingerprints=pack_hashes(prints.hashes[texts.owners(prints) < 0]),
+            whole=prints.whole,
+            expires_at=now + WITHIN,
+        )
         texts.add([row])
     kept = origin is not None and origin.whole and bank is not None and origin.bank == bank
     return None if kept else said, row
 
 
-def _origin(prints: Fingerprints, texts: Texts, now: datetime) -> Origin | None:
+def _find_origin(prints: Fingerprints, texts: RecentTexts, now: datetime) -> TurnAttribution | None:
     """Return whose word a text is that mostly consists of others' texts; none if it is its speaker's own."""
     if prints.length < SHORTEST:
         return None
-    whole = texts.whole(prints, now)
+    whole = texts.find_whole(prints, now)
     if whole is not None:
         if whole.trust is None or whole.trust is Trust.PERSON:
             return None
-        return Origin(speaker=whole.speaker, trust=whole.trust, bank=whole.bank, whole=True)
+        return TurnAttribution(speaker=whole.speaker, trust=whole.trust, bank=whole.bank, whole=True)
     owners = texts.owners(prints)
     found = owners >= 0
-    letters = np.bincount(owners[found], weights=prints.covered(found), minlength=1)
+    letters = np.bincount(owners[found], weights=prints.covered_letters(found), minlength=1)
     least = min(PASSAGES, PASSAGES_SHARE * prints.length)
     sources = [
         (texts.rows[row], letters[row])
@@ -320,4 +324,4 @@ def _origin(prints: Fingerprints, texts: Texts, now: datetime) -> Origin | None:
         return None
     most = max(sources, key=lambda each: each[1])[0]
     least_trusted = max((row.trust or Trust.PERSON for row, _ in sources), key=lambda each: each.rank)
-    return Origin(speaker=most.speaker, trust=least_trusted, bank=most.bank, whole=False)
+    return TurnAttribution(speaker=most.speaker, trust=least_trusted, bank=most.bank, whole=False)

@@ -38,7 +38,7 @@ class NewBank:
     """The person whom it belongs to, then."""
 
 
-class Banks:
+class BankService:
     """The only writer of banks."""
 
     def __init__(self, clock: Clock, ids: IdSource, policies: dict[str, BankPolicy]) -> None:
@@ -54,11 +54,11 @@ class Banks:
             InvalidRequest: a bad name. Conflict: there is one of this name, which was not made by itself.
         """
         _require_name(new.name)
-        found = await tx.banks.by_name(new.name)
+        found = await tx.banks.get_by_name(new.name)
         if found is not None and found.automatic and new.template is None:
             return await self.change(tx, found, by=by, description=new.description, policy=new.policy)
         more = {"description": new.description, "template": new.template, "end_user": new.end_user}
-        return await self._added(tx, new.name, new.policy, by, **more)
+        return await self._add(tx, new.name, new.policy, by, **more)
 
     async def get(self, tx: Tx, name: str, user: str | None = None) -> Bank:
         """Return the bank of this name, or the end user's that was made from the template of this name.
@@ -69,18 +69,20 @@ class Banks:
         if USER in name:
             if not user:
                 raise InvalidRequest(f"bank {name!r} takes an end user: say whose with `user`")
-            found = await tx.banks.of_user(name, user)
+            found = await tx.banks.get_by_end_user(name, user)
             if found is None:
                 raise NotFound(f"bank {name!r} of {user!r} holds nothing yet")
             return found
         if user is not None:
             raise InvalidRequest(f"bank {name!r} is no template, so it takes no end user; leave `user` out")
-        bank = await tx.banks.by_name(name)
+        bank = await tx.banks.get_by_name(name)
         if bank is None:
             raise NotFound(f"no bank {name!r}{did_you_mean(name, await tx.banks.names_near(name))}")
         return bank
 
-    async def bound(self, tx: Tx, policy: AgentPolicy, user: str | None, *, make: bool = False) -> Bank | None:
+    async def resolve_bound_bank(
+        self, tx: Tx, policy: AgentPolicy, user: str | None, *, make: bool = False
+    ) -> Bank | None:
         """Return the bank that an agent's turn goes to; none if none is bound, or it takes an end user who is unknown.
 
         `make` makes it where it is not there; else an absent one is none too. Nobody is called "". A person's bank that
@@ -90,20 +92,20 @@ class Banks:
         if policy.bank is None or is_stranger(policy, user):
             return None
         if USER in policy.bank and user is not None:
-            return await self._of_user(tx, policy.bank, user, make=make)
-        bank = await tx.banks.by_name(policy.bank)
-        if bank is not None and _by_chance(bank):
+            return await self._resolve_user_bank(tx, policy.bank, user, make=make)
+        bank = await tx.banks.get_by_name(policy.bank)
+        if bank is not None and _is_named_by_chance(bank):
             if not make:
                 return None
-            yielding = replace(bank, name=_hashed(bank.template or "", bank.end_user or ""))
+            yielding = replace(bank, name=_hashed_name(bank.template or "", bank.end_user or ""))
             await tx.banks.save(yielding)
             await self._record(tx, EventType.BANK_CHANGED, yielding, "circadia", {"was": bank.name})
             bank = None
         if bank is not None or not make:
             return bank
-        return await self._added(tx, policy.bank, self._policy(policy.bank), "circadia", automatic=True)
+        return await self._add(tx, policy.bank, self._policy(policy.bank), "circadia", automatic=True)
 
-    async def opened(
+    async def open_bank(
         self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None
     ) -> Bank:
         """Return the bank that a principal asks for; an agent's bound one if no name is given.
@@ -122,7 +124,7 @@ class Banks:
         wanted = name or policy.bank
         if wanted is None:
             raise InvalidRequest(f"agent {principal.agent.reference!r} has no bank; its policy names one with `bank`")
-        rule, bank = await self._allowed(tx, policy, wanted, user, make=write)
+        rule, bank = await self._find_allowed(tx, policy, wanted, user, make=write)
         if rule is None:
             raise Forbidden(f"bank {wanted!r} is not one of {principal.agent.reference!r}")
         if write and rule in policy.read_banks:
@@ -131,12 +133,12 @@ class Banks:
             raise NotFound(f"bank {wanted!r} holds nothing yet")
         return bank
 
-    async def listed(
+    async def list_banks(
         self, tx: Tx, principal: Principal, *, template: str | None = None, after: str = "", limit: int | None = None
     ) -> Sequence[Bank]:
         """Return the banks that a principal may open, by name: so many at most, behind the name `after`."""
-        named = None if principal.agent is None else _named(principal.agent.policy)
-        return await tx.banks.every(template=template, named=named, after=after, limit=limit)
+        named = None if principal.agent is None else _bank_names(principal.agent.policy)
+        return await tx.banks.find_all(template=template, named=named, after=after, limit=limit)
 
     async def change(
         self, tx: Tx, bank: Bank, *, by: str, name: str | None = None, description: str | None = None,
@@ -149,7 +151,7 @@ class Banks:
         """
         if name is not None and name != bank.name:
             _require_name(name)
-            if await tx.banks.by_name(name) is not None:
+            if await tx.banks.get_by_name(name) is not None:
                 raise Conflict(f"there is a bank {name!r} already")
         changed = replace(
             bank,
@@ -167,35 +169,37 @@ class Banks:
         await tx.banks.remove(bank.id)
         await self._record(tx, EventType.BANK_DELETED, bank, by, {})
 
-    async def _allowed(
+    async def _find_allowed(
         self, tx: Tx, policy: AgentPolicy, wanted: str, user: str | None, *, make: bool
     ) -> tuple[str | None, Bank | None]:
         """Return which of the agent's names or templates opens the bank, and the bank if there is one."""
-        own = _named(policy)
+        own = _bank_names(policy)
         if wanted in own:
             if USER in wanted:
                 if not user:
                     raise InvalidRequest(f"bank {wanted!r} takes an end user: say whose with `user`")
-                return wanted, await self._of_user(tx, wanted, user, make=make and wanted not in policy.read_banks)
-            return wanted, await self.bound(tx, AgentPolicy(bank=wanted), None, make=make)
-        bank = await tx.banks.by_name(wanted)
+                return wanted, await self._resolve_user_bank(
+                    tx, wanted, user, make=make and wanted not in policy.read_banks
+                )
+            return wanted, await self.resolve_bound_bank(tx, AgentPolicy(bank=wanted), None, make=make)
+        bank = await tx.banks.get_by_name(wanted)
         if bank is not None and bank.template in own:
             return bank.template, bank
         return None, None
 
-    async def _of_user(self, tx: Tx, template: str, user: str, *, make: bool) -> Bank | None:
-        bank = await tx.banks.of_user(template, user)
+    async def _resolve_user_bank(self, tx: Tx, template: str, user: str, *, make: bool) -> Bank | None:
+        bank = await tx.banks.get_by_end_user(template, user)
         if bank is not None or not make:
             return bank
-        name = template.replace(USER, user) if PLAIN_USER.fullmatch(user) else _hashed(template, user)
-        if await tx.banks.by_name(name) is not None:
-            name = _hashed(template, user)
-        return await self._added(tx, name, self._policy(template), "circadia", template=template, end_user=user)
+        name = template.replace(USER, user) if PLAIN_USER.fullmatch(user) else _hashed_name(template, user)
+        if await tx.banks.get_by_name(name) is not None:
+            name = _hashed_name(template, user)
+        return await self._add(tx, name, self._policy(template), "circadia", template=template, end_user=user)
 
     def _policy(self, name: str) -> BankPolicy:
         return self._policies.get(name, BankPolicy())
 
-    async def _added(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
+    async def _add(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
         bank = Bank(id=BankId(self._ids.new("bnk")), name=name, policy=policy, created_at=self._clock.now(), **more)
         await tx.banks.add(bank)
         await self._record(tx, EventType.BANK_CREATED, bank, by, {})
@@ -211,18 +215,18 @@ def is_stranger(policy: AgentPolicy, user: str | None) -> bool:
     return user is None and policy.bank is not None and (policy.multi_user or USER in policy.bank)
 
 
-def _hashed(template: str, user: str) -> str:
+def _hashed_name(template: str, user: str) -> str:
     """Return a name for a person's bank that no other bank has."""
     digest = hashlib.sha256(f"{template}\0{user}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return template.replace(USER, f"~{digest}")
 
 
-def _by_chance(bank: Bank) -> bool:
+def _is_named_by_chance(bank: Bank) -> bool:
     """Return whether it is called so only since its person is: who else means this name means another bank."""
     return bank.template is not None and bank.name == bank.template.replace(USER, bank.end_user or "")
 
 
-def _named(policy: AgentPolicy) -> Sequence[str]:
+def _bank_names(policy: AgentPolicy) -> Sequence[str]:
     """Return the names and templates of banks that an agent may open."""
     return [each for each in (policy.bank, *policy.banks, *policy.read_banks) if each is not None]
 

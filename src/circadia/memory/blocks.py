@@ -10,23 +10,23 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import EpisodeId
 from circadia.memory.episodes import is_text
-from circadia.memory.redaction import redacted
+from circadia.memory.redaction import redact
 from circadia.records.bank import Bank
-from circadia.records.block import Block, Span
+from circadia.records.block import Block, BlockSpan
 from circadia.records.event import Event, EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 
 T = TypeVar("T")
 
-LIMIT: Final = 5_000
+DEFAULT_LIMIT: Final = 5_000
 """Characters of a block whose maker names no limit, as in Letta."""
-MOST: Final = 100_000
+MAX_LIMIT: Final = 100_000
 """Characters that no limit may exceed: a block goes into each call."""
 MAX_LABEL: Final = 100
 
 
-class Writer(StrEnum):
+class BlockAuthor(StrEnum):
     """Who writes: what it may write follows from this alone, whichever door it came through (MEM-10)."""
 
     PERSON = "person"
@@ -37,15 +37,15 @@ class Writer(StrEnum):
     """An agent while somebody waits: the same, if its bank's policy has `hot_edits`."""
 
 
-def writer_of(who: Principal) -> Writer:
+def writer_of(who: Principal) -> BlockAuthor:
     """Return what a principal writes as, whichever door it came through (MEM-10)."""
-    if who.operator:
-        return Writer.PERSON
-    return Writer.SLEEP if who.agent is not None and who.agent.policy.sleeptime else Writer.HOT
+    if who.is_operator:
+        return BlockAuthor.PERSON
+    return BlockAuthor.SLEEP if who.agent is not None and who.agent.policy.sleeptime else BlockAuthor.HOT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Edit:
+class BlockUpdate:
     """A new version; what is none stays as it was."""
 
     value: str | None = None
@@ -58,7 +58,7 @@ class Edit:
     """Whether it is always in the context."""
     read_only: bool | None = None
     """Whether only people may write it."""
-    spans: Sequence[Span] | None = None
+    spans: Sequence[BlockSpan] | None = None
     """What its parts rest on; none keeps what was known of the parts that are still there."""
     expected_version: int | None = None
     """The version that the writer has read, 0 for none; none writes over whatever is there."""
@@ -68,13 +68,13 @@ class Edit:
     """The operation of a pass that writes; none keeps the one whose parts are still there."""
 
 
-class Blocks:
+class BlockService:
     """Writes blocks, in the caller's transaction."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def write(self, tx: Tx, bank: Bank, label: str, edit: Edit, *, writer: Writer, by: str) -> Block:
+    async def write(self, tx: Tx, bank: Bank, label: str, edit: BlockUpdate, *, writer: BlockAuthor, by: str) -> Block:
         """Make a version, the first one too; without the secrets that a writer who is no person brings in.
 
         Raises:
@@ -82,17 +82,17 @@ class Blocks:
             InvalidRequest: over the limit, or a bad label.
         """
         _require_label(label)
-        latest = await tx.blocks.latest(bank.id, label)
+        latest = await tx.blocks.get_latest(bank.id, label)
         found = None if latest is None or latest.deleted else latest
         _require_version(label, found, edit.expected_version)
         _require_writer(bank, label, latest, edit, writer)  # what a person has set outlives a deletion
         value = edit.value if edit.value is not None else found.value if found else ""
-        if writer is not Writer.PERSON and edit.spans is None:
+        if writer is not BlockAuthor.PERSON and edit.spans is None:
             value = _without_secrets(value, found.value if found else "")
-        limit = _or(edit.limit, latest.limit if latest else LIMIT)
+        limit = _or_default(edit.limit, latest.limit if latest else DEFAULT_LIMIT)
         _require_fit(label, value, limit, edit.spans)
         _require_text(value=value, description=edit.description, why=edit.why)
-        return await self._added(
+        return await self._add_version(
             tx,
             bank,
             Block(
@@ -101,13 +101,13 @@ class Blocks:
                 version=latest.version + 1 if latest else 1,
                 parent=latest.version if latest else None,
                 value=value,
-                description=_or(edit.description, found.description if found else ""),
+                description=_or_default(edit.description, found.description if found else ""),
                 limit=limit,
-                pinned=_or(edit.pinned, found.pinned if found else True),
-                read_only=_or(edit.read_only, latest.read_only if latest else False),
-                spans=_or(edit.spans, carried(found, value) if found else ()),
+                pinned=_or_default(edit.pinned, found.pinned if found else True),
+                read_only=_or_default(edit.read_only, latest.read_only if latest else False),
+                spans=_or_default(edit.spans, carry_spans(found, value) if found else ()),
                 by=by,
-                operation=_or(edit.operation, found.operation if found else None),
+                operation=_or_default(edit.operation, found.operation if found else None),
                 why=edit.why,
                 at=self._clock.now(),
             ),
@@ -123,7 +123,7 @@ class Blocks:
         *,
         line: int | None,
         expected: int | None,
-        writer: Writer,
+        writer: BlockAuthor,
         by: str,
     ) -> Block:
         """Put a text before a line, counted from 1, or at the end.
@@ -137,11 +137,11 @@ class Blocks:
         if not 1 <= at <= len(lines) + 1:
             raise InvalidRequest(f"block {label!r} has {len(lines)} lines; give a line from 1 to {len(lines) + 1}")
         lines[at - 1 : at - 1] = [text]
-        edit = Edit(value="\n".join(lines), expected_version=found.version if expected is None else expected)
+        edit = BlockUpdate(value="\n".join(lines), expected_version=found.version if expected is None else expected)
         return await self.write(tx, bank, label, edit, writer=writer, by=by)
 
     async def replace(
-        self, tx: Tx, bank: Bank, label: str, old: str, new: str, *, expected: int | None, writer: Writer, by: str
+        self, tx: Tx, bank: Bank, label: str, old: str, new: str, *, expected: int | None, writer: BlockAuthor, by: str
     ) -> Block:
         """Put `new` where `old` stands, which must be once.
 
@@ -153,22 +153,30 @@ class Blocks:
         if times != 1:
             hint = "it must be there once; give more of the text around it" if times else "read the block again"
             raise InvalidRequest(f"the text to replace stands {times} times in block {label!r}; {hint}")
-        edit = Edit(
+        edit = BlockUpdate(
             value=found.value.replace(old, new), expected_version=found.version if expected is None else expected
         )
         return await self.write(tx, bank, label, edit, writer=writer, by=by)
 
     async def get(self, tx: Tx, bank: Bank, label: str) -> Block:
         """Return the present version. Raises NotFound: there is none."""
-        found = await tx.blocks.latest(bank.id, label)
+        found = await tx.blocks.get_latest(bank.id, label)
         if found is None or found.deleted:
-            labels = [block.label for block in await tx.blocks.every(bank.id)]
+            labels = [block.label for block in await tx.blocks.find_all(bank.id)]
             there = f"; there are {', '.join(map(repr, labels))}" if labels else "; it has none yet"
             raise NotFound(f"no block {label!r} in bank {bank.name!r}{there}")
         return found
 
     async def delete(
-        self, tx: Tx, bank: Bank, label: str, *, writer: Writer, by: str, why: str = "", expected: int | None = None
+        self,
+        tx: Tx,
+        bank: Bank,
+        label: str,
+        *,
+        writer: BlockAuthor,
+        by: str,
+        why: str = "",
+        expected: int | None = None,
     ) -> Block:
         """Make a version that says that there is no block any more; `undo` brings it back.
 
@@ -177,9 +185,9 @@ class Blocks:
         """
         found = await self.get(tx, bank, label)
         _require_version(label, found, expected)
-        _require_writer(bank, label, found, Edit(value=""), writer)
+        _require_writer(bank, label, found, BlockUpdate(value=""), writer)
         gone = replace(found, value="", spans=(), deleted=True)
-        return await self._again(tx, bank, gone, found, by=by, why=why or "deleted", writer=writer)
+        return await self._restore_version(tx, bank, gone, found, by=by, why=why or "deleted", writer=writer)
 
     async def undo(
         self, tx: Tx, bank: Bank, label: str, *, to: int | None = None, by: str, expected: int | None = None
@@ -196,11 +204,13 @@ class Blocks:
             raise NotFound(f"no block {label!r} in bank {bank.name!r} ever")
         latest = history[-1]
         _require_version(label, latest, expected)
-        wanted = _before(history) if to is None else next((each for each in history if each.version == to), None)
+        wanted = (
+            _previous_version(history) if to is None else next((each for each in history if each.version == to), None)
+        )
         if wanted is None:
             what = f"version {to}; it has 1 to {latest.version}" if to is not None else "version before the present one"
             raise NotFound(f"block {label!r} has no {what}")
-        return await self._again(tx, bank, wanted, latest, by=by, why=f"back to version {wanted.version}")
+        return await self._restore_version(tx, bank, wanted, latest, by=by, why=f"back to version {wanted.version}")
 
     async def restore(self, tx: Tx, bank: Bank, at: datetime, *, by: str) -> Sequence[Block]:
         """Make all blocks again what they were at that time; return those that were different."""
@@ -209,24 +219,32 @@ class Blocks:
             history = await tx.blocks.history(bank.id, label)
             then = next((each for each in reversed(history) if each.at <= at), None)
             then = then or replace(history[-1], value="", spans=(), deleted=True, version=0)
-            if _shown(then) != _shown(history[-1]):
+            if _content_of(then) != _content_of(history[-1]):
                 why = f"as it was at {at.isoformat()}"
-                made.append(await self._again(tx, bank, then, history[-1], by=by, why=why))
+                made.append(await self._restore_version(tx, bank, then, history[-1], by=by, why=why))
         return made
 
-    async def _again(
-        self, tx: Tx, bank: Bank, wanted: Block, latest: Block, *, by: str, why: str, writer: Writer = Writer.PERSON
+    async def _restore_version(
+        self,
+        tx: Tx,
+        bank: Bank,
+        wanted: Block,
+        latest: Block,
+        *,
+        by: str,
+        why: str,
+        writer: BlockAuthor = BlockAuthor.PERSON,
     ) -> Block:
         parent = latest.version if wanted.deleted else wanted.version
         version = latest.version + 1
-        return await self._added(
+        return await self._add_version(
             tx, bank, replace(wanted, version=version, parent=parent, by=by, why=why, at=self._clock.now()),
             writer=writer,
         )  # fmt: skip
 
-    async def _added(self, tx: Tx, bank: Bank, block: Block, *, writer: Writer) -> Block:
-        if writer is not Writer.SLEEP:
-            await tx.banks.edit(bank.id, block.at)  # passes look at it (SLEEP-02), and never for what they wrote
+    async def _add_version(self, tx: Tx, bank: Bank, block: Block, *, writer: BlockAuthor) -> Block:
+        if writer is not BlockAuthor.SLEEP:
+            await tx.banks.mark_edited(bank.id, block.at)  # passes look at it (SLEEP-02), and never for what they wrote
         if not await tx.blocks.add(block):
             raise Conflict(f"block {block.label!r} was written at the same moment; read it again")
         data = {
@@ -236,16 +254,16 @@ class Blocks:
         return block
 
 
-def carried(before: Block, value: str) -> Sequence[Span]:
+def carry_spans(before: Block, value: str) -> Sequence[BlockSpan]:
     """Return the spans of a version at their places in the new value, without those whose text is gone.
 
     A span that was changed inside still rests on its episodes if half of it, or more, is what it was.
     """
     old = before.value
-    head = _alike(old, value)
-    tail = _alike(old[head:][::-1], value[head:][::-1])
+    head = _common_prefix_length(old, value)
+    tail = _common_prefix_length(old[head:][::-1], value[head:][::-1])
     grown = len(value) - len(old)
-    found: list[Span] = []
+    found: list[BlockSpan] = []
     end = 0
     for span in sorted(before.spans, key=lambda span: span.start):
         changed = min(span.end, len(old) - tail) - max(span.start, head)
@@ -264,13 +282,13 @@ def carried(before: Block, value: str) -> Sequence[Span]:
     return tuple(each for each in found if each.start < each.end)
 
 
-def _alike(one: str, other: str) -> int:
+def _common_prefix_length(one: str, other: str) -> int:
     """Return how many characters at their beginnings are the same."""
     apart = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(apart, min(len(one), len(other)))
 
 
-def without(block: Block, gone: frozenset[EpisodeId]) -> Block:
+def remove_episodes(block: Block, gone: frozenset[EpisodeId]) -> Block:
     """Return the version without the parts that rest on any of these episodes, and the lines that this empties."""
     value = block.value
     kept = list(block.spans)
@@ -283,43 +301,43 @@ def without(block: Block, gone: frozenset[EpisodeId]) -> Block:
         elif alone and start > 0:
             start -= 1
         value = value[:start] + value[end:]
-        moved = [_moved(each, start, end) for each in kept]
+        moved = [_shrink_span(each, start, end) for each in kept]
         kept = [each for each in moved if each.start < each.end]
     return replace(block, value=value, spans=tuple(kept))
 
 
-def _moved(span: Span, start: int, end: int) -> Span:
+def _shrink_span(span: BlockSpan, start: int, end: int) -> BlockSpan:
     """Return a span of a text without the characters from `start` to `end`."""
     places = [at - max(0, min(at, end) - start) for at in (span.start, span.end)]
     return replace(span, start=places[0], end=places[1])
 
 
-def _shown(block: Block) -> tuple[object, ...]:
+def _content_of(block: Block) -> tuple[object, ...]:
     return (block.value, block.description, block.limit, block.pinned, block.read_only, block.deleted)
 
 
-def _before(history: Sequence[Block]) -> Block | None:
+def _previous_version(history: Sequence[Block]) -> Block | None:
     """Return the last version that was different from the present one, up the branch that this one is on."""
     versions = {each.version: each for each in history}
     at: Block | None = history[-1]
-    while at is not None and _shown(at) == _shown(history[-1]):
+    while at is not None and _content_of(at) == _content_of(history[-1]):
         at = None if at.parent is None else versions.get(at.parent)
     return at
 
 
 def _without_secrets(value: str, before: str) -> str:
     """Return a value without the secrets that came in with it; what a person has written down on purpose stays."""
-    if redacted(before) == before:
-        return redacted(value)
+    if redact(before) == before:
+        return redact(value)
     kept = set(before.split("\n"))
-    return "\n".join(line if line in kept else redacted(line) for line in value.split("\n"))
+    return "\n".join(line if line in kept else redact(line) for line in value.split("\n"))
 
 
-def _or(value: T | None, other: T) -> T:
+def _or_default(value: T | None, other: T) -> T:
     return other if value is None else value
 
 
-def require_sound(label: str, value: str, limit: int) -> None:
+def require_valid_version(label: str, value: str, limit: int) -> None:
     """Hold a version that comes from elsewhere to the rules of `write`. Raises InvalidRequest: it breaks one."""
     _require_label(label)
     _require_fit(label, value, limit, None)
@@ -337,10 +355,10 @@ def _require_version(label: str, found: Block | None, expected: int | None) -> N
         raise Conflict(f"block {label!r} {what}, not at version {expected}: read it again, then write")
 
 
-def _require_writer(bank: Bank, label: str, found: Block | None, edit: Edit, writer: Writer) -> None:
-    if writer is Writer.PERSON:
+def _require_writer(bank: Bank, label: str, found: Block | None, edit: BlockUpdate, writer: BlockAuthor) -> None:
+    if writer is BlockAuthor.PERSON:
         return
-    if writer is Writer.HOT and not bank.policy.hot_edits:
+    if writer is BlockAuthor.HOT and not bank.policy.hot_edits:
         raise Forbidden(
             f"blocks of bank {bank.name!r} are written by people and while its agents sleep; a person can allow it "
             "with `hot_edits: true` in the bank's policy"
@@ -357,9 +375,9 @@ def _require_text(**texts: str | None) -> None:
             raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
 
 
-def _require_fit(label: str, value: str, limit: int, spans: Sequence[Span] | None) -> None:
-    if not 0 < limit <= MOST:
-        raise InvalidRequest(f"the limit of a block is 1 to {MOST} characters, not {limit}")
+def _require_fit(label: str, value: str, limit: int, spans: Sequence[BlockSpan] | None) -> None:
+    if not 0 < limit <= MAX_LIMIT:
+        raise InvalidRequest(f"the limit of a block is 1 to {MAX_LIMIT} characters, not {limit}")
     if len(value) > limit:
         raise InvalidRequest(
             f"block {label!r} may have {limit} characters; this would be {len(value)}: shorten it by "

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from circadia.clock import Clock
 from circadia.ids import BankId, EpisodeId
-from circadia.memory.banks import Banks
-from circadia.memory.context import unfenced
-from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, Episodes, NewEpisode
+from circadia.memory.banks import BankService
+from circadia.memory.context import strip_fences
+from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, EpisodeService, NewEpisode
 from circadia.memory.importance import importance, is_content
-from circadia.memory.redaction import redacted
+from circadia.memory.redaction import redact
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, Capture, Trust
 from circadia.records.episode import EpisodeKind
@@ -86,7 +86,7 @@ class Exchange:
 
 
 @dataclass(kw_only=True, slots=True)
-class _UnderWay:
+class _ExchangeProgress:
     """An exchange that is being written."""
 
     session: str
@@ -97,19 +97,19 @@ class _UnderWay:
     """What tells it from the same that was said before; empty if it is not said again, or is sent again."""
 
 
-class _Wanted(NamedTuple):
+class _EpisodeCandidate(NamedTuple):
     """Something that a bank takes, if it has not got it."""
 
     said: Utterance
-    under: _UnderWay
+    under: _ExchangeProgress
     keys: Sequence[str]
     """The key to write it under, and others that it may be there under."""
 
 
-class Capturing:
+class ExchangeRecorder:
     """Writes exchanges."""
 
-    def __init__(self, clock: Clock, banks: Banks, episodes: Episodes) -> None:
+    def __init__(self, clock: Clock, banks: BankService, episodes: EpisodeService) -> None:
         self._clock = clock
         self._banks = banks
         self._episodes = episodes
@@ -121,7 +121,7 @@ class Capturing:
         for exchange in exchanges:
             said: list[Utterance] = []
             for each in exchange.said:
-                text = _kept(each.text)
+                text = _clean_and_shorten(each.text)
                 said.append(replace(each, text=text, characters=len(each.text), importance=importance(text)))
                 await self._slice.yield_at_end()
             cleaned.append(replace(exchange, said=said))
@@ -135,40 +135,42 @@ class Capturing:
         Banks and keys are looked up for all together: a look-up costs as much as what it is for.
         """
         bound: dict[tuple[str | None, bool, str | None], Bank | None] = {}
-        wanted: dict[BankId, tuple[Bank, list[_Wanted]]] = {}
+        wanted: dict[BankId, tuple[Bank, list[_EpisodeCandidate]]] = {}
         for exchange in exchanges:
             policy, user = exchange.policy, exchange.user
             whose = (policy.bank, policy.multi_user, user)
             if whose not in bound:
-                bound[whose] = await self._banks.bound(tx, policy, user, make=True)
+                bound[whose] = await self._banks.resolve_bound_bank(tx, policy, user, make=True)
             bank = bound[whose]
             if bank is not None:
                 takes = wanted.setdefault(bank.id, (bank, []))[1]
-                under = _UnderWay(session=exchange.session)
+                under = _ExchangeProgress(session=exchange.session)
                 for said in exchange.said:
                     if exchange.chore:
-                        await tx.banks.skip(bank.id, "chore")
+                        await tx.banks.count_skipped_turn(bank.id, "chore")
                     elif not said.tool or bank.policy.capture_tools:
-                        await self._take(tx, bank, said, under, takes)
+                        await self._add_candidate(tx, bank, said, under, takes)
             await self._slice.yield_at_end()  # all of it is work of the event loop, and calls want it too
         for bank, takes in wanted.values():
             await self._write(tx, bank, takes)
 
-    async def _take(self, tx: Tx, bank: Bank, said: Utterance, under: _UnderWay, takes: list[_Wanted]) -> None:
+    async def _add_candidate(
+        self, tx: Tx, bank: Bank, said: Utterance, under: _ExchangeProgress, takes: list[_EpisodeCandidate]
+    ) -> None:
         """Add it to what the bank takes, or count why not."""
-        skipped = _why_not(bank, said)
+        skipped = _skip_reason(bank, said)
         if skipped is not None:
-            await tx.banks.skip(bank.id, skipped)
+            await tx.banks.count_skipped_turn(bank.id, skipped)
             return
         keys = [said.key]
         if not said.unique:
             span = int(self._clock.now().timestamp() // RETRY.total_seconds())
             keys = [f"{said.key}@{span}", f"{said.key}@{span - 1}"]
-        takes.append(_Wanted(said, under, keys))
+        takes.append(_EpisodeCandidate(said, under, keys))
 
-    async def _write(self, tx: Tx, bank: Bank, takes: Sequence[_Wanted]) -> None:
+    async def _write(self, tx: Tx, bank: Bank, takes: Sequence[_EpisodeCandidate]) -> None:
         """Write what the bank has not got."""
-        stored = dict(await tx.episodes.stored_at(bank.id, [key for each in takes for key in each.keys]))
+        stored = dict(await tx.episodes.find_stored_times(bank.id, [key for each in takes for key in each.keys]))
         new = False
         for each in takes:
             said, under = each.said, each.under
@@ -177,20 +179,22 @@ class Capturing:
                 continue
             now = self._clock.now()
             episode = NewEpisode(
-                text=said.text, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
-                kind=_kind(said), session=_name(under.session) or None,
+                text=said.text, speaker=_clean_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
+                kind=_episode_kind(said), session=_clean_name(under.session) or None,
                 importance=said.importance,
                 metadata={"characters": said.characters} if said.characters > MAX_CHARACTERS else {},
                 incomplete=said.incomplete, key=key,
             )  # fmt: skip
-            under.written.append((await self._episodes.bring(tx, bank, episode)).id)
+            under.written.append((await self._episodes.append(tx, bank, episode)).id)
             await self._slice.yield_at_end()
             stored[key] = now
             new = True
         if new:
             await self._episodes.touch(tx, bank)
 
-    async def _new_key(self, tx: Tx, bank: Bank, wanted: _Wanted, stored: Mapping[str, datetime]) -> str | None:
+    async def _new_key(
+        self, tx: Tx, bank: Bank, wanted: _EpisodeCandidate, stored: Mapping[str, datetime]
+    ) -> str | None:
         """Return the key to write under; none if the same was written before. `stored` tells when keys were."""
         key, under = wanted.keys[0], wanted.under
         found = next((each for each in wanted.keys if each in stored), None)
@@ -200,11 +204,11 @@ class Capturing:
             return None
         if stored[found] <= self._clock.now() - RETRY:
             return key
-        before = await tx.episodes.by_key(bank.id, found)
+        before = await tx.episodes.get_by_key(bank.id, found)
         if before is None:
             return None
         if not under.again:
-            newest = await tx.episodes.every(bank.id, newest_first=True, limit=_BETWEEN)
+            newest = await tx.episodes.find_all(bank.id, newest_first=True, limit=_BETWEEN)
             others = (
                 each.number
                 for each in newest
@@ -213,10 +217,10 @@ class Capturing:
             other = next(others, 0)
             under.again = f"#{other}" if other > before.number else ""
         key = f"{wanted.said.key}{under.again}"
-        return key if under.again and await tx.episodes.by_key(bank.id, key) is None else None
+        return key if under.again and await tx.episodes.get_by_key(bank.id, key) is None else None
 
 
-def _why_not(bank: Bank, said: Utterance) -> str | None:
+def _skip_reason(bank: Bank, said: Utterance) -> str | None:
     """Return why the bank's policy leaves it out; none if it takes it."""
     if bank.policy.capture is Capture.EXPLICIT:
         return "explicit"
@@ -227,13 +231,13 @@ def _why_not(bank: Bank, said: Utterance) -> str | None:
     return None
 
 
-def _kind(said: Utterance) -> EpisodeKind:
+def _episode_kind(said: Utterance) -> EpisodeKind:
     if said.tool:
         return EpisodeKind.TOOL
     return EpisodeKind.READY if said.ready else EpisodeKind.TURN
 
 
-def _kept(said: str) -> str:
+def _clean_and_shorten(said: str) -> str:
     """Return what may be written of a text; of one that is too long for an episode, how it begins and how it ends.
 
     Who pastes a file asks behind it as often as before it.
@@ -253,8 +257,8 @@ def _kept(said: str) -> str:
 def _clean(text: str) -> str:
     """Return what may be written: no secrets, nothing that Circadia itself put there, only what databases can hold."""
     text = text.replace("\0", "").encode("utf-8", "replace").decode()
-    return redacted(_NOTICE.sub("", unfenced(text))).strip()
+    return redact(_NOTICE.sub("", strip_fences(text))).strip()
 
 
-def _name(name: str) -> str:
+def _clean_name(name: str) -> str:
     return name.replace("\0", "").encode("utf-8", "replace").decode().strip()[:MAX_NAME]

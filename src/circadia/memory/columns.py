@@ -37,7 +37,7 @@ class Column:
         """Append."""
         needed = self._count + len(values)
         if needed > len(self._held):
-            held = np.zeros((_room(needed, len(self._held)), *self._held.shape[1:]), self._held.dtype)
+            held = np.zeros((_grown_capacity(needed, len(self._held)), *self._held.shape[1:]), self._held.dtype)
             held[: self._count] = self.values
             self._held = held
         self._held[self._count : needed] = values
@@ -91,7 +91,7 @@ class Columns:
         needed = self._count + count
         for kind, held in self._held.items():
             if needed > held.shape[1]:
-                self._held[kind] = np.zeros((len(held), _room(needed, held.shape[1])), kind)
+                self._held[kind] = np.zeros((len(held), _grown_capacity(needed, held.shape[1])), kind)
                 self._held[kind][:, : self._count] = held[:, : self._count]
         for name, some in values.items():
             kind, at = self._layout.places[name]
@@ -105,7 +105,7 @@ class Columns:
         self._count -= len(places)
 
 
-def _room(needed: int, before: int) -> int:
+def _grown_capacity(needed: int, before: int) -> int:
     return max(needed, int(before * _GROWTH))
 
 
@@ -115,14 +115,14 @@ def places_of(asked: Array, values: Array) -> Array:
     return np.flatnonzero(values == asked[0] if len(asked) == 1 else np.isin(values, asked))
 
 
-def ranked(scores: Array, count: int) -> Array:
+def rank_best(scores: Array, count: int) -> Array:
     """Return where the best of the scores above 0 stand, so many at most, in order; of equal ones the last."""
     least = np.partition(scores, -count)[-count] if 0 < count < len(scores) else 0.0
     found = np.flatnonzero(scores >= least if least > 0 else scores > 0)[::-1]
     return found[np.argsort(-scores[found], kind="stable")[:count]]
 
 
-def highest(scores: Array, depth: int) -> Array:
+def highest_rows(scores: Array, depth: int) -> Array:
     """Return the best rows with a score, so many at most."""
     rows = np.flatnonzero(scores > 0)
     if len(rows) > depth:

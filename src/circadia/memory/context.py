@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from circadia.ids import BankId
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.memory.episodes import shown_name
-from circadia.memory.index import DEPTH, Question, Scored
+from circadia.memory.index import DEPTH, Question, ScoredRow
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank
@@ -25,15 +25,15 @@ from circadia.visibility import visible_text
 BYTES_A_TOKEN: Final = 3
 """Tokens are counted as a third of the bytes of UTF-8: more than tokenizers make of English (a quarter), about as many
 as of other scripts, so that a budget is kept without a provider's vocabulary."""
-LOOKED_AT: Final = 30
+MAX_HITS: Final = 30
 """How many hits are asked for; the budget takes the best of them."""
-AT_ONCE: Final = 32
+HITS_PER_READ: Final = 32
 """Hits that are read at once: what is looked at, and the few that are known."""
-REMEMBERED: Final = 1_000
+CACHED_BANKS: Final = 1_000
 """Banks whose blocks are kept as they are shown."""
-LINES: Final = 10_000
+CACHED_LINES: Final = 10_000
 """Notes and episodes that are kept as they are shown, about 1 KB each."""
-MOST_KNOWN: Final = DEPTH - LOOKED_AT
+MOST_KNOWN: Final = DEPTH - MAX_HITS
 """How many hits more are asked for since they may be known already: the conversation's own."""
 LONGEST: Final = TEXT - 1
 """Characters of one episode or note; the rest is cut off, and says so."""
@@ -54,7 +54,7 @@ class Hit:
 
     item: Excerpt
     """What is shown of it."""
-    scored: Scored
+    scored: ScoredRow
     """Why it was found."""
 
 
@@ -75,7 +75,7 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Part:
+class _RenderedBlock:
     """A block as it is shown."""
 
     block: Block
@@ -87,7 +87,7 @@ class _Part:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Line:
+class _RenderedLine:
     """A note or an episode as it is shown. It is never rewritten, and one that goes changes its bank's generation."""
 
     item: Excerpt
@@ -96,13 +96,13 @@ class _Line:
     """Tokens, with its end."""
 
 
-class Contexts:
+class ContextBuilder:
     """Makes contexts."""
 
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval = retrieval
-        self._parts: Latest[BankId, tuple[Sequence[Block], Sequence[_Part]]] = Latest(REMEMBERED)
-        self._lines: Latest[tuple[BankId, int, Layer, int], _Line] = Latest(LINES)
+        self._parts: BoundedDict[BankId, tuple[Sequence[Block], Sequence[_RenderedBlock]]] = BoundedDict(CACHED_BANKS)
+        self._lines: BoundedDict[tuple[BankId, int, Layer, int], _RenderedLine] = BoundedDict(CACHED_LINES)
         """By bank and generation, layer and number."""
 
     async def build(
@@ -116,58 +116,58 @@ class Contexts:
         if fitting_tokens <= 0:
             question = None
         if question is not None:  # what is known must not take the place of what is not
-            question = replace(question, limit=LOOKED_AT + min(len(known), MOST_KNOWN))
-        seen = await self._retrieval.look(tx, bank, question)
-        parts = self._shown(bank.id, seen.blocks)
-        stable, blocks, left_out = _stable([part for part in parts if part.block.pinned], stable_tokens)
+            question = replace(question, limit=MAX_HITS + min(len(known), MOST_KNOWN))
+        seen = await self._retrieval.read_bank(tx, bank, question)
+        parts = self._render_blocks(bank.id, seen.blocks)
+        stable, blocks, left_out = _build_stable_part([part for part in parts if part.block.pinned], stable_tokens)
         if question is None:
             return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
-        budget = room(fitting_tokens, first)
+        budget = remaining_tokens(fitting_tokens, first)
         lines = [first] if first else []
         for part in parts:
             if part.cost <= budget and not part.block.pinned and not part.terms.isdisjoint(question.terms):
                 budget -= part.cost
                 blocks.append(part.block)
                 lines.append(part.text)
-        hits = await self._hits(tx, bank, seen.scored, budget, frozenset(map(beginning, known)))
+        hits = await self._choose_lines(tx, bank, seen.scored, budget, frozenset(map(beginning, known)))
         hits.sort(key=lambda each: (each[0].item.at, each[0].item.number))
         lines += [line.text for line, _ in hits]
-        fitting = fenced("\n".join(lines)) if lines else ""
+        fitting = fence_memory("\n".join(lines)) if lines else ""
         return Context(
             stable=stable, fitting=fitting, blocks=blocks,
             hits=[Hit(item=line.item, scored=scored) for line, scored in hits], left_out=left_out,
         )  # fmt: skip
 
-    def _shown(self, bank: BankId, blocks: Sequence[Block]) -> Sequence[_Part]:
+    def _render_blocks(self, bank: BankId, blocks: Sequence[Block]) -> Sequence[_RenderedBlock]:
         """Return how the blocks that say something are shown; worked out once for each change of them."""
         known = self._parts.get(bank)
         if known is not None and known[0] is blocks:
             self._parts.move_to_end(bank)
             return known[1]
-        parts = [_part(block) for block in blocks if block.value]
+        parts = [_render_block(block) for block in blocks if block.value]
         self._parts[bank] = (blocks, parts)
         return parts
 
-    async def _hits(
-        self, tx: Tx, bank: Bank, scored: Sequence[Scored], budget: int, known: frozenset[str]
-    ) -> list[tuple[_Line, Scored]]:
+    async def _choose_lines(
+        self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], budget: int, known: frozenset[str]
+    ) -> list[tuple[_RenderedLine, ScoredRow]]:
         """Return the lines of the best that the budget has room for, of those that are not known."""
-        taken: list[tuple[_Line, Scored]] = []
+        taken: list[tuple[_RenderedLine, ScoredRow]] = []
         looked = 0
-        for start in range(0, len(scored), AT_ONCE):
-            some = scored[start : start + AT_ONCE]
-            for line, each in zip(await self._shown_lines(tx, bank, some), some, strict=True):
+        for start in range(0, len(scored), HITS_PER_READ):
+            some = scored[start : start + HITS_PER_READ]
+            for line, each in zip(await self._render_lines(tx, bank, some), some, strict=True):
                 if line is None or line.item.text in known:
                     continue
                 looked += 1
                 if line.cost <= budget:
                     budget -= line.cost
                     taken.append((line, each))
-                if budget < SHORTEST or looked == LOOKED_AT:
+                if budget < SHORTEST or looked == MAX_HITS:
                     return taken
         return taken
 
-    async def _shown_lines(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[_Line | None]:
+    async def _render_lines(self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow]) -> Sequence[_RenderedLine | None]:
         """Return how these are shown; none in the place of what is gone by now."""
         keys = [(bank.id, bank.generation, each.layer, each.number) for each in scored]
         lines = {key: line for key in keys if (line := self._lines.get(key)) is not None}
@@ -176,14 +176,14 @@ class Contexts:
             for item, each in zip(await self._retrieval.excerpts(tx, bank, lacking), lacking, strict=True):
                 if item is None:
                     continue
-                text = _line(item)
-                line = _Line(item=item, text=text, cost=tokens(text) + 1)
+                text = _render_line(item)
+                line = _RenderedLine(item=item, text=text, cost=estimate_tokens(text) + 1)
                 key = (bank.id, bank.generation, each.layer, each.number)
                 lines[key] = self._lines[key] = line
         return [lines.get(key) for key in keys]
 
 
-def tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text has; see `BYTES_A_TOKEN`."""
     return -(-len(text.encode("utf-8", "surrogateescape")) // BYTES_A_TOKEN)
 
@@ -193,20 +193,20 @@ def beginning(text: str) -> str:
     return text[:TEXT]
 
 
-def room(fitting_tokens: int, first: str = "") -> int:
+def remaining_tokens(fitting_tokens: int, first: str = "") -> int:
     """Return how many tokens are left of those of a fitting part, with the fence, its head and what stands first."""
-    return fitting_tokens - tokens(HEAD) - 30 - tokens(first)
+    return fitting_tokens - estimate_tokens(HEAD) - 30 - estimate_tokens(first)
 
 
-def shown_tokens(item: Excerpt) -> int:
+def excerpt_tokens(item: Excerpt) -> int:
     """Return what a note or an episode takes of a context."""
-    return tokens(_line(item)) + 1
+    return estimate_tokens(_render_line(item)) + 1
 
 
-def _stable(parts: Iterable[_Part], budget: int) -> tuple[str, list[Block], Sequence[str]]:
+def _build_stable_part(parts: Iterable[_RenderedBlock], budget: int) -> tuple[str, list[Block], Sequence[str]]:
     """Return the text with its blocks, by label so that it is the same each time, and the labels that have no room."""
     texts, kept, left_out = [STABLE_HEAD], list[Block](), list[str]()
-    budget -= tokens(STABLE_HEAD)
+    budget -= estimate_tokens(STABLE_HEAD)
     for part in parts:
         if part.cost <= budget:
             budget -= part.cost
@@ -217,13 +217,13 @@ def _stable(parts: Iterable[_Part], budget: int) -> tuple[str, list[Block], Sequ
     return "\n".join(texts) if kept else "", kept, left_out
 
 
-def fenced(text: str) -> str:
+def fence_memory(text: str) -> str:
     """Return a text as data between marks that it cannot forge: they hold its own hash."""
-    mark = _mark(text)
+    mark = _fence_mark(text)
     return f"<circadia-memory {mark}>\n{HEAD}\n{text}\n</circadia-memory {mark}>"
 
 
-def unfenced(text: str) -> str:
+def strip_fences(text: str) -> str:
     """Return a text without what `fenced` made; marks that are not of what stands between them are left as they are."""
     if _OPEN not in text:
         return text
@@ -232,23 +232,23 @@ def unfenced(text: str) -> str:
     for head in _FENCE.finditer(text):
         tail = f"\n</circadia-memory {head[1]}>"
         end = text.find(tail, head.end())
-        if head.start() >= at and end >= 0 and _mark(text[head.end() : end]) == head[1]:
+        if head.start() >= at and end >= 0 and _fence_mark(text[head.end() : end]) == head[1]:
             kept.append(text[at : head.start()])
             at = end + len(tail)
     return "".join((*kept, text[at:]))
 
 
-def _mark(text: str) -> str:
+def _fence_mark(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _part(block: Block) -> _Part:
+def _render_block(block: Block) -> _RenderedBlock:
     about = " ".join(block.description.split())
     # Set in, so that nothing in a block looks like the beginning of another one, or of what somebody has said.
     value = _HEADS.sub(_IN, block.value) if block.pinned else _IN + f"\n{_IN}".join(block.value.splitlines())
     text = f"## {block.label}{f' ({about})' if about else ''}\n{value}"
     terms = frozenset[int]() if block.pinned else block_terms(block)
-    return _Part(block=block, text=text, cost=tokens(text) + 1, terms=terms)
+    return _RenderedBlock(block=block, text=text, cost=estimate_tokens(text) + 1, terms=terms)
 
 
 def block_terms(block: Block) -> frozenset[int]:
@@ -258,7 +258,7 @@ def block_terms(block: Block) -> frozenset[int]:
     return frozenset(terms)
 
 
-def _line(item: Excerpt) -> str:
+def _render_line(item: Excerpt) -> str:
     who = f"{item.kind if item.speaker is None else _one_line(item.speaker)} ({item.trust})"
     text = item.text if len(item.text) <= LONGEST else f"{item.text[:LONGEST]} […]"
     # Set in, so that no line of a text looks like the beginning of another's, with a label of its own.

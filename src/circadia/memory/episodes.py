@@ -13,10 +13,10 @@ import orjson
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId, IdSource
-from circadia.memory.redaction import redacted
+from circadia.memory.redaction import redact
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank, Trust
-from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
@@ -26,7 +26,7 @@ MAX_NAME: Final = 200
 """Characters of a speaker, a session and a key."""
 MAX_METADATA: Final = 16_384
 """Bytes of the metadata as JSON."""
-AHEAD: Final = timedelta(minutes=5)
+CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far in the future a time may lie: clocks differ."""
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 """In UTC, as times are kept."""
@@ -65,7 +65,7 @@ class NewEpisode:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Remembered:
+class StoredEpisode:
     """What became of it."""
 
     episode: Episode
@@ -74,7 +74,7 @@ class Remembered:
     """Whether it was stored now."""
 
 
-class Episodes:
+class EpisodeService:
     """The only writer of episodes, but for `forgetting`."""
 
     def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
@@ -82,7 +82,7 @@ class Episodes:
         self._ids = ids
         self._signals = signals
 
-    async def remember(self, tx: Tx, bank: Bank, new: NewEpisode) -> Remembered:
+    async def remember(self, tx: Tx, bank: Bank, new: NewEpisode) -> StoredEpisode:
         """Append an episode, or return the one of the same key, or of the same speaker and text a short time ago.
 
         What looks like a secret is taken out, but of what a person has written down.
@@ -95,21 +95,21 @@ class Episodes:
         now = self._clock.now()
         if new.kind is EpisodeKind.READY:
             raise InvalidRequest("kind 'ready' is given where ready answers are served; use another kind")
-        _require_sound(new, now)
+        _require_valid(new, now)
         if new.trust is not Trust.PERSON:
-            new = replace(new, text=redacted(new.text))
+            new = replace(new, text=redact(new.text))
         digest = _digest(new)
-        found = await self._again(tx, bank, new, digest, now)
+        found = await self._find_duplicate(tx, bank, new, digest, now)
         if found is not None:
-            return Remembered(episode=found, new=False)
-        episode = _made(bank, new, EpisodeId(self._ids.new("epi")), digest, now)
+            return StoredEpisode(episode=found, new=False)
+        episode = _build_episode(bank, new, EpisodeId(self._ids.new("epi")), digest, now)
         await tx.episodes.add(episode)
         await self.touch(tx, bank)
-        return Remembered(episode=episode, new=True)
+        return StoredEpisode(episode=episode, new=True)
 
-    async def bring(
+    async def append(
         self, tx: Tx, bank: Bank, new: NewEpisode, *, episode_id: EpisodeId | None = None, repeats: int = 0,
-        stale: Sequence[Stale] = (),
+        stale: Sequence[Demotion] = (),
     ) -> Episode:  # fmt: skip
         """Append what is known to be new, with what is known of it elsewhere; whoever brings some calls `touch` then.
 
@@ -119,8 +119,8 @@ class Episodes:
             InvalidRequest, TooLarge: as `remember`.
         """
         now = self._clock.now()
-        _require_sound(new, now)
-        made = _made(bank, new, episode_id or EpisodeId(self._ids.new("epi")), _digest(new), now)
+        _require_valid(new, now)
+        made = _build_episode(bank, new, episode_id or EpisodeId(self._ids.new("epi")), _digest(new), now)
         episode = replace(made, repeats=repeats, stale=tuple(stale))
         await tx.episodes.add(episode)
         return episode
@@ -143,7 +143,7 @@ class Episodes:
         episode = await self.get(tx, bank, episode_id)
         if any(each.evidence == evidence for each in episode.stale):
             return False
-        stale = Stale(by=by, reason=reason, evidence=evidence, at=self._clock.now(), weight=weight)
+        stale = Demotion(by=by, reason=reason, evidence=evidence, at=self._clock.now(), weight=weight)
         await tx.episodes.demote(episode.id, (*episode.stale, stale))
         return True
 
@@ -163,16 +163,16 @@ class Episodes:
             raise NotFound(f"no episode {episode_id!r} in bank {bank.name!r}")
         return episode
 
-    async def _again(self, tx: Tx, bank: Bank, new: NewEpisode, digest: str, now: datetime) -> Episode | None:
+    async def _find_duplicate(self, tx: Tx, bank: Bank, new: NewEpisode, digest: str, now: datetime) -> Episode | None:
         if new.key is not None:
-            found = await tx.episodes.by_key(bank.id, new.key)
+            found = await tx.episodes.get_by_key(bank.id, new.key)
             if found is not None and found.digest != digest:
                 raise Conflict(f"key {new.key!r} stands for another episode of bank {bank.name!r}; use a new key")
             return found
         since = now - timedelta(seconds=min(bank.policy.duplicate_seconds, ALWAYS))
-        found = await tx.episodes.said_since(bank.id, digest, since)
+        found = await tx.episodes.find_repeated(bank.id, digest, since)
         if found is not None:
-            await tx.episodes.repeat(found.id)
+            await tx.episodes.count_repetition(found.id)
         return found
 
 
@@ -189,7 +189,7 @@ def shown_name(speaker: str) -> str:
     return _KEY.sub(r"\1", speaker).strip("_")
 
 
-def _made(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: str, now: datetime) -> Episode:
+def _build_episode(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: str, now: datetime) -> Episode:
     at = new.at or now
     return Episode(
         id=episode_id, number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust, importance=new.importance,
@@ -203,7 +203,7 @@ def _digest(new: NewEpisode) -> str:
     return hashlib.sha256(f"{new.session or ''}\0{new.speaker}\0{new.text}".encode()).hexdigest()
 
 
-def _require_sound(new: NewEpisode, now: datetime) -> None:
+def _require_valid(new: NewEpisode, now: datetime) -> None:
     if not new.text.strip():
         raise InvalidRequest("an episode needs a text")
     if len(new.text) > MAX_CHARACTERS:
@@ -217,7 +217,7 @@ def _require_sound(new: NewEpisode, now: datetime) -> None:
         raise InvalidRequest("a time needs a zone, such as 2026-11-21T09:30:00+01:00")
     if new.at is not None and new.at < EARLIEST:
         raise InvalidRequest(f"{new.at.isoformat()} is before the first day that can be kept, {EARLIEST:%Y-%m-%d}")
-    if new.at is not None and new.at > now + AHEAD:
+    if new.at is not None and new.at > now + CLOCK_SKEW:
         raise InvalidRequest(f"{new.at.isoformat()} is in the future; it is {now.isoformat(timespec='seconds')}")
     if new.importance is not None and not (math.isfinite(new.importance) and 0 <= new.importance <= 1):
         raise InvalidRequest(f"an importance is a number from 0 to 1, not {new.importance}")

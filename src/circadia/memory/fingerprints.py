@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from circadia.folding import folded
+from circadia.folding import fold_text
 
 PASSAGE: Final = 10
 """Letters of a passage that has a hash. Of 430 turns in talks none was taken for another text's, with 2 MB of them."""
@@ -48,11 +48,11 @@ class Fingerprints:
     whole: int
     """The hash of all letters."""
 
-    def covered(self, found: Flags) -> NDArray[np.intp]:
+    def covered_letters(self, found: Flags) -> NDArray[np.intp]:
         """Return for each of the passages that are `found` how many letters it has before the next one of them."""
         return np.minimum(np.diff(self.places[found], append=self.length), PASSAGE)
 
-    def inside(self, found: Flags) -> Flags:
+    def letters_inside(self, found: Flags) -> Flags:
         """Return for each letter whether it stands in one of the passages that are `found`."""
         marks = np.zeros(self.length + PASSAGE + 1, np.int32)
         np.add.at(marks, self.places[found], 1)
@@ -62,25 +62,25 @@ class Fingerprints:
 
 def fingerprints(text: str) -> Fingerprints:
     """Return the fingerprints of a text."""
-    return _of_letters(_letters(_unescaped(_read(text)))[0])
+    return _build_fingerprints(_letters(_unescape(_shorten(text)))[0])
 
 
-def stored(hashes: Units) -> bytes:
+def pack_hashes(hashes: Units) -> bytes:
     """Return hashes, each once and in order, as they are stored."""
     return np.unique(hashes).astype("<u4").tobytes()
 
 
-def loaded(hashes: bytes) -> Units:
+def unpack_hashes(hashes: bytes) -> Units:
     """Return hashes that were stored."""
     return np.frombuffer(hashes, "<u4").astype(np.uint32)
 
 
-def without(text: str, known: Units) -> str:
+def remove_known_lines(text: str, known: Units) -> str:
     """Return the lines of a text that do not mostly stand in what has these hashes, which are in order."""
-    text = _unescaped(_read(text))
+    text = _unescape(_shorten(text))
     letters, line_of = _letters(text)
-    prints = _of_letters(letters)
-    covered = prints.inside(np.isin(prints.hashes, known))
+    prints = _build_fingerprints(letters)
+    covered = prints.letters_inside(np.isin(prints.hashes, known))
     lines = text.split("\n")
     sizes, there = (np.bincount(each, minlength=len(lines)) for each in (line_of, line_of[covered]))
     kept: list[str] = []
@@ -92,11 +92,11 @@ def without(text: str, known: Units) -> str:
     return "\n".join(kept).strip()
 
 
-def _read(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= READ else f"{text[: READ // 2]}\n{text[-READ // 2 :]}"
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """Return a text as it was before it was put into JSON, HTML or an address."""
     if _PERCENT.search(text):
         text = unquote(text)
@@ -104,11 +104,11 @@ def _unescaped(text: str) -> str:
         text = unescape(text)
     if "\\" not in text:
         return text
-    text = _ESCAPE.sub(_letter, text)
+    text = _ESCAPE.sub(_decode_escape, text)
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _letter(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     code = escape[1] or escape[2]
     if code:
         return chr(int(code, 16))
@@ -117,7 +117,7 @@ def _letter(escape: re.Match[str]) -> str:
 
 def _letters(text: str) -> tuple[Units, NDArray[np.intp]]:
     """Return the letters and digits of a text, folded, as code points, and the line of each."""
-    points = np.frombuffer(folded(text).encode("utf-32-le", "replace"), "<u4")
+    points = np.frombuffer(fold_text(text).encode("utf-32-le", "replace"), "<u4")
     astral = points >= 0x10000
     kept = _alphanumeric()[np.where(astral, 0, points)]
     kept |= astral & ((points < _EMOJI[0]) | (points >= _EMOJI[1]))
@@ -130,14 +130,14 @@ def _letters(text: str) -> tuple[Units, NDArray[np.intp]]:
     return letters, lines
 
 
-def _of_letters(letters: Units) -> Fingerprints:
+def _build_fingerprints(letters: Units) -> Fingerprints:
     hashes = _hashes(letters)
     if len(hashes) < NEIGHBOURS:
         places = np.zeros(0, np.intp)
     else:
         none = np.zeros(NEIGHBOURS - 1, np.uint32)
-        lowest = np.concatenate((none, _over(hashes, np.minimum), none))
-        places = np.flatnonzero(_over(lowest, np.maximum) == hashes)
+        lowest = np.concatenate((none, _reduce_neighbours(hashes, np.minimum), none))
+        places = np.flatnonzero(_reduce_neighbours(lowest, np.maximum) == hashes)
     whole = int.from_bytes(blake2b(letters.tobytes(), digest_size=7).digest(), "little")
     return Fingerprints(length=len(letters), places=places, hashes=hashes[places], whole=whole)
 
@@ -154,7 +154,7 @@ def _hashes(letters: Units) -> Units:
     return hashes ^ (hashes >> np.uint32(13))
 
 
-def _over(values: Units, choose: Any) -> Units:
+def _reduce_neighbours(values: Units, choose: Any) -> Units:
     """Return the lowest, or highest, of each `NEIGHBOURS` values."""
     return choose(choose(values[:-3], values[1:-2]), choose(values[2:-1], values[3:]))
 

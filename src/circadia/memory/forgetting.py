@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from circadia.ids import EpisodeId, NoteId
-from circadia.memory.blocks import without
+from circadia.memory.blocks import remove_episodes
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 
-AT_ONCE: Final = 500
+IDS_PER_STATEMENT: Final = 500
 """Ids in one statement: databases take some ten thousand."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Forgotten:
+class ForgetCounts:
     """What went."""
 
     episodes: int
@@ -28,7 +28,7 @@ class Forgotten:
     """Versions of blocks that lost a part."""
 
 
-async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> Forgotten:
+async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> ForgetCounts:
     """Delete these episodes of the bank, notes that rest on them, and what rests on them in any version of a block.
 
     Demotions of other episodes by them, or by such a note, are taken back. All questions and answers that are kept for
@@ -38,12 +38,12 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     """
     parts: list[list[EpisodeId]] = []
     notes: set[NoteId] = set()
-    for part in _parts(list(ids)):
-        homes = await tx.episodes.homes(list(map(EpisodeId, part)))
+    for part in _batches(list(ids)):
+        homes = await tx.episodes.find_bank_ids(list(map(EpisodeId, part)))
         parts.append([each for each in map(EpisodeId, part) if homes.get(each) == bank.id])
-        named = await tx.notes.homes([NoteId(each) for each in part if each not in homes])
+        named = await tx.notes.find_bank_ids([NoteId(each) for each in part if each not in homes])
         notes.update(each for each, home in named.items() if home == bank.id)
-        notes.update(await tx.notes.resting_on(parts[-1]))
+        notes.update(await tx.notes.find_citing(parts[-1]))
         await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
     gone = frozenset(each for part in parts for each in part)
     cut = [
@@ -53,10 +53,10 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     ]
     if not dry_run:  # a question may have been said, too, and also what was not remembered
         await tx.views.drop(bank.id)
-        await tx.sleep_calls.forget(bank_id=bank.id)
+        await tx.sleep_calls.forget_answers(bank_id=bank.id)
         await tx.answers.clear(bank.id)
-        await tx.banks.bump(bank.id, await _remove(tx, bank, parts, notes, cut))
-    return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
+        await tx.banks.bump_generation(bank.id, await _remove(tx, bank, parts, notes, cut))
+    return ForgetCounts(episodes=len(gone), notes=len(notes), versions=len(cut))
 
 
 async def _remove(
@@ -65,28 +65,28 @@ async def _remove(
     """Delete all that goes, and return its numbers."""
     gone = frozenset(each for part in parts for each in part)
     numbers: dict[Layer, list[int]] = {layer: [] for layer in Layer}
-    for some in _parts(sorted(notes)):
+    for some in _batches(sorted(notes)):
         numbers[Layer.NOTES] += await tx.notes.remove(list(map(NoteId, some)))
     for block in cut:
-        await tx.blocks.cut(without(block, gone))
+        await tx.blocks.rewrite_version(remove_episodes(block, gone))
     for part in parts:
         numbers[Layer.EPISODES] += await tx.episodes.remove(part)
         await asyncio.sleep(0)
     if gone or notes:
-        await _lift(tx, bank, gone | notes)
-        await tx.passes.blank(bank.id, gone | notes)
+        await _withdraw_demotions(tx, bank, gone | notes)
+        await tx.passes.redact_changes(bank.id, gone | notes)
     return numbers
 
 
-async def _lift(tx: Tx, bank: Bank, gone: Collection[str]) -> None:
+async def _withdraw_demotions(tx: Tx, bank: Bank, gone: Collection[str]) -> None:
     """Take back demotions whose evidence is gone: they rest on it, and their reasons tell what it said."""
-    for episode_id, stale in (await tx.episodes.demoted(bank.id)).items():
+    for episode_id, stale in (await tx.episodes.find_demotions(bank.id)).items():
         kept = [each for each in stale if each.evidence not in gone]
         if len(kept) < len(stale):
             await tx.episodes.demote(episode_id, kept)
             await asyncio.sleep(0)
 
 
-def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), AT_ONCE):
-        yield ids[start : start + AT_ONCE]
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), IDS_PER_STATEMENT):
+        yield ids[start : start + IDS_PER_STATEMENT]

@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, TypeVar
 
 from circadia.clock import Clock
-from circadia.stores.base import MoreThanAGlance, Store, Tx
+from circadia.stores.base import NotASingleRead, Store, Tx
 
 AGAIN_SECONDS: Final = 1.0
 """After a glance that was not enough none is tried for so long: where much is said, each call finds something new."""
-REMEMBERED: Final = 1_000
+MAX_TRACKED: Final = 1_000
 """Those whose last glance was not enough."""
 
 T = TypeVar("T")
 
 
-class Glances:
+class GlanceReader:
     """Reads what one statement may tell."""
 
     def __init__(self, clock: Clock) -> None:
@@ -22,7 +22,7 @@ class Glances:
         self._too_short: dict[Hashable, float] = {}
         """Until when none is tried, by what is looked at."""
 
-    async def read(self, store: Store, what: Hashable, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def run_read(self, store: Store, what: Hashable, work: Callable[[Tx], Awaitable[T]]) -> T:
         """Return what `work` makes of a reading transaction, or of less; it may be begun twice.
 
         None is `what` a glance is never enough for.
@@ -30,11 +30,11 @@ class Glances:
         now = self._clock.monotonic()
         if what is not None and self._too_short.get(what, now) <= now:
             try:
-                async with store.glance() as tx:
+                async with store.begin_single_read() as tx:
                     return await work(tx)
-            except MoreThanAGlance:
-                if len(self._too_short) >= REMEMBERED:
+            except NotASingleRead:
+                if len(self._too_short) >= MAX_TRACKED:
                     self._too_short.clear()
                 self._too_short[what] = now + AGAIN_SECONDS
-        async with store.read() as tx:
+        async with store.begin_read() as tx:
             return await work(tx)

@@ -89,7 +89,7 @@ _EARLY: Final = 1_500
 _STOPPED: Final = re.compile(r"\[Request interrupted by user[^\[\]]{0,20}\]")
 
 
-def spoken(text: str) -> str:
+def strip_harness_text(text: str) -> str:
     """Return what a person said in a user turn: the text without what programs added; as it is if they did not."""
     if "<" not in text and "[Request" not in text:
         return text
@@ -108,7 +108,7 @@ def spoken(text: str) -> str:
         kept.append(text[at : head.start()])
         at = end + len(name) + 3
     said = _STOPPED.sub("", "".join((*kept, text[at:]))) if kept or "[Request" in text else text
-    said = _unwrapped(said)
+    said = _unwrap(said)
     return text if said == text else said.strip()
 
 
@@ -117,7 +117,7 @@ def own_words(text: str) -> str:
     return "" if _ITS_OWN.match(text) else text
 
 
-def _unwrapped(said: str) -> str:
+def _unwrap(said: str) -> str:
     """Return what the person's element holds, if there is one."""
     whole = said.strip()
     for name in _AROUND:

@@ -17,17 +17,26 @@ from typing import Final
 
 import numpy as np
 
-from circadia.memory.columns import Array, highest, ranked
+from circadia.memory.columns import Array, highest_rows, rank_best
 from circadia.memory.postings import Postings
-from circadia.memory.question import UNEXPLAINED, Question, Scored
+from circadia.memory.question import UNEXPLAINED, Question, ScoredRow
 from circadia.memory.row_table import NONE, RowTable
 from circadia.memory.terms import QUESTION
-from circadia.memory.touching import NO_ROWS, RELATED, SAMPLED, UNKNOWN, Features, LaterRows, rarity, weigh_later_rows
+from circadia.memory.touching import (
+    NO_ROWS,
+    RELATED,
+    SAMPLED,
+    UNKNOWN,
+    LaterRows,
+    RowFeatures,
+    rarity,
+    weigh_later_rows,
+)
 from circadia.memory.vectors import Vectors
-from circadia.records.end_user import alias
+from circadia.records.end_user import display_alias
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 
 # The constants were chosen by `benchmarks/recall.py` on conversations other than those that it measures.
 MEANING: Final = 0.3
@@ -57,7 +66,7 @@ LEAST: Final = 1e-9
 """Divides what may be zero."""
 
 
-class Index:
+class BankIndex:
     """Rows of one bank, from both layers; for threads too, one at a time."""
 
     def __init__(self) -> None:
@@ -83,7 +92,7 @@ class Index:
         return self._rows.nbytes + self._postings.nbytes + vectors + waiting
 
     @property
-    def sparse(self) -> bool:
+    def is_sparse(self) -> bool:
         """Return whether most rows were removed, so that a new index would be much smaller."""
         return 2 * self._rows.removed > len(self)
 
@@ -94,31 +103,31 @@ class Index:
             if fresh:
                 self._add(layer, fresh)
 
-    def waiting(self, layer: Layer, count: int) -> Collection[int]:
+    def unembedded_numbers(self, layer: Layer, count: int) -> Collection[int]:
         """Return numbers of rows without a vector: so many of the oldest, and of the newest."""
         with self._busy:
             known = self.unembedded[layer]
             return {*islice(known, count), *islice(reversed(known), count)}
 
-    def embed(self, layer: Layer, vectors: Mapping[int, tuple[bytes, str]]) -> None:
+    def add_vectors(self, layer: Layer, vectors: Mapping[int, tuple[bytes, str]]) -> None:
         """Add vectors by number, with their embedder, of rows that have none yet."""
         known = self.unembedded[layer]
         with self._busy:
-            self._embed([(known.pop(number), *vector) for number, vector in vectors.items() if number in known])
+            self._add_vectors([(known.pop(number), *vector) for number, vector in vectors.items() if number in known])
 
-    def weigh(self, layer: Layer, weights: Mapping[int, float]) -> None:
+    def set_weights(self, layer: Layer, weights: Mapping[int, float]) -> None:
         """Take weights by number in place of those that rows have."""
         with self._busy:
-            rows, numbers = self._rows.numbered(layer, weights)
+            rows, numbers = self._rows.find_rows(layer, weights)
             self._rows["weight"][rows] = [weights[number] for number in numbers]
 
     def remove(self, layer: Layer, numbers: Collection[int]) -> None:
         """Remove rows by number; a search finds the same as if they had never been there."""
         with self._busy:
-            rows, found = self._rows.numbered(layer, numbers)
+            rows, found = self._rows.find_rows(layer, numbers)
             if not len(rows):
                 return
-            self._postings.forget()
+            self._postings.drop_cache()
             for vectors in self._vectors.values():
                 vectors.remove(rows)
             self._rows.remove(layer, rows)
@@ -128,11 +137,11 @@ class Index:
     def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
         """Return the weights by number of those of these rows that are here."""
         with self._busy:
-            rows, found = self._rows.numbered(layer, numbers)
+            rows, found = self._rows.find_rows(layer, numbers)
             values: list[float] = self._rows["weight"][rows].tolist()
         return dict(zip(found, values, strict=True))
 
-    def excerpts(self, scored: Sequence[Scored]) -> Sequence[Excerpt | None]:
+    def excerpts(self, scored: Sequence[ScoredRow]) -> Sequence[Excerpt | None]:
         """Return what is kept of these rows: none for those that are not here, and none at all while a thread adds."""
         found: list[Excerpt | None] = [None] * len(scored)
         if self._busy.acquire(blocking=False):
@@ -145,12 +154,12 @@ class Index:
                 self._busy.release()
         return found
 
-    def find(self, question: Question, *, series: bool = False) -> Sequence[Scored]:
+    def find(self, question: Question, *, series: bool = False) -> Sequence[ScoredRow]:
         """Return the best rows, best first; in a `series` others are looked for at once."""
         with self._busy:
-            return self._found(question, series)
+            return self._find(question, series)
 
-    def since(self, made: Heads, seen: Heads, question: Question) -> LaterRows:
+    def find_later_rows(self, made: BankHeads, seen: BankHeads, question: Question) -> LaterRows:
         """Return which rows with greater numbers than are `seen` may change the answer.
 
         Those up to `made` are what the answer was made of, and so what others are weighed by.
@@ -159,7 +168,7 @@ class Index:
             keys: list[tuple[Layer, int]] = []
             known, later = list[Array](), list[Array]()
             for layer, head, last in zip((Layer.EPISODES, Layer.NOTES), made, seen, strict=True):
-                numbers, rows = self._rows.ordered(layer)
+                numbers, rows = self._rows.numbers_and_rows(layer)
                 known.append(rows[: int(numbers.searchsorted(head, "right"))])
                 first = int(numbers.searchsorted(last, "right"))
                 there = self._rows["weight"][rows[first:]] > 0  # else it was retired since
@@ -169,13 +178,13 @@ class Index:
                 return NO_ROWS
             base = np.concatenate(known)
             some = base[np.linspace(0, len(base), min(len(base), SAMPLED), endpoint=False).astype(np.int64)]
-            both = self.beside(np.concatenate([some, *later]), question, base)
+            both = self.build_features(np.concatenate([some, *later]), question, base)
             return weigh_later_rows(both, len(some), keys, question.sense)
 
-    def beside(self, rows: Array, question: Question, base: Array) -> Features:
+    def build_features(self, rows: Array, question: Question, base: Array) -> RowFeatures:
         """Return rows beside a question; how rare its words are the rows `base` tell."""
         before = self._rows["before"][rows]
-        words, near = self._shares(question.stems, base), np.full(len(self) + 1, np.nan)
+        words, near = self._word_shares(question.stems, base), np.full(len(self) + 1, np.nan)
         allowed = np.zeros(len(self) + 1, np.bool_)
         allowed[rows] = True
         for embedder, vector in question.vectors.items():
@@ -183,13 +192,13 @@ class Index:
                 found, cosines = held.nearest(vector, len(self), allowed)
                 near[found] = question.sense * cosines
         answers = np.append(self._rows["question"], False)[before] & (words[before] > RELATED)
-        return Features(words=words[rows], near=near[rows], answers=answers)
+        return RowFeatures(words=words[rows], near=near[rows], answers=answers)
 
-    def _shares(self, stems: Sequence[Collection[int]], base: Array) -> Array:
+    def _word_shares(self, stems: Sequence[Collection[int]], base: Array) -> Array:
         """Return by row which share of these words it has, by how rare the rows `base` say that they are."""
         known = np.zeros(len(self) + 1, np.bool_)
         known[base] = True
-        having = [np.unique(np.concatenate([self._postings.rows(stem) for stem in word])) for word in stems]
+        having = [np.unique(np.concatenate([self._postings.rows_with_term(stem) for stem in word])) for word in stems]
         times = [int(known[rows].sum()) for rows in having]
         unknown = UNKNOWN if any(times) else 1.0
         had, asked = np.zeros(len(self) + 1), np.zeros(len(self) + 1)
@@ -211,35 +220,35 @@ class Index:
         self._rows.add(layer, rows, lengths, questions)
         self.last[layer] = rows[-1].number
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
-        self._embed([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
+        self._add_vectors([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
 
-    def _found(self, question: Question, series: bool) -> Sequence[Scored]:
-        allowed = self._allowed(question)
-        words = self._by_words(question.terms, allowed, series)
+    def _find(self, question: Question, series: bool) -> Sequence[ScoredRow]:
+        allowed = self._allowed_rows(question)
+        words = self._word_scores(question.terms, allowed, series)
         depth = max(DEPTH, question.limit)
-        meaning = self._by_meaning(question.vectors, allowed, depth)
-        close = self._close(words, meaning, allowed, depth)
+        meaning = self._meaning_scores(question.vectors, allowed, depth)
+        close = self._candidate_rows(words, meaning, allowed, depth)
         close = close[self._rows["weight"][close] > 0]  # 0 is a note that was retired since it was added
         if not len(close):
             return []
-        score = sum(self._parts(close, words, meaning, question).values()) * self._rows["weight"][close]
-        best = ranked(score, question.limit)
+        score = sum(self._score_parts(close, words, meaning, question).values()) * self._rows["weight"][close]
+        best = rank_best(score, question.limit)
         rows = close[best]
         layers = [Layer(each) for each in self._rows.names("layer")]
         # As lists at once: one number of an array at a time takes longer than all of the search.
         chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number")]
         scores: list[float] = score[best].tolist()
-        why = self._explained(rows, words, meaning, question) if question.explained else repeat(UNEXPLAINED)
-        return list(map(Scored, [layers[code] for code in chosen[0]], chosen[1], scores, why))
+        why = self._explain(rows, words, meaning, question) if question.explained else repeat(UNEXPLAINED)
+        return list(map(ScoredRow, [layers[code] for code in chosen[0]], chosen[1], scores, why))
 
-    def _parts(self, rows: Array, words: Array, meaning: Array, question: Question) -> dict[str, Array]:
+    def _score_parts(self, rows: Array, words: Array, meaning: Array, question: Question) -> dict[str, Array]:
         """Return the parts of these rows' scores but for the weight; those that may be other than 0."""
         parts = {
             "words": words.take(rows),
             "meaning": meaning.take(rows),
-            "around": self._around(rows, words, meaning),
+            "around": self._neighbour_scores(rows, words, meaning),
         }
-        named = self._rows.speakers(question.names)
+        named = self._rows.find_speakers(question.names)
         if len(named) == 1:  # the speaker is the only one whom the question names
             parts["speaker"] = SPEAKER * (self._rows["speaker"][rows] == named[0])
         if question.recency:
@@ -249,15 +258,13 @@ class Index:
             parts["importance"] = question.importance * self._rows["importance"][rows]
         return parts
 
-    def _explained(
-        self, rows: Array, words: Array, meaning: Array, question: Question
-    ) -> Iterator[Mapping[str, float]]:
-        parts = {**self._parts(rows, words, meaning, question), "weight": self._rows["weight"][rows]}
+    def _explain(self, rows: Array, words: Array, meaning: Array, question: Question) -> Iterator[Mapping[str, float]]:
+        parts = {**self._score_parts(rows, words, meaning, question), "weight": self._rows["weight"][rows]}
         table: list[list[float]] = np.round(np.array(list(parts.values())).T, 4).tolist()
         for values in table:
             yield {name: value for name, value in zip(parts, values, strict=True) if value}
 
-    def _embed(self, rows: Sequence[tuple[int, bytes | None, str | None]]) -> None:
+    def _add_vectors(self, rows: Sequence[tuple[int, bytes | None, str | None]]) -> None:
         by_embedder: dict[str, tuple[list[int], list[bytes]]] = {}
         for row, vector, embedder in rows:
             if vector is not None and embedder is not None:
@@ -270,29 +277,29 @@ class Index:
                 held = self._vectors[embedder] = Vectors(len(vectors[0]) // 2)
             held.extend(at, vectors)
 
-    def _allowed(self, question: Question) -> Array | None:
+    def _allowed_rows(self, question: Question) -> Array | None:
         """Return by row whether it may be found; none if each may."""
         tests: list[Array] = []
         if len(set(question.layers)) < len(Layer):
-            tests.append(self._rows.having("layer", question.layers))
+            tests.append(self._rows.rows_having("layer", question.layers))
         if question.since is not None:
             tests.append(self._rows["at"] >= question.since)
         if question.until is not None:
             tests.append(self._rows["at"] < question.until)
         if question.session is not None:
-            tests.append(self._rows.having("session", (question.session,)))
+            tests.append(self._rows.rows_having("session", (question.session,)))
         if question.speaker is not None:
-            tests.append(self._rows.having("speaker", (question.speaker, alias(question.speaker))))
+            tests.append(self._rows.rows_having("speaker", (question.speaker, display_alias(question.speaker))))
         if question.kinds:
-            tests.append(self._rows.having("kind", question.kinds))
+            tests.append(self._rows.rows_having("kind", question.kinds))
         if question.trusts:
-            tests.append(self._rows.having("trust", question.trusts))
+            tests.append(self._rows.rows_having("trust", question.trusts))
         return np.logical_and.reduce(tests) if tests else None
 
-    def _by_words(self, terms: Sequence[int], allowed: Array | None, series: bool) -> Array:
+    def _word_scores(self, terms: Sequence[int], allowed: Array | None, series: bool) -> Array:
         """Return the part of the score by row that is BM25, divided by the best."""
         count = len(self)
-        rows, shares = self._postings.weighed(
+        rows, shares = self._postings.score_terms(
             terms, self._rows["length"], self._rows.words, count - self._rows.removed, keep=series
         )
         if not len(rows):
@@ -303,7 +310,7 @@ class Index:
         best = scores.max(initial=0)
         return scores * ((1 - MEANING) / best) if best > 0 else scores
 
-    def _by_meaning(self, vectors: Mapping[str, Array], allowed: Array | None, depth: int) -> Array:
+    def _meaning_scores(self, vectors: Mapping[str, Array], allowed: Array | None, depth: int) -> Array:
         """Return the part of the score by row that is how near it is, 0 if it is not among the nearest."""
         scores = np.zeros(len(self) + 1, np.float32)
         for embedder, vector in vectors.items():
@@ -314,9 +321,9 @@ class Index:
                     scores[rows] = np.maximum(cosines - (cosines.max() - WINDOW), 0) * (MEANING / WINDOW)
         return scores
 
-    def _close(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
+    def _candidate_rows(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         """Return the rows to look at closely: the best by either, with what stands around them."""
-        seeds = np.concatenate([highest(words[:-1], depth), highest(meaning[:-1], depth)])
+        seeds = np.concatenate([highest_rows(words[:-1], depth), highest_rows(meaning[:-1], depth)])
         before, after = self._rows["before"], self._rows["after"]
         next_ = after[seeds]
         close = np.zeros(len(self) + 1, np.bool_)
@@ -324,7 +331,7 @@ class Index:
             close[rows] = True  # no row is -1, the one more
         return np.flatnonzero(close[:-1] if allowed is None else close[:-1] & allowed)
 
-    def _around(self, rows: Array, words: Array, meaning: Array) -> Array:
+    def _neighbour_scores(self, rows: Array, words: Array, meaning: Array) -> Array:
         """Return what those around the rows in the same conversation give them."""
         befores = self._rows["before"]
         before, after = befores.take(rows), self._rows["after"].take(rows)

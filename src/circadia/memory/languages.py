@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import Stemmer
 from py3langid import langid
 
-from circadia.folding import folded
+from circadia.folding import fold_text
 
 LIKELY: Final = 0.05
 """Probability from which on a text may be in a language."""
@@ -43,7 +43,7 @@ def stems(text: str, *, asked: bool = False) -> Iterator[tuple[str, str]]:
     words: Collection[str] = dict.fromkeys(_WORD.findall(text[:ASKED])) if asked else _WORD.findall(text)
     likely = [_stemmer(language) for language in languages(text, asked=asked and len(words) < FEW)]
     for word in words if likely else ():
-        same = folded(word)
+        same = fold_text(word)
         for stem in likely:
             yield same, stem(word[:LONGEST])
 
@@ -77,6 +77,6 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
     @lru_cache(maxsize=50_000)
     def folded_stem(word: str) -> str:
-        return folded(stem(word))
+        return fold_text(stem(word))
 
     return folded_stem

@@ -35,7 +35,7 @@ class Lru(Generic[K, V]):
         while self.weight > self._most and len(self._entries) > 1:
             self.weight -= self._entries.popitem(last=False)[1][1]
 
-    def weigh(self, key: K, value: V, weight: int) -> None:
+    def update_weight(self, key: K, value: V, weight: int) -> None:
         """Write what a value weighs by now; nothing if it is not there any more."""
         if self.get(key) is value:
             self.put(key, value, weight)

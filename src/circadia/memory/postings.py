@@ -13,7 +13,7 @@ SATURATION: Final = 1.2
 """BM25's k1."""
 LENGTH: Final = 0.75
 """BM25's b."""
-KEPT: Final = 500_000
+MAX_CACHED_ROWS: Final = 500_000
 """Rows of words that are kept weighed before all are let go."""
 RATIO: Final = 8
 """How many times larger each segment is than the next one: with less, more are searched; with more, each word is
@@ -48,7 +48,7 @@ class Postings:
 
     def extend(self, first: int, terms: Sequence[Array]) -> None:
         """Add rows, from the row `first` on, with these words each."""
-        self.forget()
+        self.drop_cache()
         rows = np.repeat(np.arange(first, first + len(terms), dtype=np.uint64), [len(each) for each in terms])
         pairs, counts = np.unique(np.concatenate(terms).astype(np.uint64) << 32 | rows, return_counts=True)
         begin = int(np.searchsorted(pairs, np.uint64((QUESTION + 1) << 32)))
@@ -57,16 +57,16 @@ class Postings:
             times=np.minimum(counts[begin:], 65_535).astype(np.uint16),
         )  # fmt: skip
         while self._segments and len(self._segments[-1].terms) < RATIO * len(new.terms):
-            new = _merged(self._segments.pop(), new)
+            new = _merge_segments(self._segments.pop(), new)
         if len(new.terms):
             self._segments.append(new)
 
-    def forget(self) -> None:
+    def drop_cache(self) -> None:
         """Drop what is kept weighed: rows were added or removed."""
         self._weighed.clear()
         self._kept = 0
 
-    def weighed(
+    def score_terms(
         self, terms: Sequence[int], lengths: Array, total: int, count: int, *, keep: bool
     ) -> tuple[Array, Array]:
         """Return the rows that have these words, once for each word, and what that gives them: their parts of BM25.
@@ -75,11 +75,11 @@ class Postings:
         have `total` words. What is to `keep` is there until rows are added, or `forget` is called.
         """
         if not keep:
-            return self._reckoned(terms, lengths, total, count)[:2]
-        if self._kept > KEPT:
-            self.forget()
+            return self._compute_scores(terms, lengths, total, count)[:2]
+        if self._kept > MAX_CACHED_ROWS:
+            self.drop_cache()
         new = [term for term in dict.fromkeys(terms) if term not in self._weighed]
-        rows, shares, ends = self._reckoned(new, lengths, total, count)
+        rows, shares, ends = self._compute_scores(new, lengths, total, count)
         for term, begin, end in zip(new, [0, *ends], ends, strict=False):
             self._weighed[term] = rows[begin:end], shares[begin:end]
         self._kept += len(rows)
@@ -87,15 +87,15 @@ class Postings:
         both = zip((rows[:0], shares[:0]), *found, strict=True)
         return np.concatenate(next(both)), np.concatenate(next(both))
 
-    def _reckoned(
+    def _compute_scores(
         self, terms: Sequence[int], lengths: Array, total: int, count: int
     ) -> tuple[Array, Array, Sequence[int]]:
         """Return what `weighed` does, and where each of the words ends."""
-        found, many = self._found(terms)
+        found, many = self._locate(terms)
         rows = np.concatenate([segment.rows[place] for segment, place in found] or [_NO_ROWS]).astype(np.intp)
         times = np.concatenate([segment.times[place] for segment, place in found] or [_NO_ROWS])
         long = lengths.take(rows)
-        there = many if count == len(lengths) else _there(long >= 0, many)
+        there = many if count == len(lengths) else _count_alive(long >= 0, many)
         rarity = np.log(1 + (count - there + 0.5) / (there + 0.5)) * (SATURATION + 1)
         average = max(total / max(count, 1), 1.0)
         norm = SATURATION * (1 - LENGTH + LENGTH / average * long)
@@ -104,11 +104,11 @@ class Postings:
             shares[long < 0] = 0
         return rows, shares, np.cumsum(many).tolist()
 
-    def rows(self, term: int) -> Array:
+    def rows_with_term(self, term: int) -> Array:
         """Return the rows that have a word, or had it before they were removed."""
-        return np.concatenate([segment.rows[place] for segment, place in self._found([term])[0]] or [_NO_ROWS])
+        return np.concatenate([segment.rows[place] for segment, place in self._locate([term])[0]] or [_NO_ROWS])
 
-    def _found(self, terms: Collection[int]) -> tuple[Sequence[tuple[_Segment, slice]], Array]:
+    def _locate(self, terms: Collection[int]) -> tuple[Sequence[tuple[_Segment, slice]], Array]:
         """Return where the words stand, one after the other, and how many rows have each."""
         asked = np.fromiter(terms, np.uint32, len(terms))
         begins = [segment.terms.searchsorted(asked) for segment in self._segments]
@@ -127,12 +127,12 @@ class Postings:
 _NO_ROWS: Final = np.empty(0, np.uint32)
 
 
-def _there(alive: Array, many: Array) -> Array:
+def _count_alive(alive: Array, many: Array) -> Array:
     """Return how many are alive among the first so many, among those that follow, and so on."""
     return np.diff(np.concatenate(([0], np.cumsum(alive)))[np.concatenate(([0], np.cumsum(many)))])
 
 
-def _merged(first: _Segment, then: _Segment) -> _Segment:
+def _merge_segments(first: _Segment, then: _Segment) -> _Segment:
     """Return both as one; `then` has the later rows."""
     order = np.argsort(np.concatenate((first.terms, then.terms)), kind="stable")
     return _Segment(*(np.concatenate(both)[order] for both in zip(first, then, strict=True)))

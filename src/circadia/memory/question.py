@@ -60,7 +60,7 @@ class Question:
     """Whether each is returned with the parts of its score."""
 
 
-class Scored(NamedTuple):
+class ScoredRow(NamedTuple):
     """What was found, with why; a tuple, since a call looks at thirty."""
 
     layer: Layer

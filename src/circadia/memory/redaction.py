@@ -80,13 +80,13 @@ _MARKS: Final = r"[\"'`*\\]{0,4}"
 _VALUE: Final = r"""(?!\[redacted)(?:"[^"\n]{3,}"|'[^'\n]{3,}'|[^\s"',;(){}\[\]]{4,})"""
 
 
-def _card(match: re.Match[str]) -> str:
+def _redact_card(match: re.Match[str]) -> str:
     digits = [int(each) for each in match[0] if each.isdigit()]
     doubled = [each if at % 2 == 0 else sum(divmod(2 * each, 10)) for at, each in enumerate(reversed(digits))]
     return "[redacted: card number]" if sum(doubled) % 10 == 0 else match[0]  # Luhn: ISO/IEC 7812-1, annex B
 
 
-def _written(names: str) -> re.Pattern[str]:
+def _assignment_pattern(names: str) -> re.Pattern[str]:
     """Return what finds `name: value` and its like."""
     return re.compile(
         rf"((?:{names})[\w-]{{0,20}}(?:\s\([^()\n]{{1,40}}\))?{_MARKS}\s{{0,3}}(?::=|=>|[:=\uff1a])"
@@ -96,7 +96,7 @@ def _written(names: str) -> re.Pattern[str]:
     )
 
 
-def _told(names: str, said: str) -> re.Pattern[str]:
+def _statement_pattern(names: str, said: str) -> re.Pattern[str]:
     """Return what finds `name is value`, where the value has a digit or a sign."""
     return re.compile(
         rf"((?:{names})(?:{said}))(?=\S{{0,60}}[\d!#$%&*?@^_])(?!\[redacted)\S{{3,}}",
@@ -171,8 +171,8 @@ _PATTERNS: Final[
         re.compile(rf"(\bcookie{_MARKS}\s{{0,3}}:\s{{0,3}}{_MARKS})(?=[\w.-]{{1,60}}=)[^\r\n\"'`]{{8,}}", re.I),
         r"\1[redacted: cookie]",
     ),
-    (("pass", "pwd", "secret", "key", "token"), _written(_NAMES), r"\1[redacted: secret]"),
-    (_ABROAD.split("|"), _written(_ABROAD), r"\1[redacted: secret]"),
+    (("pass", "pwd", "secret", "key", "token"), _assignment_pattern(_NAMES), r"\1[redacted: secret]"),
+    (_ABROAD.split("|"), _assignment_pattern(_ABROAD), r"\1[redacted: secret]"),
     (
         ("</",),
         re.compile(rf"(<[\w.:-]{{0,30}}(?:{_NAMES}|token)>)(?!\[redacted)[^<>\s]{{3,200}}(?=</)", re.I),
@@ -180,7 +180,7 @@ _PATTERNS: Final[
     ),
     (
         ("pass", "pw", "pin"),
-        _told(r"\b(?:password|passphrase|passcode|passwd|pin|pwd?)", _SAID),
+        _statement_pattern(r"\b(?:password|passphrase|passcode|passwd|pin|pwd?)", _SAID),
         r"\1[redacted: secret]",
     ),
     (
@@ -276,7 +276,7 @@ _PATTERNS: Final[
         ),
         r"\1[redacted: code]",
     ),
-    (_ABROAD.split("|"), _told(_ABROAD, _SAID_ABROAD), r"\1[redacted: secret]"),
+    (_ABROAD.split("|"), _statement_pattern(_ABROAD, _SAID_ABROAD), r"\1[redacted: secret]"),
     (("pin",), re.compile(r"(\bpin(?:[ -]?code)?\s{0,3}[:=]\s{0,3})\d{4,8}\b", re.I), r"\1[redacted: secret]"),
     (
         ("curl",),
@@ -290,7 +290,7 @@ _PATTERNS: Final[
         re.compile(
             r"(?:[3-6]|2(?=[2-7]))(?<![\d.]\d)(?:(?:[ \u00a0\u2009\u202f-]?\d){12,18}|\d{3}(?:\.\d{4}){3})(?![\d.]?\d)"
         ),
-        _card,
+        _redact_card,
     ),
 )
 """Signs of which any text with such a secret has one, in small letters, its pattern, and what stands in its place."""
@@ -298,18 +298,18 @@ _SIGNS: Final = sorted({sign for signs, _, _ in _PATTERNS if not isinstance(sign
 """All of them: each is looked for once in a text, which takes a tenth of what the patterns would."""
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Return the text with `[redacted: kind]` in place of each secret that a pattern finds."""
-    there = _signs(text)
+    there = _find_signs(text)
     for signs, pattern, instead in _PATTERNS:
         if signs.search(text) if isinstance(signs, re.Pattern) else not there.isdisjoint(signs):
             now = pattern.sub(instead, text)
             if now != text:
-                text, there = now, _signs(now)
+                text, there = now, _find_signs(now)
     return text
 
 
-def _signs(text: str) -> set[str]:
+def _find_signs(text: str) -> set[str]:
     """Return the signs that a text has."""
     small = text
     for each, letter in () if text.isascii() else _ALIKE:

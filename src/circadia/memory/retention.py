@@ -4,25 +4,25 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from circadia.ids import EpisodeId
-from circadia.memory.forgetting import Forgotten, forget
+from circadia.memory.forgetting import ForgetCounts, forget
 from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 
 
-async def due(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Sequence[EpisodeId]:
+async def find_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Sequence[EpisodeId]:
     """Return episodes that happened more than the bank's `keep_days` ago, so many at most; none if it keeps them."""
     days = bank.policy.keep_days
     if days is None or days >= (now - datetime.min.replace(tzinfo=UTC)).days:
         return ()
-    return await tx.episodes.matching(bank.id, until=now - timedelta(days=days), limit=limit)
+    return await tx.episodes.find_matching_ids(bank.id, until=now - timedelta(days=days), limit=limit)
 
 
-async def retire(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Forgotten:
+async def forget_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> ForgetCounts:
     """Forget what is due, so many episodes at most, and tell of it with an event."""
-    old = await due(tx, bank, now, limit=limit)
+    old = await find_expired_episodes(tx, bank, now, limit=limit)
     if not old:
-        return Forgotten(episodes=0, notes=0, versions=0)
+        return ForgetCounts(episodes=0, notes=0, versions=0)
     gone = await forget(tx, bank, old)
     if gone.episodes:
         counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}

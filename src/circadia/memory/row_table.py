@@ -101,17 +101,17 @@ class RowTable:
         self.words -= int(self["length"][rows].sum())
         for name, nothing in (("weight", 0), ("length", REMOVED), ("speaker", NONE), ("session", NONE)):
             self[name][rows] = nothing
-        self._ordered[layer].remove(self.ordered(layer)[1].searchsorted(rows))
+        self._ordered[layer].remove(self.numbers_and_rows(layer)[1].searchsorted(rows))
         self.removed += len(rows)
 
-    def ordered(self, layer: Layer) -> tuple[Array, Array]:
+    def numbers_and_rows(self, layer: Layer) -> tuple[Array, Array]:
         """Return the numbers of a layer, which ascend, and the rows of them."""
         return self._ordered[layer]["number"], self._ordered[layer]["row"]
 
-    def numbered(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
+    def find_rows(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
         """Return the rows of these numbers, and the numbers, of those that are here."""
         asked = np.fromiter(numbers, np.int64)
-        known, rows = self.ordered(layer)
+        known, rows = self.numbers_and_rows(layer)
         at = known.searchsorted(asked)
         here = np.flatnonzero(at < len(known))
         here = here[known[at[here]] == asked[here]]
@@ -121,12 +121,12 @@ class RowTable:
         """Return what the numbers of a column stand for."""
         return list(self._codes.get(column, ()))
 
-    def having(self, column: str, names: Collection[str]) -> Array:
+    def rows_having(self, column: str, names: Collection[str]) -> Array:
         """Return by row whether a column has one of these names."""
         codes = [self._codes.get(column, {}).get(name, NONE - 1) for name in names]
         return self[column] == codes[0] if len(codes) == 1 else np.isin(self[column], codes)
 
-    def speakers(self, names: Collection[str]) -> Sequence[int]:
+    def find_speakers(self, names: Collection[str]) -> Sequence[int]:
         """Return the numbers of the speakers whose names begin with one of these words."""
         called = [code for name in names for code in self._called.get(name, ())]
         if len(called) > 1 and self.removed:  # all that one of them said may be gone
@@ -135,7 +135,7 @@ class RowTable:
 
     def excerpts(self, layer: Layer, numbers: Collection[int]) -> Iterator[tuple[int, Excerpt]]:
         """Yield what a context shows of these rows, by number, of those that are here."""
-        rows, here = self.numbered(layer, numbers)
+        rows, here = self.find_rows(layer, numbers)
         told = [map(self.names(name).__getitem__, self[name][rows]) for name in ("trust", "speaker", "kind")]
         times: list[float] = self["at"][rows].tolist()
         for row, number, at, trust, speaker, kind in zip(rows, here, times, *told, strict=True):

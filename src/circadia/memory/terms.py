@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import Stemmer
 
-from circadia.folding import folded
+from circadia.folding import fold_text
 from circadia.memory.languages import stems
 
 QUESTION: Final = 0
@@ -47,7 +47,7 @@ def words(text: str, *, asked: bool = False) -> Iterator[str]:
     Where no space parts them, pairs of characters stand for them, and single ones: a question that has pairs is
     `asked` for them alone.
     """
-    text = folded(text)
+    text = fold_text(text)
     if text.isascii():
         yield from [word[:LONGEST] for word in _ASCII_WORD.findall(text)]
         return
@@ -71,24 +71,26 @@ def stored_terms(text: str, said: str = "") -> bytes:
     Behind them come the stems of what of it was `said`, in its languages, where they are others than in English.
     """
     hashes = array("I", [_hash(word) for word in words(text)])
-    hashes.extend(_others(said))
+    hashes.extend(_hash_other_stems(said))
     if text.rstrip().endswith(_END_OF_QUESTION):
         hashes.append(QUESTION)
     return hashes.tobytes()
 
 
-def asked_terms(question: str) -> Sequence[int]:
+def question_terms(question: str) -> Sequence[int]:
     """Return the hashes of a question's words, each once; without stop words unless there is nothing else."""
-    return _telling(words(question, asked=True))
+    return _hash_content_words(words(question, asked=True))
 
 
-def asked_words(question: str) -> tuple[Sequence[int], frozenset[str]]:
+def question_words(question: str) -> tuple[Sequence[int], frozenset[str]]:
     """Return the same with single characters and the stems in the languages that it may be in, and all of its words."""
     every = list(words(question))
-    return list(dict.fromkeys((*_telling(every), *_others(question, asked=True)))), frozenset(every)
+    return list(dict.fromkeys((*_hash_content_words(every), *_hash_other_stems(question, asked=True)))), frozenset(
+        every
+    )
 
 
-def asked_stems(question: str) -> Sequence[frozenset[int]]:
+def question_stems(question: str) -> Sequence[frozenset[int]]:
     """Return for each word of a question the hashes that a stored text has one of if it has the word."""
     every = dict.fromkeys(words(question))
     by_word = {word: {_hash(word)} for word in every if word not in STOP_WORDS} or {
@@ -100,13 +102,13 @@ def asked_stems(question: str) -> Sequence[frozenset[int]]:
     return [frozenset(hashes) for hashes in by_word.values()]
 
 
-def _telling(asked: Iterable[str]) -> Sequence[int]:
+def _hash_content_words(asked: Iterable[str]) -> Sequence[int]:
     asked = dict.fromkeys(asked)
     telling = [word for word in asked if word not in STOP_WORDS]
     return list(dict.fromkeys(map(_hash, telling or asked)))
 
 
-def _others(text: str, *, asked: bool = False) -> Iterator[int]:
+def _hash_other_stems(text: str, *, asked: bool = False) -> Iterator[int]:
     """Yield the hashes of stems in the languages of a text, where they are others than in English."""
     for word, stem in stems(text, asked=asked):
         hashed = _crc(stem)

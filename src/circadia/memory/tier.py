@@ -2,36 +2,36 @@
 
 from dataclasses import dataclass, field
 
-from circadia.memory.banks import Banks
-from circadia.memory.blocks import Blocks
-from circadia.memory.context import Contexts
-from circadia.memory.embedding.background import Background
+from circadia.memory.banks import BankService
+from circadia.memory.blocks import BlockService
+from circadia.memory.context import ContextBuilder
+from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.episodes import Episodes
+from circadia.memory.episodes import EpisodeService
 from circadia.memory.retrieval import Retrieval
-from circadia.memory.transfer.intake import Intake
-from circadia.memory.uses import Uses
+from circadia.memory.transfer.intake import BankImporter
+from circadia.memory.uses import UseQueue
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
+class MemoryServices:
     """The services of memory."""
 
-    banks: Banks
+    banks: BankService
     """Banks, and who may open them."""
-    episodes: Episodes
+    episodes: EpisodeService
     """What happened."""
-    blocks: Blocks
+    blocks: BlockService
     """The learned context."""
     retrieval: Retrieval
     """Searches."""
-    contexts: Contexts
+    contexts: ContextBuilder
     """What goes into prompts."""
-    intake: Intake
+    intake: BankImporter
     """Imports."""
     words: BundledEmbedder
     """Vectors that need no waiting, whichever embedder searches use."""
-    embedding: Background | None = None
+    embedding: BackgroundEmbedder | None = None
     """What makes vectors; none if searches go by words alone."""
-    uses: Uses = field(default_factory=Uses)
+    uses: UseQueue = field(default_factory=UseQueue)
     """What was handed to agents lately."""

@@ -39,17 +39,17 @@ ANSWERS: Final = 2.1
 """Weight of a related question as the turn before."""
 RELATED: Final = 0.05
 """Share of the words above which a question before is related to the one that was answered."""
-JUDGED: Final = (0.63, 0.25)
+JUDGE_BAR: Final = (0.63, 0.25)
 """Share of the earlier rows that weigh less than what a judge looks at, and the least weight of that."""
-DOUBTED: Final = (0.84, 0.8)
+DOUBT_BAR: Final = (0.84, 0.8)
 """The same of what puts an answer in doubt."""
 HIGHEST: Final = 3.0
 """No bar is higher: a bank may be about one thing only."""
-VOIDING: Final = 4.5
+VOID_WEIGHT: Final = 4.5
 """Weight above which a row voids an answer without a judge: one in 300 turns about something else."""
 
 
-class Bars(NamedTuple):
+class ChangeThresholds(NamedTuple):
     """What is usual in a bank before an answer, by which later rows are told apart."""
 
     usual: float
@@ -74,14 +74,14 @@ class LaterRow(NamedTuple):
 class LaterRows(NamedTuple):
     """The later rows that may change the answer, by layer and number, and the bars for them."""
 
-    bars: Bars
+    bars: ChangeThresholds
     rows: Sequence[LaterRow]
 
 
-NO_ROWS: Final = LaterRows(Bars(0, 0, 0), ())
+NO_ROWS: Final = LaterRows(ChangeThresholds(0, 0, 0), ())
 
 
-class Features(NamedTuple):
+class RowFeatures(NamedTuple):
     """Columns of rows beside a question."""
 
     words: Array
@@ -103,34 +103,34 @@ def usual_cosine(near: Array, sense: float) -> float:
     return (float(known.sum()) + FEW * USUAL * sense) / (len(known) + FEW)
 
 
-def columns(rows: Features, usual: float) -> Array:
+def feature_columns(rows: RowFeatures, usual: float) -> Array:
     """Return what is weighed, a row each."""
     near = np.nan_to_num(rows.near - usual)
     return np.column_stack([rows.words, near, rows.answers]).astype(np.float64)
 
 
-def weigh(rows: Features, usual: float) -> Array:
+def weigh_rows(rows: RowFeatures, usual: float) -> Array:
     """Return the weight of each row."""
-    return columns(rows, usual) @ np.array((WORDS, NEAR, ANSWERS))
+    return feature_columns(rows, usual) @ np.array((WORDS, NEAR, ANSWERS))
 
 
-def bars_of(earlier: Array, usual: float) -> Bars:
+def build_thresholds(earlier: Array, usual: float) -> ChangeThresholds:
     """Return the bars for what comes after rows of these weights."""
 
     def bar(share: float, least: float) -> float:
         return min(max(float(np.quantile(earlier, share)), least), HIGHEST) if len(earlier) else least
 
-    return Bars(usual, bar(*JUDGED), bar(*DOUBTED))
+    return ChangeThresholds(usual, bar(*JUDGE_BAR), bar(*DOUBT_BAR))
 
 
-def weigh_later_rows(rows: Features, sampled: int, keys: Sequence[tuple[Layer, int]], sense: float) -> LaterRows:
+def weigh_later_rows(rows: RowFeatures, sampled: int, keys: Sequence[tuple[Layer, int]], sense: float) -> LaterRows:
     """Return which later rows may change the answer; the first `sampled` are earlier ones, the others have `keys`.
 
     `sense` is how much the vectors say, 0 to 1.
     """
     usual = usual_cosine(rows.near[:sampled], sense)
-    weights = weigh(rows, usual)
-    bars = bars_of(weights[:sampled], usual)
+    weights = weigh_rows(rows, usual)
+    bars = build_thresholds(weights[:sampled], usual)
     later, embedded = weights[sampled:], ~np.isnan(rows.near[sampled:])
     highest = later + np.where(embedded, 0, NEAR * (sense - usual))
     chosen = np.flatnonzero(highest > bars.judged).tolist()

@@ -11,30 +11,30 @@ from typing import Final, Protocol
 
 from circadia.ids import AgentId, BankId
 from circadia.memory.context import beginning
-from circadia.memory.index import Scored
+from circadia.memory.index import ScoredRow
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.index_entry import Layer
 from circadia.records.per_call import per_call
 from circadia.stores.base import Tx
 
-BOUND: Final = 10_000
+MAX_WAITING: Final = 10_000
 """Uses that wait to be worked through; beyond it the oldest are dropped and counted."""
 
-MARKED: Final = 200_000
+MAX_MARKED: Final = 200_000
 """Rows of which it is remembered that they are marked; beyond it the database is asked again."""
 
 _NOTES: Final = Layer.NOTES  # to find it in its class takes longer than all the rest of a hit
 
 
-class Shown(Protocol):
+class ScoredHit(Protocol):
     """A hit of a search or a context."""
 
     @property
-    def scored(self) -> Scored: ...
+    def scored(self) -> ScoredRow: ...
 
 
-class Resting(Protocol):
+class CitedRows(Protocol):
     """What stands on notes and episodes."""
 
     @property
@@ -49,7 +49,7 @@ class Resting(Protocol):
 
 
 @per_call
-class Use:
+class BankUse:
     """One answer of a bank: what stood in it."""
 
     bank: BankId
@@ -70,10 +70,10 @@ class Use:
     """Hashes of the beginnings of the texts that the call's own history holds."""
 
 
-def use_of(
-    bank: Bank, agent: AgentId, hits: Iterable[Shown], blocks: Iterable[Block] = (), *, known: Iterable[str] = (),
+def build_use(
+    bank: Bank, agent: AgentId, hits: Iterable[ScoredHit], blocks: Iterable[Block] = (), *, known: Iterable[str] = (),
     upstream: str | None = None, model: str | None = None,
-) -> Use | None:  # fmt: skip
+) -> BankUse | None:  # fmt: skip
     """Return what is to be noted of an answer; none if nothing stood in it."""
     notes: list[int] = []
     episodes: list[int] = []
@@ -84,43 +84,43 @@ def use_of(
     made = notes or resting
     if not made and not episodes:
         return None
-    return Use(
+    return BankUse(
         bank=bank.id, agent=agent, upstream=upstream, model=model, notes=notes,
         episodes=episodes, blocks=resting,
         known=[hash(beginning(text)) for text in known] if made else (),  # nothing else spares a call its reading
     )  # fmt: skip
 
 
-class Uses:
+class UseQueue:
     """What waits to be worked through."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Use] = deque(maxlen=BOUND)
+        self._waiting: deque[BankUse] = deque(maxlen=MAX_WAITING)
         self.dropped = 0
 
-    def note(self, use: Use | None) -> None:
+    def add(self, use: BankUse | None) -> None:
         """Keep it until somebody takes it."""
         if use is not None:
-            self.dropped += len(self._waiting) == BOUND
+            self.dropped += len(self._waiting) == MAX_WAITING
             self._waiting.append(use)
 
-    def take(self) -> Sequence[Use]:
+    def drain(self) -> Sequence[BankUse]:
         """Return what waits, the oldest first, and forget it."""
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
 
 
-class Marks:
+class UseMarks:
     """Marks rows as used: each once a day (UTC), so that little is written."""
 
     def __init__(self) -> None:
         self._day = date.min
         self._marked: dict[Layer, set[int]] = {layer: set() for layer in Layer}
 
-    def due(self, uses: Iterable[Resting], now: datetime) -> Mapping[Layer, Collection[int]]:
+    def find_unmarked(self, uses: Iterable[CitedRows], now: datetime) -> Mapping[Layer, Collection[int]]:
         """Return the numbers of what was handed out and is not marked today; empty if there is nothing."""
-        if self._day != now.date() or sum(map(len, self._marked.values())) > MARKED:
+        if self._day != now.date() or sum(map(len, self._marked.values())) > MAX_MARKED:
             self._day = now.date()
             self._marked = {layer: set() for layer in Layer}
         found: dict[Layer, set[int]] = {Layer.NOTES: set(), Layer.EPISODES: set()}
@@ -132,10 +132,10 @@ class Marks:
     async def write(self, tx: Tx, bank: BankId, due: Mapping[Layer, Collection[int]], now: datetime) -> None:
         """Mark them; `keep` it when the transaction has come about."""
         before = datetime.combine(now, time(), UTC)
-        await tx.notes.use(bank, due.get(Layer.NOTES, ()), now, before=before)
-        await tx.episodes.use(bank, due.get(Layer.EPISODES, ()), now, before=before)
+        await tx.notes.mark_used(bank, due.get(Layer.NOTES, ()), now, before=before)
+        await tx.episodes.mark_used(bank, due.get(Layer.EPISODES, ()), now, before=before)
 
-    def keep(self, due: Mapping[Layer, Collection[int]]) -> None:
+    def remember_marked(self, due: Mapping[Layer, Collection[int]]) -> None:
         """Remember that these are marked."""
         for layer, numbers in due.items():
             self._marked[layer].update(numbers)

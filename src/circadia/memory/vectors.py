@@ -10,11 +10,11 @@ from circadia.memory.columns import Array, Column, places_of
 
 WORD: Final = 64
 """Bits in a word of signs."""
-SIFTED: Final = 6
+SIFT_FACTOR: Final = 6
 """How many times more vectors are compared by value than are asked for; with more, fewer of the nearest are missed."""
 SAMPLE: Final = 4_096
 """Vectors that tell how many signs are few."""
-LEFT: Final = 1 / 32
+LEAST_SHARE: Final = 1 / 32
 """Share that is left at least when half of the signs are compared."""
 WIDER: Final = 16
 """How many times more than are compared by value are left then at least."""
@@ -47,7 +47,7 @@ class Vectors:
         if not self._signs and len(self._rows.values) > ALL:
             self._signs = [Column(np.uint64) for _ in range(-(-self.dimensions // WORD))]
             values = self._values.values
-        for column, words in zip(self._signs, _signs(values).T if self._signs else (), strict=True):
+        for column, words in zip(self._signs, _pack_signs(values).T if self._signs else (), strict=True):
             column.extend(words)
 
     @property
@@ -65,9 +65,9 @@ class Vectors:
         """Return the rows of the `count` nearest vectors, in no order, and their cosines; `allowed` is by row."""
         rows = self._rows.values
         which = None if allowed is None else np.flatnonzero(allowed[rows])
-        sifted = count * SIFTED
+        sifted = count * SIFT_FACTOR
         if (len(rows) if which is None else len(which)) > max(sifted, ALL):
-            nearest = self._sifted(_signs(asked[None, :])[0], which, sifted)
+            nearest = self._sift_by_signs(_pack_signs(asked[None, :])[0], which, sifted)
             which = nearest if which is None else which[nearest]
         values = self._values.values if which is None else self._values.values.take(which, axis=0)
         rows = rows if which is None else rows.take(which)
@@ -78,23 +78,25 @@ class Vectors:
             return rows[best], cosines[best]
         return rows, cosines
 
-    def _sifted(self, asked: Array, which: Array | None, count: int) -> Array:
+    def _sift_by_signs(self, asked: Array, which: Array | None, count: int) -> Array:
         """Return where, among all or `which`, those stand that differ in the fewest signs from these, about `count`.
 
         Half of the signs tell which are worth a look at the others; what is near by all of them is so by half of them.
         """
         half = -(-len(asked) // 2)
-        apart = self._apart(asked, range(half), which)
-        sample, left = apart[:: len(apart) // SAMPLE or 1], max(LEFT, WIDER * count / len(apart))
+        apart = self._count_differing_signs(asked, range(half), which)
+        sample, left = apart[:: len(apart) // SAMPLE or 1], max(LEAST_SHARE, WIDER * count / len(apart))
         place = min(int(left * len(sample)), len(sample) - 1)
         near = np.flatnonzero(apart <= np.partition(sample, place)[place])
-        apart = apart[near] + self._apart(asked, range(half, len(asked)), near if which is None else which[near])
+        apart = apart[near] + self._count_differing_signs(
+            asked, range(half, len(asked)), near if which is None else which[near]
+        )
         last = min(count, len(near)) - 1
         most = np.partition(apart, last)[last]
         nearer, as_near = np.flatnonzero(apart < most), np.flatnonzero(apart == most)[:count]
         return near[np.concatenate((nearer, as_near))]  # many say the same: no nearer one may fall behind them
 
-    def _apart(self, asked: Array, words: Iterable[int], which: Array | None) -> Array:
+    def _count_differing_signs(self, asked: Array, words: Iterable[int], which: Array | None) -> Array:
         """Return in how many of the signs in these words vectors differ from the one that is asked for."""
         apart = np.zeros(len(self._rows.values) if which is None else len(which), np.uint16)
         for at in words:
@@ -108,7 +110,7 @@ def stored_vector(values: Array) -> bytes:
     return values.astype(np.float16).tobytes()
 
 
-def _signs(vectors: Array) -> Array:
+def _pack_signs(vectors: Array) -> Array:
     bits = np.packbits(vectors > 0, axis=1)
     words = np.zeros((len(bits), -(-bits.shape[1] * 8 // WORD)), np.uint64)
     words.view(np.uint8)[:, : bits.shape[1]] = bits

@@ -10,7 +10,7 @@ BUDGET_SHARE: Final = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Unposted:
+class PendingAlertPost:
     """What a server has taken upon itself to post, and perhaps has not."""
 
     cause: str

@@ -6,11 +6,11 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
-from circadia.records.ready_view import Heads
+from circadia.records.ready_view import BankHeads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Expected:
+class AnswerableQuestion:
     """The question of an answer that is ready, as the lookup needs it."""
 
     id: AnswerId
@@ -73,7 +73,7 @@ class AnswerFrame:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rests:
+class AnswerBasis:
     """What an answer rests on: the state of its bank as far as the answer depends on it (ANS-04)."""
 
     blocks: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -84,7 +84,7 @@ class Rests:
     """Weight of each note that stood in it, by number."""
     episodes: Mapping[int, float] = field(default_factory=dict[int, float])
     """Weight of each episode that stood in it, by number."""
-    heads: Heads
+    heads: BankHeads
     """The greatest numbers of the bank then: what is greater came later."""
     generation: int
     """The bank's `generation` then: it moves when something is forgotten."""
@@ -110,9 +110,9 @@ class Answer:
     """The answer; empty once it is dropped."""
     reasoning: str = ""
     """What the model said of how it came to it; empty if it said nothing."""
-    rests: Rests
+    rests: AnswerBasis
     """What it rests on."""
-    settled: Heads | None = None
+    settled: BankHeads | None = None
     """The greatest numbers that a judge has looked at since, and found that the answer is still right."""
     pass_id: PassId | None = None
     """The pass that made it."""
@@ -133,12 +133,12 @@ class Answer:
     revision: int = 0
     """The bank's count of changes to its answers when this one was last changed, uses aside."""
     dropped: str = ""
-    """Why it is none any more, in a word of `Dropped`; empty as long as it is one."""
+    """Why it is none any more, in a word of `DropReason`; empty as long as it is one."""
     dropped_at: datetime | None = None
     """When it was dropped."""
 
 
-class Dropped(StrEnum):
+class DropReason(StrEnum):
     """Why an answer is none any more."""
 
     VOID = "void"

@@ -13,7 +13,7 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
 """What banks may be called."""
 
 
-def wrong_bank_name(name: str) -> str:
+def explain_invalid_bank_name(name: str) -> str:
     """Return why no policy may name a bank or a template so; an empty text if it may.
 
     A template that is misspelt, such as `support-{usr}`, would be one bank for all end users.
@@ -52,7 +52,7 @@ class Capture(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tuned:
+class ImportanceTuning:
     """From which importance on passes have found that turns are of use."""
 
     importance: float
@@ -75,7 +75,7 @@ class BankPolicy:
     """Turns that score less than this are skipped and counted, 0 to 1; 0 states nothing."""
     tune_importance: bool = False
     """Whether `tuned` holds where nothing is stated, and passes tune it."""
-    tuned: Tuned | None = None
+    tuned: ImportanceTuning | None = None
     """What passes have tuned, by what was found later of the turns that were kept; none if they have not."""
     hot_edits: bool = False
     """Whether agents may write blocks while somebody waits; else only people and the sleep tier do (MEM-10)."""

@@ -8,7 +8,7 @@ from circadia.ids import BankId, EpisodeId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class BlockSpan:
     """A part of a block's value that rests on episodes, so that forgetting them takes it out (MEM-03)."""
 
     start: int
@@ -43,7 +43,7 @@ class Block:
     """Whether only people may write it."""
     deleted: bool = False
     """Whether this version says that there is no block any more."""
-    spans: Sequence[Span] = ()
+    spans: Sequence[BlockSpan] = ()
     """What its parts rest on."""
     by: str
     """Who wrote it: `operator`, an agent's reference, a pass."""

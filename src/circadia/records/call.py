@@ -73,7 +73,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spent:
+class AgentSpend:
     """What an agent used since some instant; open reservations are in it."""
 
     calls: int

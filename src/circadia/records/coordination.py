@@ -125,7 +125,7 @@ class Setting:
     """What it said: a change of this is a change of the file."""
 
 
-def coordination_of(values: Mapping[str, Any]) -> Coordination:
+def build_coordination(values: Mapping[str, Any]) -> Coordination:
     """Return the coordination of these values by flat name, as they are stored; the rest has its default.
 
     Keys that a newer version stored are left out. The values were checked when they were set.
@@ -140,7 +140,7 @@ def coordination_of(values: Mapping[str, Any]) -> Coordination:
     return _ADAPTER.validate_python(own)
 
 
-def values_of(coordination: Coordination) -> dict[str, object]:
+def flatten_coordination(coordination: Coordination) -> dict[str, object]:
     """Return all settings by flat name, ready for JSON."""
     dumped: dict[str, Any] = _ADAPTER.dump_python(coordination, mode="json")
     flat = {name: value for name, value in dumped.items() if name not in _GROUPS}

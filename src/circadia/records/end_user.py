@@ -12,7 +12,7 @@ LONGEST_SHOWN: Final = 64
 _DIGEST: Final = re.compile(r"~[0-9a-f]{32}\Z")
 
 
-def bounded(name: str | None) -> str | None:
+def shorten_name(name: str | None) -> str | None:
     """Return a name that a database can hold; two that are different stay so, or one person would be another.
 
     Each way in applies it, once: what looks like its outcome was not made by it, and gets another one.
@@ -23,7 +23,7 @@ def bounded(name: str | None) -> str | None:
     return f"{name[: LONGEST - 40].replace(chr(0), '')}~{digest}"
 
 
-def alias(name: str) -> str:
+def display_alias(name: str) -> str:
     """Return how tables and notes call an end user: by name, and by `user-` and 60 bits of its hash if that is long."""
     if len(name) <= LONGEST_SHOWN:
         return name

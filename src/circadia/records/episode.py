@@ -25,7 +25,7 @@ class EpisodeKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stale:
+class Demotion:
     """Why an episode counts less than it did: a demotion that can be taken back."""
 
     by: str
@@ -88,5 +88,5 @@ class Episode(Searchable):
     """How often it was said again within the window of its bank."""
     stored_at: datetime
     """When it was stored."""
-    stale: tuple[Stale, ...] = ()
+    stale: tuple[Demotion, ...] = ()
     """Its demotions."""

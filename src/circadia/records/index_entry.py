@@ -48,7 +48,7 @@ class IndexEntry(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class News:
+class IndexDelta:
     """What a bank has that an index of it lacks."""
 
     entries: Mapping[Layer, Sequence[IndexEntry]]

@@ -22,7 +22,7 @@ class Priority(StrEnum):
         return _RANKS[self]
 
     @staticmethod
-    def of_rank(rank: int) -> "Priority":
+    def from_rank(rank: int) -> "Priority":
         """Return the priority of this rank."""
         return tuple(Priority)[rank]
 

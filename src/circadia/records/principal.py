@@ -18,7 +18,7 @@ class Principal:
     """Whether this is the metrics token, which opens `/metrics` alone."""
 
     @property
-    def operator(self) -> bool:
+    def is_operator(self) -> bool:
         """Whether every door is open."""
         return self.agent is None and not self.metrics_only
 

@@ -60,17 +60,17 @@ class ReadyView:
     """When it was worked out."""
 
 
-class Heads(NamedTuple):
+class BankHeads(NamedTuple):
     """The greatest numbers of a bank, 0 if it has none: with the counts of its row, its exact state for searches."""
 
     episodes: int
     notes: int
 
 
-class Ready(NamedTuple):
+class ReadyViewSnapshot(NamedTuple):
     """A view as a search reads it, with the heads of its bank in the same state of the database."""
 
     stamp: str
     depth: int
     hits: Sequence[ViewHit]
-    heads: Heads
+    heads: BankHeads

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Retained(StrEnum):
+class RetentionKind(StrEnum):
     """A kind of rows with a time to keep."""
 
     EVENTS = "events"

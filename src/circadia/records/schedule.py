@@ -16,7 +16,7 @@ from cronsim import CronSim, CronSimError
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, RoutineId
 from circadia.suggestions import closest
-from circadia.visibility import hidden_at
+from circadia.visibility import hidden_positions
 
 MIN_EVERY_SECONDS: Final = 60
 MAX_EVERY_SECONDS: Final = 30 * 86_400
@@ -73,7 +73,7 @@ class BlackoutPolicies:
     one_off: BlackoutPolicy = BlackoutPolicy.RUN
     """For routines with instants of their own."""
 
-    def of(self, kind: RunKind) -> BlackoutPolicy:
+    def policy_for(self, kind: RunKind) -> BlackoutPolicy:
         """Return the policy for this kind of run."""
         return {RunKind.WAKE: self.wake, RunKind.SCHEDULE: self.schedule, RunKind.ONE_OFF: self.one_off}[kind]
 
@@ -106,26 +106,26 @@ class Recurrence:
             raise InvalidRequest(
                 f"a recurrence has exactly one of every_seconds, cron and at, not {sum(given)} of them; leave one"
             )
-        zone_named(self.zone)
+        load_zone(self.zone)
         if self.every_seconds is None and (self.anchor is not None or self.offset_seconds):
             raise InvalidRequest("anchor and offset_seconds go with every_seconds only; leave them out")
         if self.at and (self.jitter_seconds or self.stagger_seconds):
             raise InvalidRequest("jitter_seconds and stagger_seconds do not go with at; leave them out")
-        _in_range("jitter_seconds", self.jitter_seconds, 0, MAX_SPREAD_SECONDS)
-        _in_range("stagger_seconds", self.stagger_seconds, 0, MAX_SPREAD_SECONDS)
+        _check_range("jitter_seconds", self.jitter_seconds, 0, MAX_SPREAD_SECONDS)
+        _check_range("stagger_seconds", self.stagger_seconds, 0, MAX_SPREAD_SECONDS)
         if self.every_seconds is not None:
-            _in_range("every_seconds", self.every_seconds, MIN_EVERY_SECONDS, MAX_EVERY_SECONDS)
-            _in_range("offset_seconds", self.offset_seconds, 0, self.every_seconds - 1)
+            _check_range("every_seconds", self.every_seconds, MIN_EVERY_SECONDS, MAX_EVERY_SECONDS)
+            _check_range("offset_seconds", self.offset_seconds, 0, self.every_seconds - 1)
         if self.anchor is not None:
-            object.__setattr__(self, "anchor", aware("anchor", self.anchor))
+            object.__setattr__(self, "anchor", to_utc("anchor", self.anchor))
         if self.cron is not None:
             check_cron(self.cron)
         if len(self.at) > MAX_INSTANTS:
             raise InvalidRequest(f"at holds {len(self.at)} instants; the limit is {MAX_INSTANTS}")
-        object.__setattr__(self, "at", tuple(sorted({aware("at", instant) for instant in self.at})))
+        object.__setattr__(self, "at", tuple(sorted({to_utc("at", instant) for instant in self.at})))
 
     @property
-    def on_the_clock(self) -> bool:
+    def depends_on_zone(self) -> bool:
         """Return whether another zone is due at other times: all but instants, and intervals from an anchor."""
         return self.cron is not None or (self.every_seconds is not None and self.anchor is None)
 
@@ -152,16 +152,16 @@ class RecurringBlackout:
 
     def __post_init__(self) -> None:
         """Refuse times that are none."""
-        if minutes_of("start", self.start) == DAY_MINUTES:
+        if parse_minutes("start", self.start) == DAY_MINUTES:
             raise InvalidRequest("a blackout cannot start at '24:00'; write '00:00' and the next weekday")
-        minutes_of("end", self.end)
+        parse_minutes("end", self.end)
         if not self.weekdays:
             raise InvalidRequest("a recurring blackout has no weekdays; name one, or leave them out for all")
 
     @property
     def minutes(self) -> tuple[int, int]:
         """Return start and end in minutes of wall time after the midnight of the day on which it starts."""
-        start, end = minutes_of("start", self.start), minutes_of("end", self.end)
+        start, end = parse_minutes("start", self.start), parse_minutes("end", self.end)
         return start, end if end > start else end + DAY_MINUTES
 
 
@@ -180,8 +180,8 @@ class OneOffBlackout:
 
     def __post_init__(self) -> None:
         """Refuse an empty range, and put both ends into UTC."""
-        object.__setattr__(self, "start", aware("start", self.start))
-        object.__setattr__(self, "end", aware("end", self.end))
+        object.__setattr__(self, "start", to_utc("start", self.start))
+        object.__setattr__(self, "end", to_utc("end", self.end))
         if self.end <= self.start:
             raise InvalidRequest(f"a blackout from {self.start} to {self.end} has no length; let it end later")
 
@@ -210,7 +210,7 @@ class RoutineSpec:
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
-        seen = self.name.isprintable() and not hidden_at(self.name)
+        seen = self.name.isprintable() and not hidden_positions(self.name)
         if not self.name.strip() or not seen or len(self.name) > MAX_NAME_LENGTH:
             raise InvalidRequest(
                 f"{self.name!r} is no name of a routine; write 1 to {MAX_NAME_LENGTH} letters on a line"
@@ -220,7 +220,7 @@ class RoutineSpec:
                 f"timeout_seconds {self.timeout_seconds!r} is out of range; write more than 0, at most a day (86400)"
             )
         if self.misfire_grace_seconds is not None:
-            _in_range("misfire_grace_seconds", self.misfire_grace_seconds, 1, MAX_EVERY_SECONDS)
+            _check_range("misfire_grace_seconds", self.misfire_grace_seconds, 1, MAX_EVERY_SECONDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,7 +245,7 @@ class Routine(RoutineSpec):
     """When it was made."""
 
 
-def zone_named(name: str) -> ZoneInfo:
+def load_zone(name: str) -> ZoneInfo:
     """Return the IANA zone.
 
     Raises:
@@ -282,7 +282,7 @@ def check_cron(cron: str) -> None:
         raise InvalidRequest(f"cron {cron!r} is not due once in 50 years; name a day that exists")
 
 
-def minutes_of(name: str, time: str) -> int:
+def parse_minutes(name: str, time: str) -> int:
     """Return the minutes from midnight to HH:MM; `24:00` is 1440.
 
     Raises:
@@ -294,7 +294,7 @@ def minutes_of(name: str, time: str) -> int:
     return DAY_MINUTES if match[1] is None else int(match[1]) * 60 + int(match[2])
 
 
-def aware(name: str, instant: datetime) -> datetime:
+def to_utc(name: str, instant: datetime) -> datetime:
     """Return the instant in UTC.
 
     Raises:
@@ -332,6 +332,6 @@ def check_blackouts(blackouts: Iterable[Blackout]) -> None:
         raise InvalidRequest("the blackouts cover the whole week, so nothing would ever run; disable the agent instead")
 
 
-def _in_range(name: str, value: int, least: int, most: int) -> None:
+def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise InvalidRequest(f"{name} {value!r} is out of range; write {least} to {most}")

@@ -35,7 +35,7 @@ class SleepCall:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SleepSpent:
+class SleepCost:
     """What the tier has spent, reservations included."""
 
     calls: int
@@ -49,7 +49,7 @@ class SleepSpent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SleepLine:
+class OperationModelCost:
     """What one operation of a pass asked one model."""
 
     operation: str
@@ -58,12 +58,12 @@ class SleepLine:
     """The model."""
     failed: int
     """Calls that gave no answer."""
-    spent: SleepSpent
+    spent: SleepCost
     """What they cost."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SleepDay:
+class OperationDayCost:
     """What an operation's calls for one bank cost on one day, reservations included."""
 
     operation: str
@@ -74,5 +74,5 @@ class SleepDay:
     """When the first of the calls was asked."""
     unpriced: int
     """Of the calls, those of models without a known price."""
-    spent: SleepSpent
+    spent: SleepCost
     """What they cost."""

@@ -140,6 +140,6 @@ class Pass:
     """How it ended, in words."""
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether it has not ended."""
         return bool(PASS_MOVES[self.status])

@@ -21,7 +21,7 @@ class Leftover:
     """What was wrong the last time, in words."""
 
     @property
-    def quarantined(self) -> bool:
+    def is_quarantined(self) -> bool:
         """Whether it is tried no more until a person says so."""
         return self.first == self.last and self.failures >= 3
 

@@ -39,7 +39,7 @@ class Thread:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Joined:
+class JoinResult:
     """What adding an agent to a thread meant to it."""
 
     added: bool

@@ -68,7 +68,7 @@ class Charge(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class GuardrailCheck:
     """What one guardrail said."""
 
     rule: str
@@ -139,12 +139,12 @@ class Wake:
     """The person who let it pass the guardrails, with the reason (WAKE-18)."""
     timeout_seconds: float | None = None
     """Longest pulse that was asked for; none means the limit of the agent, or of the routine."""
-    trace: Sequence[Checked] = field(default_factory=tuple[Checked, ...])
+    trace: Sequence[GuardrailCheck] = field(default_factory=tuple[GuardrailCheck, ...])
     """What each guardrail said, in order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tally:
+class GuardrailCounts:
     """What the ledger counts at one moment for one request."""
 
     wakes_today: int
@@ -178,7 +178,7 @@ class Tally:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
+class WaitingAgent:
     """An agent with deferred requests."""
 
     agent_id: AgentId
@@ -203,7 +203,7 @@ class WakeCount:
     """Their number."""
 
 
-def may_have_come_with(wake: Wake, *, override: bool) -> bool:
+def matches_override(wake: Wake, *, override: bool) -> bool:
     """Return whether a stored request may have been asked for with an override, or without one.
 
     An override that was not needed is not recorded; but with one nothing is refused, or deferred without a record.

@@ -11,29 +11,35 @@ from circadia.clock import Clock
 from circadia.errors import StartError
 from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.answer_judge import JudgeLimits, ModelJudge
-from circadia.gateway.answer_trust import Trust
-from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.answer_trust import AnswerAccuracy
+from circadia.gateway.dialects.frame import VolatileSpans
 from circadia.gateway.journal import Journal
-from circadia.gateway.ready import Answering
+from circadia.gateway.ready import AnswerResolver
 from circadia.ids import IdSource
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
-from circadia.llm.mind import Mind
-from circadia.memory.tier import Memory
+from circadia.llm.mind import ChatModel
+from circadia.memory.tier import MemoryServices
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.telemetry.metrics import Metrics
 
 
-def answer_lookup(settings: Settings, clock: Clock, memory: Memory) -> AnswerLookup:
+def build_answer_lookup(settings: Settings, clock: Clock, memory: MemoryServices) -> AnswerLookup:
     """Build what finds ready answers."""
     return AnswerLookup(clock, memory.retrieval, memory.words, settings.answers)
 
 
-def answers_at_gateway(
-    settings: Settings, clock: Clock, ids: IdSource, store: Store, memory: Memory, journal: Journal, metrics: Metrics,
-    mind: Mind | None,
-) -> tuple[Answering, AnswerBook]:  # fmt: skip
+def build_gateway_answers(
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    memory: MemoryServices,
+    journal: Journal,
+    metrics: Metrics,
+    mind: ChatModel | None,
+) -> tuple[AnswerResolver, AnswerBook]:
     """Build what looks ready answers up for calls, and what records the lookups behind them.
 
     `mind` is the sleep tier's model; without one nothing is made ready, and `check: model` checks nothing.
@@ -48,10 +54,12 @@ def answers_at_gateway(
     elif chosen.check == "model" and mind is not None:
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
     limits = None if judge is None else JudgeLimits(clock, judge)
-    trust = Trust(clock, chosen)
-    lookup = answer_lookup(settings, clock, memory)
-    answering = Answering(clock, ids, lookup, trust, Volatile(chosen.volatile), limits, chosen.volatile_headers)
-    return answering, AnswerBook(clock, ids, store, trust, metrics.looked_up, frames=mind is not None)
+    trust = AnswerAccuracy(clock, chosen)
+    lookup = build_answer_lookup(settings, clock, memory)
+    answering = AnswerResolver(
+        clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
+    )
+    return answering, AnswerBook(clock, ids, store, trust, metrics.count_lookup, frames=mind is not None)
 
 
 def local_judge(least_confidence: float) -> LocalJudge:
@@ -61,9 +69,9 @@ def local_judge(least_confidence: float) -> LocalJudge:
         StartError: the encoder's weights are not there.
     """
     folder = local_weights.models_folder(os.environ)
-    archive = local_weights.present(local_weights.JUDGING, folder)
+    archive = local_weights.find_weights_file(local_weights.JUDGE_WEIGHTS, folder)
     if archive is None:
-        name = local_weights.JUDGING.name
+        name = local_weights.JUDGE_WEIGHTS.name
         raise StartError(
             f"`answers.check` is 'local', and its weights are not in {str(folder)!r}: run `circadia model fetch "
             f"{name}` as the server's user, or set `check` to 'model' or 'off'."
@@ -71,7 +79,7 @@ def local_judge(least_confidence: float) -> LocalJudge:
 
     async def load() -> PairComparison:
         return await asyncio.to_thread(
-            lambda: PairComparison(LocalEncoder(archive), load_classifier(local_weights.JUDGING.name))
+            lambda: PairComparison(LocalEncoder(archive), load_classifier(local_weights.JUDGE_WEIGHTS.name))
         )
 
     return LocalJudge(load, least_confidence)

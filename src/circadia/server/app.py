@@ -18,9 +18,9 @@ import uvicorn
 
 from circadia.errors import StartError
 from circadia.os_user import PROGRAM_AS_SERVER
-from circadia.server.folder import admin_token, keep_admin_token, locked
-from circadia.server.protocol import Http
-from circadia.server.wiring import Server, wired
+from circadia.server.folder import keep_admin_token, load_admin_token, lock_folder
+from circadia.server.protocol import GatewayHttpProtocol
+from circadia.server.wiring import Server, build_server
 from circadia.settings import ConfigFile, Settings
 from circadia.telemetry.logs import set_up_logs
 from circadia.telemetry.traces import set_up_traces
@@ -51,22 +51,24 @@ async def serve(
     if role != "all":
         raise StartError(f"the role {role!r} belongs to the cluster, which is not there yet; use --role all")
     environment = dict(os.environ)
-    with locked(data):
-        token, made = admin_token(data, environment)
-        set_up_logs([token, *secrets_of(settings, environment)])
+    with lock_folder(data):
+        token, made = load_admin_token(data, environment)
+        set_up_logs([token, *collect_secrets(settings, environment)])
         raise_file_limit()
         for program in (path for path, user in settings.programs.items() if user is None):
             _logger.warning("%s runs as the server's own user; %s", program, PROGRAM_AS_SERVER)
         chosen = settings.server
-        with bound_to(chosen.host, chosen.port) as bound:
+        with bind_socket(chosen.host, chosen.port) as bound:
             traces = set_up_traces(environment)
-            building = wired(settings, data, environment, token, address=reachable(bound), config=config, traces=traces)
+            building = build_server(
+                settings, data, environment, token, address=reachable_address(bound), config=config, traces=traces
+            )
             async with building as server:
                 if made:
                     keep_admin_token(data, token)  # not before: a start that fails until here would never tell it
-                settle_interpreter()
+                tune_interpreter()
                 listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
-                telling = asyncio.create_task(_tell(listener, on_ready, token if made else None))
+                telling = asyncio.create_task(_announce_ready(listener, on_ready, token if made else None))
                 try:
                     await listener.serve(sockets=[bound])
                 finally:
@@ -81,7 +83,7 @@ class Listener(uvicorn.Server):
             uvicorn.Config(
                 server.app,
                 loop="none",
-                http=Http,
+                http=GatewayHttpProtocol,
                 ws="none",
                 interface="asgi3",
                 lifespan="off",
@@ -102,7 +104,7 @@ class Listener(uvicorn.Server):
     @property
     def url(self) -> str:
         """Return the address that callers use."""
-        host, port = reachable(self.bound)
+        host, port = reachable_address(self.bound)
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     @contextmanager
@@ -137,7 +139,7 @@ class Listener(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def reachable(bound: socket.socket) -> tuple[str, int]:
+def reachable_address(bound: socket.socket) -> tuple[str, int]:
     """Return host and port at which the socket can be reached from this machine."""
     name: tuple[str, int] = bound.getsockname()[:2]
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name[0]) or name[0], name[1]
@@ -150,7 +152,7 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def settle_interpreter() -> None:
+def tune_interpreter() -> None:
     """Set the interpreter up for a server, when all is loaded.
 
     The collector looks at what requests leave behind, and not again and again at what never goes away: the libraries'
@@ -164,7 +166,7 @@ def settle_interpreter() -> None:
 
 
 @contextmanager
-def bound_to(host: str, port: int) -> Generator[socket.socket]:
+def bind_socket(host: str, port: int) -> Generator[socket.socket]:
     """Give a socket bound to the address, so that a taken port is known before anything else is touched.
 
     Raises:
@@ -181,23 +183,23 @@ def bound_to(host: str, port: int) -> Generator[socket.socket]:
         yield bound
 
 
-async def _tell(listener: Listener, on_ready: OnReady, new_token: str | None) -> None:
+async def _announce_ready(listener: Listener, on_ready: OnReady, new_token: str | None) -> None:
     await listener.ready.wait()
     on_ready(listener.url, new_token)
 
 
-def secrets_of(settings: Settings, environment: Mapping[str, str]) -> list[str]:
+def collect_secrets(settings: Settings, environment: Mapping[str, str]) -> list[str]:
     """Return the values of all variables that the settings name: no key of theirs holds a secret itself."""
-    return [environment[name] for name in _variables(settings.model_dump()) if environment.get(name)]
+    return [environment[name] for name in _secret_variables(settings.model_dump()) if environment.get(name)]
 
 
-def _variables(section: Mapping[str, Any]) -> Iterator[str]:
+def _secret_variables(section: Mapping[str, Any]) -> Iterator[str]:
     for key, value in section.items():
         names = key.endswith(("_env", "env_from"))
         if isinstance(value, str) and names:
             yield value
         elif isinstance(value, Mapping):
             held = cast("Mapping[str, Any]", value)
-            yield from held.values() if names else _variables(held)
+            yield from held.values() if names else _secret_variables(held)
         elif isinstance(value, list | tuple) and names:
             yield from cast("Sequence[str]", value)

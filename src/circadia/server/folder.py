@@ -11,7 +11,7 @@ from circadia.ids import new_token
 
 
 @contextmanager
-def locked(folder: Path) -> Generator[None]:
+def lock_folder(folder: Path) -> Generator[None]:
     """Make the folder if need be and keep it for this process; the lock ends with the process, however it ends.
 
     Raises:
@@ -25,13 +25,13 @@ def locked(folder: Path) -> Generator[None]:
             f"cannot write to the data folder {str(folder)!r}: {error.strerror}; name another with --data"
         ) from error
     try:
-        _lock(handle, folder)
+        _lock_file(handle, folder)
         yield
     finally:
         os.close(handle)
 
 
-def _lock(handle: int, folder: Path) -> None:
+def _lock_file(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -47,7 +47,7 @@ def _lock(handle: int, folder: Path) -> None:
         raise StartError(f"cannot write to the data folder {str(folder)!r}: {error.strerror}") from error
 
 
-def admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
+def load_admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
     """Return the operator's token and whether it is new: from CIRCADIA_ADMIN_TOKEN, else from `admin.token`.
 
     A new one is to be kept by `keep_admin_token` once the server can tell it.

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.failed_tokens import CALLER
 from circadia.agents.identity import Identity
-from circadia.api.problems import answer
+from circadia.api.problems import problem_response
 from circadia.errors import (
     CircadiaError,
     Forbidden,
@@ -19,8 +19,8 @@ from circadia.errors import (
     NotFound,
     StorageUnavailable,
 )
-from circadia.gateway.headers import CREDENTIALS, bearer, one
-from circadia.gateway.reply import Broken
+from circadia.gateway.headers import CREDENTIALS, bearer, first_value
+from circadia.gateway.reply import ReplyBroken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -35,7 +35,7 @@ _ONCE = CREDENTIALS | {
 """What this server decides by: two of a kind could mean one thing to a proxy in front and another here."""
 
 
-class Hosts:
+class HostGuard:
     """Which Host and Origin headers are this server's."""
 
     def __init__(self, hosts: Collection[str], origins: Collection[str]) -> None:
@@ -49,25 +49,25 @@ class Hosts:
         Raises:
             Misdirected: a foreign Host. Forbidden: a foreign Origin.
         """
-        host = one(headers, b"host")
-        name = _split(f"//{host}")[1] if host and "@" not in host else ""
+        host = first_value(headers, b"host")
+        name = _split_host(f"//{host}")[1] if host and "@" not in host else ""
         if not self._any and name not in self._hosts:
             if host is None:
                 raise Misdirected("the request names no host; send the header Host, such as `localhost`")
             raise Misdirected(f"{host!r} is no host of this server; the operator can add it to server.allowed_hosts")
-        origin = one(headers, b"origin")
+        origin = first_value(headers, b"origin")
         if origin is None:
             return None
         given = origin.rstrip("/").lower()
         if given in self._origins:
             return origin
-        if host and _split(given)[0] == host.lower():
+        if host and _split_host(given)[0] == host.lower():
             return None
         raise Forbidden(f"pages of {origin!r} may not ask; the operator can add it to server.allowed_origins")
 
 
 @lru_cache(maxsize=256)  # nearly all requests name the same host
-def _split(address: str) -> tuple[str, str]:
+def _split_host(address: str) -> tuple[str, str]:
     """Return host with port, and the bare host, of an address; both empty if it is none."""
     try:
         parts = urlsplit(address)
@@ -76,12 +76,12 @@ def _split(address: str) -> tuple[str, str]:
         return "", ""
 
 
-class Front:
+class DoorRouter:
     """Leads each request to its door."""
 
     def __init__(
         self,
-        hosts: Hosts,
+        hosts: HostGuard,
         doors: Mapping[str, ASGIApp],
         api: ASGIApp,
         identity: Identity,
@@ -106,35 +106,35 @@ class Front:
             twice = next(name for name in deciding if deciding.count(name) > 1).decode()
             told = InvalidRequest(f"the header {twice!r} came more than once; send it once")
             # Not 422: the head of the request is bad (RFC 9112, 3.2).
-            await _problem(told, scope["path"], status=400)(scope, receive, send)
+            await _build_problem(told, scope["path"], status=400)(scope, receive, send)
             return
         try:
             origin = self._hosts.check(scope["headers"])
             if origin is not None:
-                send = _with_cors(send, origin, one(scope["headers"], b"access-control-request-headers"))
+                send = _add_cors(send, origin, first_value(scope["headers"], b"access-control-request-headers"))
                 if scope["method"] == "OPTIONS":
-                    await _answer(send, 204, b"", b"text/plain")
+                    await _send_answer(send, 204, b"", b"text/plain")
                     return
             door = self._doors.get(scope["path"][1:].split("/", 1)[0])
-            await (self._lead if door is None else door)(scope, receive, send)
-        except Broken:
+            await (self._dispatch if door is None else door)(scope, receive, send)
+        except ReplyBroken:
             return  # the server breaks a connection whose answer was not ended, which is what is left to say
         except CircadiaError as error:
-            await _problem(error, scope["path"])(scope, receive, send)
+            await _build_problem(error, scope["path"])(scope, receive, send)
 
-    async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path == "/healthz":
-            await _answer(send, 200, b"ok\n", b"text/plain")
+            await _send_answer(send, 200, b"ok\n", b"text/plain")
         elif path == "/readyz":
-            await self._ready(send)
+            await self._answer_readiness(send)
         elif path == "/metrics":
-            principal = await self._identity.of(bearer(scope["headers"]))
+            principal = await self._identity.authenticate(bearer(scope["headers"]))
             if principal.agent is not None:
                 raise Forbidden("/metrics takes the operator's token, or the one of server.metrics_token_env")
-            await _answer(send, 200, self._metrics.text(), CONTENT_TYPE.encode())
+            await _send_answer(send, 200, self._metrics.render(), CONTENT_TYPE.encode())
         elif path.endswith(_STRAY) and not path.startswith("/api/"):
-            await self._identity.of(bearer(scope["headers"]))
+            await self._identity.authenticate(bearer(scope["headers"]))
             raise NotFound(
                 f"no path {path!r}; model calls go to an upstream, with a base URL that ends in /llm/NAME/v1"
                 " (in /llm/NAME for Anthropic's SDKs)"
@@ -142,21 +142,23 @@ class Front:
         else:
             await self._api(scope, receive, send)
 
-    async def _ready(self, send: Send) -> None:
+    async def _answer_readiness(self, send: Send) -> None:
         try:
             async with asyncio.timeout(5):
                 await self._ping()
         except TimeoutError:
-            await _answer(send, 503, b"the database does not answer within 5 s; see whether it runs\n", b"text/plain")
+            await _send_answer(
+                send, 503, b"the database does not answer within 5 s; see whether it runs\n", b"text/plain"
+            )
         except StorageUnavailable as error:
             # Without what the driver says, in brackets: it may name addresses, and whoever asks has shown no token.
             told = re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
-            await _answer(send, 503, f"{told}\n".encode(), b"text/plain; charset=utf-8")
+            await _send_answer(send, 503, f"{told}\n".encode(), b"text/plain; charset=utf-8")
         else:
-            await _answer(send, 200, b"ready\n", b"text/plain")
+            await _send_answer(send, 200, b"ready\n", b"text/plain")
 
 
-def _with_cors(send: Send, origin: str, asked: str | None) -> Send:
+def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
     """Return a `send` that lets the page read the answer, and send what headers it asks for: SDKs have their own."""
     added = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
@@ -167,21 +169,21 @@ def _with_cors(send: Send, origin: str, asked: str | None) -> Send:
     if asked is not None:
         added.append((b"access-control-allow-headers", asked.encode("latin-1")))
 
-    async def sending(message: Message) -> None:
+    async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", []), *added]}
         await send(message)
 
-    return sending
+    return send_with_cors
 
 
-def _problem(error: CircadiaError, path: str, *, status: int | None = None) -> ASGIApp:
+def _build_problem(error: CircadiaError, path: str, *, status: int | None = None) -> ASGIApp:
     """Return a problem that OpenAI's SDKs can read too: they show what stands in `error`, and nothing else."""
     told = {"message": error.message, "type": "invalid_request_error", "param": None, "code": error.code}
-    return answer(error, path, status=status, more={"error": told})
+    return problem_response(error, path, status=status, more={"error": told})
 
 
-async def _answer(send: Send, status: int, body: bytes, kind: bytes) -> None:
+async def _send_answer(send: Send, status: int, body: bytes, kind: bytes) -> None:
     headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))] if status != 204 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

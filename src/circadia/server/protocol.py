@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from circadia.gateway.exchange import DEPARTURE, Departure
+from circadia.gateway.exchange import DISCONNECT_KEY, Disconnect
 
 HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request; for that of each later one, the time that it may idle."""
@@ -64,7 +64,7 @@ class _SlimEvent:
         return True
 
 
-class _Gathered:
+class _BufferedTransport:
     """A connection as its requests write to it: a head goes out with what follows it, in one system call.
 
     All else goes out at once: to let it wait for the end of a turn of the event loop would cost another turn.
@@ -138,7 +138,7 @@ def _without_chunks(data: bytes) -> bytes:
     return rest[: int(size, 16)] if size else b""
 
 
-class Http(HttpToolsProtocol):
+class GatewayHttpProtocol(HttpToolsProtocol):
     """Tells the running request that its caller is gone, also when a pipelined one stands behind it.
 
     uvicorn tells only the newest one: a held call with another behind it would wait, and be sent upstream, for nobody.
@@ -164,7 +164,7 @@ class Http(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Give the caller some time for its first head."""
-        super().connection_made(cast("asyncio.Transport", _Gathered(transport, self.loop)))
+        super().connection_made(cast("asyncio.Transport", _BufferedTransport(transport, self.loop)))
         self.flow._is_writable_event = cast("asyncio.Event", _SlimEvent(is_set=True))  # pyright: ignore[reportPrivateUsage]
         self.timeout_keep_alive_task = self.loop.call_later(HEAD_SECONDS, transport.close)
 
@@ -206,7 +206,7 @@ class Http(HttpToolsProtocol):
             return
         super().on_headers_complete()
         if self.parser.get_http_version() == "1.0":
-            cast("_Gathered", self.transport).knows_chunks = False
+            cast("_BufferedTransport", self.transport).knows_chunks = False
             self.cycle.keep_alive = False
         if self.parser.should_upgrade():
             self._framing = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING)
@@ -219,7 +219,7 @@ class Http(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Send what is left of the answer, and go on."""
-        cast("_Gathered", self.transport).end()
+        cast("_BufferedTransport", self.transport).end()
         super().on_response_complete()
 
     def _unset_keepalive_if_required(self) -> None:
@@ -247,7 +247,7 @@ class Http(HttpToolsProtocol):
         self._running = cycle
         if not cycle.message_event.is_set():  # else the body is there already
             cycle.message_event = cast("asyncio.Event", _SlimEvent())
-        cast("dict[str, Any]", cycle.scope)[DEPARTURE] = Departure()
+        cast("dict[str, Any]", cycle.scope)[DISCONNECT_KEY] = Disconnect()
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -258,5 +258,5 @@ class Http(HttpToolsProtocol):
         if running is not None and not running.response_complete:
             running.disconnected = True
             running.message_event.set()
-            cast("dict[str, Departure]", running.scope)[DEPARTURE].tell()
+            cast("dict[str, Disconnect]", running.scope)[DISCONNECT_KEY].notify()
         super().connection_lost(exc)

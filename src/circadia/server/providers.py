@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.gateway.dialects.registry import dialects
+from circadia.gateway.dialects.registry import build_dialects
 from circadia.gateway.model_call import Provider
 from circadia.gateway.paths import parse_rules
 from circadia.gateway.upstream import Upstream, provider_headers
 from circadia.gateway.wire import Origin
 from circadia.gateway.wire_dial import tls_context
-from circadia.gateway.wire_pool import Pool
+from circadia.gateway.wire_pool import ConnectionPool
 from circadia.llm.prices import PriceList
 from circadia.settings import Settings, UpstreamSettings
 
@@ -20,7 +20,7 @@ Secret = Callable[[str, str | None], str | None]
 """Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
 
 
-async def opened_providers(
+async def open_providers(
     settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack
 ) -> Mapping[str, Provider]:
     """Return the providers that the file names, by name; `stack` closes their connections.
@@ -31,28 +31,28 @@ async def opened_providers(
     providers: dict[str, Provider] = {}
     for name, each in settings.upstreams.items():
         key = secret(f"upstreams.{name}", each.key_env)
-        pool = await _pool(name, each, key)
+        pool = await _build_pool(name, each, key)
         stack.push_async_callback(pool.close)
         providers[name] = Provider(
             upstream=Upstream(name, each, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
-            dialects=dialects(each.api),
+            dialects=build_dialects(each.api),
             prices=PriceList(base_url=each.base_url, api=each.api),
             rules=parse_rules(each.paths),
         )
     return providers
 
 
-async def _pool(name: str, settings: UpstreamSettings, key: str | None) -> Pool:
+async def _build_pool(name: str, settings: UpstreamSettings, key: str | None) -> ConnectionPool:
     """Return the connections to a provider.
 
     Raises:
         ConfigError: its address or its key is none.
     """
     try:
-        origin = Origin.of(settings.base_url)
+        origin = Origin.from_url(settings.base_url)
     except ValueError as error:
         raise ConfigError(f"upstreams.{name}.base_url {error}") from error
-    return Pool(
+    return ConnectionPool(
         origin,
         provider_headers(name, settings, key),
         await asyncio.to_thread(tls_context) if origin.secure else None,

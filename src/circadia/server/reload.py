@@ -16,25 +16,25 @@ _AT_START: Final = Settings.model_fields.keys() - {"agents"}
 """Sections that are read at the start only."""
 
 
-class Reload:
+class ConfigReloader:
     """Watches the file. One that cannot be read, or is wrong, changes nothing, and the log says why."""
 
     def __init__(self, clock: Clock, file: ConfigFile, apply: Callable[[Settings], Awaitable[None]]) -> None:
         self._clock = clock
         self._path = file.path
-        self._settings = file.said
+        self._settings = file.startup_settings
         self._apply = apply
-        self._seen = self._mark()
+        self._seen = self._file_stamp()
 
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            mark = self._mark()
-            if mark is not None and mark != self._seen and await self._read():
+            mark = self._file_stamp()
+            if mark is not None and mark != self._seen and await self._reload_file():
                 self._seen = mark
 
-    def _mark(self) -> tuple[int, int, int] | None:
+    def _file_stamp(self) -> tuple[int, int, int] | None:
         """Return what changes when the file does; none while there is no file, as when an editor replaces it."""
         try:
             status = self._path.stat()
@@ -42,7 +42,7 @@ class Reload:
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
 
-    async def _read(self) -> bool:
+    async def _reload_file(self) -> bool:
         """Take over what the file says; return whether that is done or in vain, and so not to be tried again."""
         try:
             settings = await asyncio.to_thread(load_settings, self._path)

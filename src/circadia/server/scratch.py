@@ -11,7 +11,7 @@ from circadia.stores.sqlite import open_sqlite
 
 
 @asynccontextmanager
-async def scratch(folder: Path) -> AsyncGenerator[tuple[Store, Signals]]:
+async def open_scratch_store(folder: Path) -> AsyncGenerator[tuple[Store, Signals]]:
     """Give a new database in the folder, and signals within this process. Raises StartError: it cannot be opened."""
     store = await open_sqlite(folder / "circadia.db")
     try:

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from circadia.agents.following import Following
-from circadia.agents.sessions import Sessions
+from circadia.agents.following import AgentChangeFollower
+from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.memory.retention import due, retire
-from circadia.records.retention import Retained
+from circadia.memory.retention import find_expired_episodes, forget_expired_episodes
+from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
 from circadia.stores.base import Store
 
@@ -33,8 +33,8 @@ class Sweeps:
     """Runs the sweeps, one after the other, for ever."""
 
     def __init__(
-        self, clock: Clock, store: Store, waits: Waits, sessions: Sessions, settings: Settings,
-        following: Following | None = None,
+        self, clock: Clock, store: Store, waits: Waits, sessions: SessionService, settings: Settings,
+        following: AgentChangeFollower | None = None,
     ) -> None:  # fmt: skip
         days = settings.limits.keep_handled_days
         self._clock = clock
@@ -46,7 +46,7 @@ class Sweeps:
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
         kept = settings.retention.model_dump()
-        self._records = [(what, days) for what in Retained if (days := kept[f"{what.value}_days"]) is not None]
+        self._records = [(what, days) for what in RetentionKind if (days := kept[f"{what.value}_days"]) is not None]
         self._retire_at = self._retire_records_at = 0.0
         self._forget_at = 0.0
 
@@ -57,15 +57,15 @@ class Sweeps:
             for sweep in (
                 *self._following,
                 self._waits.sweep,
-                self._tell_stalls,
-                self._index,
-                self._retire,
+                self._report_stalls,
+                self._index_messages,
+                self._retire_deliveries,
                 self._retire_records,
-                self._forget,
+                self._forget_episodes,
             ):
-                await self._guarded(sweep)
+                await self._run_guarded(sweep)
 
-    async def _guarded(self, sweep: Callable[[], Awaitable[None]]) -> None:
+    async def _run_guarded(self, sweep: Callable[[], Awaitable[None]]) -> None:
         try:
             await sweep()
         except CircadiaError as error:
@@ -73,25 +73,25 @@ class Sweeps:
         except Exception:  # the next sweep may pass, and nobody else does this work
             _logger.exception("a sweep failed")
 
-    async def _tell_stalls(self) -> None:
-        async with self._store.write() as tx:
-            for name in await self._sessions.tell_stalls(tx, self._stall_seconds):
+    async def _report_stalls(self) -> None:
+        async with self._store.begin_write() as tx:
+            for name in await self._sessions.report_stalls(tx, self._stall_seconds):
                 _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)
 
-    async def _index(self) -> None:
+    async def _index_messages(self) -> None:
         """Take new messages into the index that searches use."""
         until = self._clock.monotonic() + INDEXING_SECONDS
         done = INDEXED_AT_ONCE
         while done == INDEXED_AT_ONCE and self._clock.monotonic() < until:
-            async with self._store.write() as tx:
-                done = await tx.messages.index(limit=INDEXED_AT_ONCE)
+            async with self._store.begin_write() as tx:
+                done = await tx.messages.index_next(limit=INDEXED_AT_ONCE)
 
-    async def _retire(self) -> None:
+    async def _retire_deliveries(self) -> None:
         """Delete what was handled long ago: some each second while there is more, else each hour (WAKE-33)."""
         if self._kept is None or self._clock.monotonic() < self._retire_at:
             return
-        async with self._store.write() as tx:
-            retired = await tx.deliveries.retire(self._clock.now() - self._kept, limit=RETIRED_AT_ONCE)
+        async with self._store.begin_write() as tx:
+            retired = await tx.deliveries.delete_handled(self._clock.now() - self._kept, limit=RETIRED_AT_ONCE)
         if retired < RETIRED_AT_ONCE:
             self._retire_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
         if retired:
@@ -103,25 +103,25 @@ class Sweeps:
             return
         more, now = False, self._clock.now()
         for what, days in self._records:
-            async with self._store.write() as tx:
-                retired = await tx.retention.retire(what, now - timedelta(days=days), limit=RETIRED_AT_ONCE)
+            async with self._store.begin_write() as tx:
+                retired = await tx.retention.delete_expired(what, now - timedelta(days=days), limit=RETIRED_AT_ONCE)
             more |= retired == RETIRED_AT_ONCE
             if retired:
                 _logger.info("%d %s are older than %d days and are deleted", retired, what.value, days)
         if not more:
             self._retire_records_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
 
-    async def _forget(self) -> None:
+    async def _forget_episodes(self) -> None:
         """Forget what is older than its bank keeps: some each second while there is more, else each hour (MEM-03)."""
         if self._clock.monotonic() < self._forget_at:
             return
         now = self._clock.now()
-        async with self._store.read() as tx:
-            banks = [bank for bank in await tx.banks.every() if await due(tx, bank, now, limit=1)]
+        async with self._store.begin_read() as tx:
+            banks = [bank for bank in await tx.banks.find_all() if await find_expired_episodes(tx, bank, now, limit=1)]
         more = False
         for bank in banks:
-            async with self._store.write() as tx:
-                gone = await retire(tx, bank, now, limit=FORGOTTEN_AT_ONCE)
+            async with self._store.begin_write() as tx:
+                gone = await forget_expired_episodes(tx, bank, now, limit=FORGOTTEN_AT_ONCE)
             more |= gone.episodes == FORGOTTEN_AT_ONCE
             _logger.info("%d episodes of bank %r are older than it keeps and are deleted", gone.episodes, bank.name)
         if not more:

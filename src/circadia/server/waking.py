@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from circadia.agents.registry import Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.sleep import SleepState
-from circadia.agents.threads import Threads
+from circadia.agents.registry import AgentRegistry
+from circadia.agents.sessions import SessionService
+from circadia.agents.sleep import AgentSleepService
+from circadia.agents.threads import ThreadService
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource, PulseId
@@ -28,34 +28,34 @@ from circadia.wake.coordination import Coordinations
 from circadia.wake.guardrails import FleetLimits
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launcher
-from circadia.wake.launchers.callable import CallableLauncher, agent_function
-from circadia.wake.launchers.container import Box, ContainerLauncher
+from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
+from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
 from circadia.wake.launchers.environment import named_environment, program_environment
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.launchers.webhook import WebhookLauncher
-from circadia.wake.openings import Openings
-from circadia.wake.pulse_rows import RESIDENT, PulseRows, TimesAwake
-from circadia.wake.pulses import Pulses
+from circadia.wake.openings import PulseStarter
+from circadia.wake.pulse_rows import RESIDENT, AwakePulseTracker, PulseLifecycle
+from circadia.wake.pulses import PulseService
 from circadia.wake.reports import PulseReports
-from circadia.wake.requests import Requests
-from circadia.wake.routines import Routines
-from circadia.wake.thread_events import ThreadEvents
-from circadia.wake.tier import WakeTier
-from circadia.wake.worker import Worker
+from circadia.wake.requests import WakeRequests
+from circadia.wake.routines import RoutineService
+from circadia.wake.thread_events import ThreadEventHandler
+from circadia.wake.tier import WakeServices
+from circadia.wake.worker import WakeWorker
 
 
-def wake_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals) -> WakeTier:
+def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, signals: Signals) -> WakeServices:
     """Build the services."""
-    rows = PulseRows(clock, ids, signals)
-    sleep = SleepState(clock, signals, TimesAwake(rows))
+    rows = PulseLifecycle(clock, ids, signals)
+    sleep = AgentSleepService(clock, signals, AwakePulseTracker(rows))
     fleet = FleetLimits(
         max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
     )
-    requests = Requests(clock, ids, signals, Openings(rows, sleep), fleet)
+    requests = WakeRequests(clock, ids, signals, PulseStarter(rows, sleep), fleet)
     inbox = Inbox(clock, ids, signals, requests, max_message_characters=settings.limits.max_message_characters)
-    routines = Routines(clock, ids, signals, requests)
-    pulses = Pulses(clock, signals, rows, sleep, inbox)
-    return WakeTier(
+    routines = RoutineService(clock, ids, signals, requests)
+    pulses = PulseService(clock, signals, rows, sleep, inbox)
+    return WakeServices(
         sleep=sleep,
         requests=requests,
         inbox=inbox,
@@ -63,17 +63,17 @@ def wake_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals)
         pulses=pulses,
         routines=routines,
         coordinations=Coordinations(clock, signals, routines, pulses, {RESIDENT, *settings.launchers}),
-        thread_events=ThreadEvents(sleep, requests),
+        thread_events=ThreadEventHandler(sleep, requests),
         reports=PulseReports(),
     )
 
 
-def agent_services(
-    settings: Settings, clock: Clock, ids: IdSource, signals: Signals, tier: WakeTier
-) -> tuple[Registry, Threads, Sessions]:
+def build_agent_services(
+    settings: Settings, clock: Clock, ids: IdSource, signals: Signals, tier: WakeServices
+) -> tuple[AgentRegistry, ThreadService, SessionService]:
     """Build the services on agents, threads and sessions."""
-    registry = Registry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
-    threads = Threads(
+    registry = AgentRegistry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
+    threads = ThreadService(
         clock,
         ids,
         signals,
@@ -81,11 +81,11 @@ def agent_services(
         max_message_characters=settings.limits.max_message_characters,
         max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )
-    return registry, threads, Sessions(clock, ids, signals, registry, threads)
+    return registry, threads, SessionService(clock, ids, signals, registry, threads)
 
 
-def wake_worker(
-    tier: WakeTier,
+def build_wake_worker(
+    tier: WakeServices,
     settings: Settings,
     environment: Mapping[str, str],
     data: Path,
@@ -94,30 +94,30 @@ def wake_worker(
     store: Store,
     signals: Signals,
     address: tuple[str, int],
-) -> Worker:
+) -> WakeWorker:
     """Build the worker, with the launchers of the configuration.
 
     Raises:
         ConfigError: a launcher's function, variable or secret is not there.
     """
-    ground = _Ground(
+    ground = _LauncherContext(
         settings=settings, environment=environment, data=data, clock=clock, reports=tier.reports, address=address
     )  # fmt: skip
     launchers = {
         name: launcher
         for name, each in settings.launchers.items()
-        if (launcher := _launcher(name, each, ground)) is not None
+        if (launcher := _build_launcher(name, each, ground)) is not None
     }
     parts = WorkerParts(
         store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
         routines=tier.routines, inbox=tier.inbox, launchers=launchers,
-        environment=_agents_environment(settings, address),
+        environment=_environment_builder(settings, address),
     )  # fmt: skip
-    return Worker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+    return WakeWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Ground:
+class _LauncherContext:
     """What launchers stand on."""
 
     settings: Settings
@@ -128,24 +128,24 @@ class _Ground:
     address: tuple[str, int]
 
 
-def _launcher(name: str, chosen: LauncherSettings, ground: _Ground) -> Launcher | None:
+def _build_launcher(name: str, chosen: LauncherSettings, ground: _LauncherContext) -> Launcher | None:
     where = f"launchers.{name}"
     match chosen:
         case SubprocessLauncherSettings():
-            return _subprocess(where, chosen, ground)
+            return _build_subprocess(where, chosen, ground)
         case ContainerLauncherSettings():
-            return _container(where, chosen, ground)
+            return _build_container(where, chosen, ground)
         case WebhookLauncherSettings():
-            return _webhook(where, chosen, ground)
+            return _build_webhook(where, chosen, ground)
         case CallableLauncherSettings():
-            return CallableLauncher(agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
+            return CallableLauncher(import_agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
         case _:
             return None
 
 
-def _subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _Ground) -> Launcher:
+def _build_subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _LauncherContext) -> Launcher:
     own = ground.environment
-    named = named_environment(where, own, chosen.env, chosen.env_from, _kept_back(ground.settings))
+    named = named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings))
     user = OsUser.resolve(f"{where}.user", chosen.user) if chosen.user else None
     return SubprocessLauncher(
         user.command(chosen.command) if user else chosen.command,
@@ -158,16 +158,16 @@ def _subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _Ground)
     )
 
 
-def _container(where: str, chosen: ContainerLauncherSettings, ground: _Ground) -> Launcher:
+def _build_container(where: str, chosen: ContainerLauncherSettings, ground: _LauncherContext) -> Launcher:
     own = ground.environment
     return ContainerLauncher(
         chosen.image,
         command=chosen.command,
         engine=chosen.engine,
         pull=chosen.pull,
-        environment=named_environment(where, own, chosen.env, chosen.env_from, _kept_back(ground.settings)),
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
         prompt=chosen.prompt,
-        box=Box(**{field: getattr(chosen, field) for field in Box.__dataclass_fields__}),
+        box=ContainerLimits(**{field: getattr(chosen, field) for field in ContainerLimits.__dataclass_fields__}),
         gateway=ground.address,
         clock=ground.clock,
         secrets=[own[variable] for variable in chosen.env_from],
@@ -175,7 +175,7 @@ def _container(where: str, chosen: ContainerLauncherSettings, ground: _Ground) -
     )
 
 
-def _webhook(where: str, chosen: WebhookLauncherSettings, ground: _Ground) -> Launcher:
+def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _LauncherContext) -> Launcher:
     secret = ground.environment.get(chosen.secret_env)
     if not secret:
         raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
@@ -193,7 +193,7 @@ def _webhook(where: str, chosen: WebhookLauncherSettings, ground: _Ground) -> La
     )
 
 
-def _kept_back(settings: Settings) -> frozenset[str]:
+def _withheld_variables(settings: Settings) -> frozenset[str]:
     """Return the variables whose values no agent may get (WAKE-52)."""
     named = {each.key_env for each in settings.upstreams.values()} | {settings.server.metrics_token_env}
     for embedder in (settings.memory.embedder, settings.memory.previous_embedder):
@@ -204,7 +204,7 @@ def _kept_back(settings: Settings) -> frozenset[str]:
     return frozenset({*(name for name in named if name), "CIRCADIA_ADMIN_TOKEN"})
 
 
-def _agents_environment(
+def _environment_builder(
     settings: Settings, address: tuple[str, int]
 ) -> Callable[[Agent, str, PulseId], Mapping[str, str]]:
     """Return what makes the environment of a launched agent: the gateway's URLs and its token for this pulse."""
@@ -218,8 +218,8 @@ def _agents_environment(
             urls[f"{prefix}_BASE_URL"] = f"{base}/llm/{first}{suffix}"
             keys.append(f"{prefix}_API_KEY")
 
-    def made(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str, str]:
+    def build_environment(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str, str]:
         own = {"CIRCADIA_AGENT": agent.reference, "CIRCADIA_PULSE_ID": pulse_id}
         return {**urls, **own, **dict.fromkeys(keys, token)}
 
-    return made
+    return build_environment

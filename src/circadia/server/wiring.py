@@ -14,21 +14,21 @@ import aiohttp
 from starlette.types import ASGIApp
 
 from circadia.agents.failed_tokens import FailedTokens
-from circadia.agents.following import Following
+from circadia.agents.following import AgentChangeFollower
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
+from circadia.agents.registry import AgentRegistry, NewAgent
+from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.errors import ConfigError
-from circadia.gateway.ahead import AheadOfCalls
+from circadia.gateway.ahead import GatewayAnswerDrafter
 from circadia.gateway.answer_book import AnswerBook
-from circadia.gateway.backlog import Backlog
-from circadia.gateway.bodies import Parking
-from circadia.gateway.budget import Budget
+from circadia.gateway.backlog import WriteBehindQueue
+from circadia.gateway.bodies import BodySpool
+from circadia.gateway.budget import CallBudgetGuard
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.gate import Gate
 from circadia.gateway.journal import Journal
@@ -37,29 +37,29 @@ from circadia.gateway.mcp_http import McpHttp
 from circadia.gateway.mcp_stdio import StdioServers
 from circadia.gateway.model_door import ModelDoor
 from circadia.gateway.owners import Owners
-from circadia.gateway.ready import Answering
+from circadia.gateway.ready import AnswerResolver
 from circadia.gateway.relay import Relay
-from circadia.gateway.remember import Exchanges
+from circadia.gateway.remember import ExchangeQueue
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
 from circadia.gateway.turns import Turns
 from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
-from circadia.memory.tier import Memory
+from circadia.memory.tier import MemoryServices
 from circadia.records.session import DEFAULT_SESSION
-from circadia.server.answering import answers_at_gateway
-from circadia.server.dreaming import Minds, sleep_minds, sleep_savings, sleep_tier, sleep_worker
-from circadia.server.front import Front, Hosts
-from circadia.server.gauges import gauges, memory_gauges, sleep_gauges
-from circadia.server.providers import opened_providers
-from circadia.server.reload import Reload
-from circadia.server.remembering import at_gateway, file_banks, memory_parts
+from circadia.server.answering import build_gateway_answers
+from circadia.server.dreaming import SleepModels, build_savings, build_sleep_models, build_sleep_worker, build_sleeptime
+from circadia.server.front import DoorRouter, HostGuard
+from circadia.server.gauges import register_gauges, register_memory_gauges, register_sleep_gauges
+from circadia.server.providers import open_providers
+from circadia.server.reload import ConfigReloader
+from circadia.server.remembering import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.sweeps import Sweeps
-from circadia.server.waking import agent_services, wake_tier, wake_worker
+from circadia.server.waking import build_agent_services, build_wake_services, build_wake_worker
 from circadia.settings import ConfigFile, PolicySettings, Settings
 from circadia.sleeptime.health import SleepHealth
 from circadia.sleeptime.savings import Savings
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -67,9 +67,9 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
-from circadia.wake.alerts import Alerts, Post
-from circadia.wake.tier import WakeTier
-from circadia.wake.worker import Worker
+from circadia.wake.alerts import AlertNotifier, AlertPoster
+from circadia.wake.tier import WakeServices
+from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Server:
     """The ASGI application."""
     journal: Journal
     """What is still to be written."""
-    exchanges: Exchanges
+    exchanges: ExchangeQueue
     """What is still to be remembered."""
     answers: AnswerBook
     """What is still to be written of ready answers."""
@@ -95,7 +95,7 @@ class Server:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Basis:
+class ServerBasis:
     """What nearly every part is built on."""
 
     settings: Settings
@@ -123,7 +123,7 @@ class Basis:
 
 
 @asynccontextmanager
-async def wired(
+async def build_server(
     settings: Settings,
     data: Path,
     environment: Mapping[str, str],
@@ -144,16 +144,16 @@ async def wired(
     store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        session = await stack.enter_async_context(_session())
-        basis = Basis(
+        session = await stack.enter_async_context(_open_http_session())
+        basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
             address=address or (settings.server.host, settings.server.port), config=config, traces=traces or Traces(),
         )  # fmt: skip
-        yield await _built(basis, admin_token, stack)
+        yield await _assemble_server(basis, admin_token, stack)
 
 
-def _session() -> aiohttp.ClientSession:
+def _open_http_session() -> aiohttp.ClientSession:
     """Return connections that change nothing on the way, without a limit to their number."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
@@ -164,31 +164,34 @@ def _session() -> aiohttp.ClientSession:
     )
 
 
-async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Server:
+async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExitStack) -> Server:
     settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
-    presence, tier = Presence(store, signals), wake_tier(settings, clock, basis.ids, signals)
-    registry, threads, sessions = agent_services(settings, clock, basis.ids, signals, tier)
+    presence, tier = Presence(store, signals), build_wake_services(settings, clock, basis.ids, signals)
+    registry, threads, sessions = build_agent_services(settings, clock, basis.ids, signals, tier)
     waits = Waits(clock, store, signals, presence)
-    metrics_token = _hashed(basis, settings.server.metrics_token_env)
+    metrics_token = _hash_secret(basis, settings.server.metrics_token_env)
     failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
     identity = Identity(store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token,
                         failed=failed)  # fmt: skip
     metrics, ticker = Metrics(), Ticker(clock)
-    metrics.gauge("circadia_failed_tokens", "Tokens that opened nothing.", lambda: failed.total)
-    journal, parking = Journal(clock, store, signals, metrics.saw), Parking(basis.data / "held", settings.limits)
+    metrics.add_gauge("circadia_failed_tokens", "Tokens that opened nothing.", lambda: failed.total)
+    journal, parking = (
+        Journal(clock, store, signals, metrics.count_line),
+        BodySpool(basis.data / "held", settings.limits),
+    )
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
-    memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
-    registry.bind, tier.sleep.shut = partial(memory.banks.bound, user=None, make=True), gate.shut
-    dreams = sleep_tier(settings, clock, basis.ids, signals, memory)
+    memory, embedding = build_memory(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
+    registry.bind, tier.sleep.shut = partial(memory.banks.resolve_bound_bank, user=None, make=True), gate.shut
+    dreams = build_sleeptime(settings, clock, basis.ids, signals, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
-    answers = answers_at_gateway(settings, clock, basis.ids, store, memory, journal, metrics, minds[0])
+    minds = build_sleep_models(settings, partial(_secret, basis), clock, stack)
+    answers = build_gateway_answers(settings, clock, basis.ids, store, memory, journal, metrics, minds[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     dreams.behind = [each.flush for each in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
@@ -197,64 +200,66 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
         memory=memory, sleeptime=dreams, lookup=answers[0].lookup, judge=answers[0].judge,
     )  # fmt: skip
-    front = Front(_hosts(settings), {"llm": door, "mcp": tools}, create_api(parts), identity, metrics, store.ping)
-    worker = wake_worker(
+    front = DoorRouter(
+        _build_host_guard(settings), {"llm": door, "mcp": tools}, create_api(parts), identity, metrics, store.ping
+    )
+    worker = build_wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead, answers[0].lookup)
-    gauges(metrics, gate, parking, journal, exchanges, worker, signals)
-    memory_gauges(metrics, memory.retrieval)
-    sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
-    beside = (sweeps, _alerts(basis), *embedding)
+    dreamer, counting = _build_dreamer(minds, basis, dreams, metrics, memory, tier, ahead, answers[0].lookup)
+    register_gauges(metrics, gate, parking, journal, exchanges, worker, signals)
+    register_memory_gauges(metrics, memory.retrieval)
+    sweeps = Sweeps(clock, store, waits, sessions, settings, await _start_follower(basis, identity, presence))
+    beside = (sweeps, _build_alerts(basis), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, waits, *counting, *beside)]
     if basis.config is not None:
-        works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())
-    await _started(stack, own, stdio, (journal, exchanges, answers[1]), works)
+        works.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
+    await _start_background(stack, own, stdio, (journal, exchanges, answers[1]), works)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
-        waiting=lambda: gate.held_in_all + ticker.waiting, drain=lambda: _drained(worker, dreamer, settings),
+        waiting=lambda: gate.total_held + ticker.waiting, drain=lambda: _drain_workers(worker, dreamer, settings),
     )  # fmt: skip
 
 
-def _alerts(basis: Basis) -> Alerts:
+def _build_alerts(basis: ServerBasis) -> AlertNotifier:
     wakes = basis.settings.fleet.max_wakes_per_day
-    return Alerts(basis.clock, basis.ids, basis.store, _poster(basis), fleet_wakes_per_day=wakes)
+    return AlertNotifier(basis.clock, basis.ids, basis.store, _alert_poster(basis), fleet_wakes_per_day=wakes)
 
 
-def _dreamer(
-    minds: Minds,
-    basis: Basis,
-    tier: Sleeptime,
+def _build_dreamer(
+    minds: SleepModels,
+    basis: ServerBasis,
+    tier: SleeptimeService,
     metrics: Metrics,
-    memory: Memory,
-    wake: WakeTier,
-    ahead: AheadOfCalls,
+    memory: MemoryServices,
+    wake: WakeServices,
+    ahead: GatewayAnswerDrafter,
     lookup: AnswerLookup,
 ) -> tuple[SleepWorker, Sequence[SleepHealth | Savings]]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
-    worker = sleep_worker(
+    worker = build_sleep_worker(
         tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead,
         lookup,
     )  # fmt: skip
     health = SleepHealth(clock, store, tier)
-    sleep_gauges(metrics, worker, health, signals)
-    return worker, (health, sleep_savings(basis.settings, clock, store, memory))
+    register_sleep_gauges(metrics, worker, health, signals)
+    return worker, (health, build_savings(basis.settings, clock, store, memory))
 
 
-async def _following(basis: Basis, identity: Identity, presence: Presence) -> Following | None:
+async def _start_follower(basis: ServerBasis, identity: Identity, presence: Presence) -> AgentChangeFollower | None:
     """Return what follows other servers, begun before any call comes: of what it did not see it takes over nothing."""
     if not basis.settings.server.database_url:
         return None
-    following = Following(basis.store, identity, presence, basis.signals)
+    following = AgentChangeFollower(basis.store, identity, presence, basis.signals)
     await following.sweep()
     return following
 
 
-async def _drained(worker: Worker, dreamer: SleepWorker, settings: Settings) -> None:
+async def _drain_workers(worker: WakeWorker, dreamer: SleepWorker, settings: Settings) -> None:
     await asyncio.gather(worker.drain(settings.fleet.drain_seconds), dreamer.drain())
 
 
-def _poster(basis: Basis) -> Post | None:
+def _alert_poster(basis: ServerBasis) -> AlertPoster | None:
     """Return what posts alerts to the fleet's webhook, if there is one."""
     url = basis.settings.fleet.alert_webhook_url
     if url is None:
@@ -268,30 +273,36 @@ def _poster(basis: Basis) -> Post | None:
     return post
 
 
-def _hosts(settings: Settings) -> Hosts:
-    return Hosts((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
+def _build_host_guard(settings: Settings) -> HostGuard:
+    return HostGuard((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
 
 
 async def _model_door(
-    stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook],
-) -> tuple[ModelDoor, Exchanges, AheadOfCalls]:  # fmt: skip
+    stack: AsyncExitStack, basis: ServerBasis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
+    memory: MemoryServices, dreams: SleeptimeService, answers: tuple[AnswerResolver, AnswerBook],
+) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
-    providers = await opened_providers(settings, partial(_secret, basis), clock, stack)
+    providers = await open_providers(settings, partial(_secret, basis), clock, stack)
     owners = Owners(clock, store)
-    budget = Budget(clock, store)
+    budget = CallBudgetGuard(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
-    exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams, *answers)
+    exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers)
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering, basis.traces)
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
-    return door, exchanges, AheadOfCalls(clock, store, memory, answers[0].lookup, providers)
+    return door, exchanges, GatewayAnswerDrafter(clock, store, memory, answers[0].lookup, providers)
 
 
 def _mcp_door(
-    basis: Basis, identity: Identity, gate: Gate, ticker: Ticker, admin_token: str, own: ASGIApp, stdio: StdioServers
+    basis: ServerBasis,
+    identity: Identity,
+    gate: Gate,
+    ticker: Ticker,
+    admin_token: str,
+    own: ASGIApp,
+    stdio: StdioServers,
 ) -> McpDoor:
     configured = basis.settings.mcp_servers
     over_http: dict[str, ASGIApp] = {
@@ -306,26 +317,33 @@ def _mcp_door(
 
 
 async def _prepare(
-    basis: Basis, sessions: Sessions, registry: Registry, waits: Waits, tier: WakeTier, memory: Memory
+    basis: ServerBasis,
+    sessions: SessionService,
+    registry: AgentRegistry,
+    waits: Waits,
+    tier: WakeServices,
+    memory: MemoryServices,
 ) -> None:
     """Make what the file names: banks, the session `default`, its agents; free what a dead process had leased."""
-    await file_banks(basis.settings, basis.store, memory)
-    async with basis.store.write() as tx:
+    await apply_file_banks(basis.settings, basis.store, memory)
+    async with basis.store.begin_write() as tx:
         await sessions.ensure_default(tx)
-    await _file_agents(basis, registry, tier, basis.settings)
+    await _apply_file_agents(basis, registry, tier, basis.settings)
     if not basis.settings.server.database_url:  # else another server may be handing out what is leased
-        await waits.end_all()
+        await waits.release_all()
 
 
-async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, settings: Settings) -> None:
+async def _apply_file_agents(
+    basis: ServerBasis, registry: AgentRegistry, tier: WakeServices, settings: Settings
+) -> None:
     """Make the agents that the file names, and set those that are there to what it says."""
     named: set[AgentId] = set()
-    async with basis.store.write() as tx:
-        default = await tx.sessions.by_name(DEFAULT_SESSION)
+    async with basis.store.begin_write() as tx:
+        default = await tx.sessions.get_by_name(DEFAULT_SESSION)
         assert default is not None
         for name, each in settings.agents.items():
             token = _secret(basis, f"agents.{name}", each.token_env)
-            found = await tx.agents.by_name(default.id, name)
+            found = await tx.agents.get_by_name(default.id, name)
             policy = {key: getattr(each, key) for key in PolicySettings.model_fields}
             if found is None:
                 new = NewAgent(
@@ -335,18 +353,18 @@ async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, setting
                 found, _ = await registry.add(tx, default, new, token=token)
             else:
                 if token is not None and hash_token(token) != found.token_hash:
-                    found = await registry.retoken(tx, found, token)
+                    found = await registry.set_token(tx, found, token)
                 found = await registry.change(
                     tx, found, description=each.description, sleep_events=each.sleep_events,
                     wake_events=each.wake_events, policy=policy,
                 )  # fmt: skip
-            found = await tier.coordinations.read_file(tx, found, each.stated_coordination())
-            await tier.routines.read_file(tx, found, each.routine_specs())
+            found = await tier.coordinations.apply_file(tx, found, each.stated_coordination())
+            await tier.routines.apply_file(tx, found, each.routine_specs())
             named.add(found.id)
     registry.in_file = frozenset(named)
 
 
-def _secret(basis: Basis, where: str, variable: str | None) -> str | None:
+def _secret(basis: ServerBasis, where: str, variable: str | None) -> str | None:
     if variable is None:
         return None
     value = basis.environment.get(variable)
@@ -355,38 +373,38 @@ def _secret(basis: Basis, where: str, variable: str | None) -> str | None:
     return value
 
 
-def _hashed(basis: Basis, variable: str | None) -> str | None:
+def _hash_secret(basis: ServerBasis, variable: str | None) -> str | None:
     token = _secret(basis, "server.metrics_token_env", variable)
     return None if token is None else hash_token(token)
 
 
-async def _written(backlog: Backlog[Any], writing: asyncio.Task[None]) -> None:
+async def _flush_backlog(backlog: WriteBehindQueue[Any], writing: asyncio.Task[None]) -> None:
     """Write what is left."""
     backlog.stop()
     await asyncio.gather(writing, return_exceptions=True)
     await backlog.last_flush()
 
 
-async def _started(
-    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, backlogs: Sequence[Backlog[Any]],
+async def _start_background(
+    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, backlogs: Sequence[WriteBehindQueue[Any]],
     works: Sequence[Coroutine[Any, Any, None]],
 ) -> None:  # fmt: skip
     """Start what runs beside the requests, to be ended in the opposite order."""
     for backlog in backlogs:
-        stack.push_async_callback(_written, backlog, asyncio.create_task(backlog.run()))
+        stack.push_async_callback(_flush_backlog, backlog, asyncio.create_task(backlog.run()))
     await stack.enter_async_context(own.run())
     await stack.enter_async_context(stdio.run())
     for work in works:
         task = asyncio.create_task(work)
-        task.add_done_callback(_told_if_failed)
-        stack.push_async_callback(_ended, task)
+        task.add_done_callback(_log_if_failed)
+        stack.push_async_callback(_cancel_task, task)
 
 
-def _told_if_failed(task: asyncio.Task[None]) -> None:
+def _log_if_failed(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _logger.critical("a background task has ended; restart the server", exc_info=error)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel_task(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

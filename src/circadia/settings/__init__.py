@@ -6,10 +6,10 @@ from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.load import ConfigFile, load_settings, settings_from
 from circadia.settings.memory import BankSettings, MemorySettings
-from circadia.settings.parsing import parsed
+from circadia.settings.parsing import parse_yaml
 from circadia.settings.root import Settings
 from circadia.settings.server import ServerSettings
-from circadia.settings.upstreams import KeyHeader, McpServerSettings, UpstreamSettings, key_sent
+from circadia.settings.upstreams import KeyHeader, McpServerSettings, UpstreamSettings, build_key_header
 
 __all__ = [
     "AgentSettings",
@@ -26,8 +26,8 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "UpstreamSettings",
-    "key_sent",
+    "build_key_header",
     "load_settings",
-    "parsed",
+    "parse_yaml",
     "settings_from",
 ]

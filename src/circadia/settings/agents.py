@@ -92,11 +92,11 @@ class AgentSettings(PolicySettings, ScheduleSettings):
 
     def stated_coordination(self) -> dict[str, Any]:
         """Return all of its coordination that the file states, its zone and blackouts too, ready for JSON."""
-        stated = self.coordination.stated()
+        stated = self.coordination.stated_values()
         if "timezone" in self.model_fields_set:
             stated["zone"] = self.timezone
         if self.model_fields_set & {"max_consecutive_skips", "pulse_max_consecutive_skips"}:
-            stated["max_consecutive_skips"] = self.skips_until_told
+            stated["max_consecutive_skips"] = self.skips_until_alert
         if self.blackouts or self.pulse_blackouts:
             stated["blackouts"] = TypeAdapter(tuple[Blackout, ...]).dump_python(self.blackout_records(), mode="json")
         if "blackout_policies" in self.model_fields_set:

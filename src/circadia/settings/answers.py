@@ -17,7 +17,7 @@ HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|
 """As RFC 9110 (5.6.2) has it."""
 
 
-def declared(span: str) -> re.Pattern[str]:
+def compile_pattern(span: str) -> re.Pattern[str]:
     """Return what a span between slashes matches; `^` and `$` stand for the begin and the end of a line.
 
     Raises:
@@ -85,5 +85,5 @@ class AnswersSettings(Section):
     def _must_compile(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
         for span in spans:
             if span.startswith("/"):
-                declared(span)
+                compile_pattern(span)
         return spans

@@ -58,7 +58,7 @@ class CoordinationSettings(Section):
         description="How often a launched agent without routines looks for unread messages; `null` means never.",
     )
 
-    def stated(self) -> dict[str, Any]:
+    def stated_values(self) -> dict[str, Any]:
         """Return what the file states, nested as there, ready for JSON."""
         return self.model_dump(mode="json", exclude_unset=True)
 

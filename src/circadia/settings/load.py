@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from circadia.errors import ConfigError
 from circadia.records.agent import RESERVED
-from circadia.records.bank import wrong_bank_name
+from circadia.records.bank import explain_invalid_bank_name
 from circadia.settings.agents import PolicySettings
-from circadia.settings.mistakes import mistakes
-from circadia.settings.parsing import parsed
+from circadia.settings.mistakes import describe_mistakes
+from circadia.settings.parsing import parse_yaml
 from circadia.settings.root import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.suggestions import closest
@@ -28,7 +28,7 @@ class ConfigFile:
 
     path: Path
     """Where it is."""
-    said: Settings
+    startup_settings: Settings
     """What it said when the server started; options of the command may differ from it."""
 
 
@@ -45,7 +45,7 @@ def load_settings(path: Path | None) -> Settings:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {str(path)!r}: {error}; name a readable file with --config") from error
     try:
-        raw = parsed(text)
+        raw = parse_yaml(text)
     except ValueError as error:
         raise ConfigError(f"{str(path)!r} is not YAML: {error}") from error
     except RecursionError:
@@ -71,12 +71,12 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
     try:
         settings = Settings.model_validate(filled)
     except ValidationError as error:
-        raise ConfigError("; ".join(mistakes(error, filled, Settings))) from error
-    _require_named(settings)
+        raise ConfigError("; ".join(describe_mistakes(error, filled, Settings))) from error
+    _require_references(settings)
     return settings
 
 
-def _require_named(settings: Settings) -> None:
+def _require_references(settings: Settings) -> None:
     """Refuse what names something that the file does not have, as far as the server would refuse to start with it."""
     launchers = {"resident", *settings.launchers}
     for name, agent in settings.agents.items():
@@ -87,21 +87,22 @@ def _require_named(settings: Settings) -> None:
         launcher = agent.coordination.launcher
         if launcher not in launchers:
             raise ConfigError(
-                f"agents.{name}.coordination.launcher: there is no launcher {launcher!r}{_near(launcher, launchers)}"
+                f"agents.{name}.coordination.launcher: there is no launcher {launcher!r}"
+                f"{_suggest_name(launcher, launchers)}"
             )
     named = [("banks", each) for each in settings.banks]
     for where, policy in (("defaults", settings.defaults), *((f"agents.{k}", v) for k, v in settings.agents.items())):
         named += [(where, each) for each in (policy.bank, *policy.banks, *policy.read_banks) if each is not None]
     for where, bank in named:
-        if wrong := wrong_bank_name(bank):
+        if wrong := explain_invalid_bank_name(bank):
             raise ConfigError(f"{where}: {wrong}")
     model = settings.sleeptime.model
     if isinstance(model, SleepModelSettings) and model.upstream not in settings.upstreams:
-        near = _near(model.upstream, settings.upstreams)
+        near = _suggest_name(model.upstream, settings.upstreams)
         raise ConfigError(f"sleeptime.model.upstream: there is no upstream {model.upstream!r}{near}")
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggest_name(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = closest(name, names, count=1)
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(map(repr, names))}" if names else ""

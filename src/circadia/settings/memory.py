@@ -127,9 +127,9 @@ class BankSettings(Section):
 
     def policy(self) -> BankPolicy:
         """Return the record of these settings."""
-        return self.over(BankPolicy())
+        return self.apply_to(BankPolicy())
 
-    def over(self, before: BankPolicy) -> BankPolicy:
+    def apply_to(self, before: BankPolicy) -> BankPolicy:
         """Return a policy with what is stated here; a key that is left out stays as it is."""
         stated = {name: getattr(self, name) for name in self.model_fields_set - {"description"}}
         if "sleeptime" in stated:

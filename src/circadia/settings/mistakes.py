@@ -17,25 +17,25 @@ _SHOWN = 100
 """Characters of what was given that a sentence shows; what is longer is left out."""
 
 
-def mistakes(error: ValidationError, given: object, model: type[BaseModel]) -> Iterator[str]:
+def describe_mistakes(error: ValidationError, given: object, model: type[BaseModel]) -> Iterator[str]:
     """Yield a sentence for each place of `given` that is wrong; what else could stand at a place is told with it.
 
     pydantic names the members of a union in its places, and complains of each: the file knows nothing of them.
     """
     found: dict[Path, list[Any]] = {}
     for line in error.errors():
-        found.setdefault(_place(line, given), []).append(line)
+        found.setdefault(_place_of_error(line, given), []).append(line)
     for place, lines in found.items():
         deeper = any(len(other) > len(place) and other[: len(place)] == place for other in found)
         if not (deeper and isinstance(lines[0].get("input"), Mapping)):  # another member of a union fits better
-            yield _told(place, lines, given, model)
+            yield _describe_place(place, lines, given, model)
 
 
-def _place(line: Any, given: object) -> Path:
+def _place_of_error(line: Any, given: object) -> Path:
     """Return where in `given` it is: names of members of unions stand in no file."""
     place: Path = ()
     for part in line["loc"]:
-        if _has(given, part):
+        if _has_part(given, part):
             given = cast("Any", given)[part]
         elif line["type"] != "missing" or part != line["loc"][-1]:
             continue
@@ -43,29 +43,29 @@ def _place(line: Any, given: object) -> Path:
     return place
 
 
-def _has(given: object, part: int | str) -> bool:
+def _has_part(given: object, part: int | str) -> bool:
     if isinstance(given, Mapping):
         return part in given
     return isinstance(given, Sequence) and isinstance(part, int) and part < len(cast("Sequence[object]", given))
 
 
-def _told(place: Path, lines: Sequence[Any], given: object, model: type[BaseModel]) -> str:
+def _describe_place(place: Path, lines: Sequence[Any], given: object, model: type[BaseModel]) -> str:
     path, line = ".".join(map(str, place)), lines[0]
     if line["type"] == "extra_forbidden":
-        known = _known(place[:-1], given, model)
+        known = _known_keys(place[:-1], given, model)
         near = closest(str(place[-1]), known, count=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
         return f"unknown key {path!r}; {hint}"
     if line["type"] == "value_error":  # words of our own say what they got
         return f"{path}: {line['ctx']['error']}"
-    said = [_message(each) for each in lines]
+    said = [_describe_error(each) for each in lines]
     said = [said[0], *(each.removeprefix(_OTHERWISE) for each in said[1:])]
     # Of a whole section that is wrong the message says which part; the rest of it would only hide that.
     shown = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
     return f"{path}: {', or '.join(said)}{shown if len(shown) <= _SHOWN else ''}"
 
 
-def _message(line: Any) -> str:
+def _describe_error(line: Any) -> str:
     if line["type"] in _NO_MAP:
         return f"{_OTHERWISE}a map of keys and values"
     if line["type"] in _NO_LIST:
@@ -77,43 +77,45 @@ def _message(line: Any) -> str:
     return line["msg"]
 
 
-def _known(place: Path, given: object, model: type[BaseModel]) -> list[str]:
+def _known_keys(place: Path, given: object, model: type[BaseModel]) -> list[str]:
     """Return the keys that are known at a place; where one key says which there are, as it stands in `given`."""
     kinds: list[object] = [model]
     for part in place:
         given = cast("Any", given)[part]
-        kinds = [below for kind in kinds for below in _below(kind, part)]
-    models = [each for kind in kinds for each in _models(kind)]
-    models = [each for each in models if _is_meant(each, given)] or models
+        kinds = [below for kind in kinds for below in _types_below(kind, part)]
+    models = [each for kind in kinds for each in _models_of_type(kind)]
+    models = [each for each in models if _matches_discriminator(each, given)] or models
     return list({name: None for each in models for name in each.model_fields})
 
 
-def _below(kind: object, part: int | str) -> Iterator[object]:
+def _types_below(kind: object, part: int | str) -> Iterator[object]:
     """Yield the kinds of what stands below a value of this kind."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType, Annotated):
         for each in inner[:1] if origin is Annotated else inner:
-            yield from _below(each, part)
+            yield from _types_below(each, part)
     elif origin is not None and inner:
         yield inner[-1] if isinstance(origin, type) and issubclass(origin, Mapping) else inner[0]
     elif isinstance(kind, type) and issubclass(kind, BaseModel) and str(part) in kind.model_fields:
         yield kind.model_fields[str(part)].annotation
 
 
-def _models(kind: object) -> Iterator[type[BaseModel]]:
+def _models_of_type(kind: object) -> Iterator[type[BaseModel]]:
     if get_origin(kind) in (Union, UnionType, Annotated):
         for each in get_args(kind):
-            yield from _models(each)
+            yield from _models_of_type(each)
     elif isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
 
 
-def _is_meant(model: type[BaseModel], given: object) -> bool:
+def _matches_discriminator(model: type[BaseModel], given: object) -> bool:
     """Return whether each key of one possible value has just that in `given`."""
     said: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
-    fixed = {name: get_args(each.annotation) for name, each in model.model_fields.items() if _is_fixed(each.annotation)}
+    fixed = {
+        name: get_args(each.annotation) for name, each in model.model_fields.items() if _is_constant(each.annotation)
+    }
     return all(said.get(name) in values for name, values in fixed.items())
 
 
-def _is_fixed(kind: object) -> bool:
+def _is_constant(kind: object) -> bool:
     return get_origin(kind) is Literal and len(get_args(kind)) == 1

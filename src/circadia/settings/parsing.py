@@ -19,7 +19,7 @@ class _Loader(yaml.SafeLoader):
     }
 
 
-def parsed(text: str) -> object:
+def parse_yaml(text: str) -> object:
     """Return what the YAML says; JSON is YAML.
 
     Raises:

@@ -26,7 +26,7 @@ from circadia.records.schedule import (
     RoutineSpec,
     Weekday,
     check_blackouts,
-    zone_named,
+    load_zone,
 )
 from circadia.settings.section import Section
 
@@ -94,7 +94,7 @@ class RoutineSettings(Section):
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
-        _checked(lambda: self.spec("UTC"))
+        _call_for_file(lambda: self.spec("UTC"))
         return self
 
     def spec(self, zone: str) -> RoutineSpec:
@@ -140,12 +140,12 @@ class BlackoutSettings(Section):
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
-        _checked(lambda: self.record("UTC"))
+        _call_for_file(lambda: self.record("UTC"))
         return self
 
     def record(self, zone: str) -> Blackout:
         """Return the record of these settings for an agent in `zone`."""
-        start, end = self._ends()
+        start, end = self._bounds()
         if isinstance(start, datetime) and isinstance(end, datetime):
             if self.type == "recurring" or self.weekdays is not None or self.days_of_week is not None:
                 raise InvalidRequest("a blackout with dates is one-off; leave out weekdays, or write times as HH:MM")
@@ -154,9 +154,9 @@ class BlackoutSettings(Section):
             raise InvalidRequest("a blackout has two times of day or two dates, not one of each; write both alike")
         if self.type not in {None, "recurring"}:
             raise InvalidRequest("a one-off blackout has dates, such as 2026-12-23T00:00; write them as start and end")
-        return RecurringBlackout(start=start, end=end, weekdays=self._starts_on(), label=self.label)
+        return RecurringBlackout(start=start, end=end, weekdays=self._start_weekdays(), label=self.label)
 
-    def _ends(self) -> tuple[str | datetime, str | datetime]:
+    def _bounds(self) -> tuple[str | datetime, str | datetime]:
         """Return both ends; DjinnBot's pages show dates of one-off blackouts as `start_time` too."""
         times, dates = (self.start_time, self.end_time), (self.start, self.end)
         given = [pair for pair in (times, dates) if any(value is not None for value in pair)]
@@ -164,7 +164,7 @@ class BlackoutSettings(Section):
             raise InvalidRequest("a blackout has either start_time and end_time, or start and end; write one pair")
         return given[0][0], given[0][1]
 
-    def _starts_on(self) -> frozenset[Weekday]:
+    def _start_weekdays(self) -> frozenset[Weekday]:
         if self.weekdays is not None and self.days_of_week is not None:
             raise InvalidRequest("weekdays and days_of_week say the same; leave one out")
         if self.days_of_week is not None:
@@ -212,9 +212,9 @@ class ScheduleSettings(Section):
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
-        _checked(lambda: zone_named(self.timezone))
-        _checked(lambda: check_blackouts(self.blackout_records()))
-        names = [spec.name for spec in _checked(self.routine_specs)]
+        _call_for_file(lambda: load_zone(self.timezone))
+        _call_for_file(lambda: check_blackouts(self.blackout_records()))
+        names = [spec.name for spec in _call_for_file(self.routine_specs)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two routines are named {twice[0]!r}; rename one")
@@ -229,7 +229,7 @@ class ScheduleSettings(Section):
         return tuple(blackout.record(self.timezone) for blackout in (*self.blackouts, *self.pulse_blackouts))
 
     @property
-    def skips_until_told(self) -> int:
+    def skips_until_alert(self) -> int:
         """Return the skips in a row after which the operator is told."""
         return self.pulse_max_consecutive_skips or self.max_consecutive_skips
 
@@ -256,10 +256,10 @@ class ScheduleSettings(Section):
 
 
 def _in_zone(instant: datetime, zone: str) -> datetime:
-    return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone_named(zone))
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=load_zone(zone))
 
 
-def _checked(made: Callable[[], _T]) -> _T:
+def _call_for_file(made: Callable[[], _T]) -> _T:
     """Return what is made; what the record refuses becomes an error of the file, with its path."""
     try:
         return made()

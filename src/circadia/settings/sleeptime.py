@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from circadia.errors import CircadiaError
-from circadia.records.schedule import Recurrence, zone_named
+from circadia.records.schedule import Recurrence, load_zone
 from circadia.settings.section import Section
 
 Operation = Literal[
@@ -97,7 +97,7 @@ class SleepScheduleSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _sound(self) -> "SleepScheduleSettings":
+    def _validate_recurrence(self) -> "SleepScheduleSettings":
         try:
             self.recurrence("UTC")
         except CircadiaError as error:
@@ -109,17 +109,17 @@ class SleepScheduleSettings(Section):
         return Recurrence(cron=self.cron, zone=self.zone or zone)
 
 
-def _off(value: object) -> object:
+def _none_if_false(value: object) -> object:
     return None if value is False else value
 
 
-def _false(value: object) -> object:
+def _false_if_none(value: object) -> object:
     return value is not None and value
 
 
-Count = Annotated[int | None, BeforeValidator(_off)]
-Measure = Annotated[float | None, BeforeValidator(_off)]
-Switch = Annotated[bool, BeforeValidator(_false)]
+Count = Annotated[int | None, BeforeValidator(_none_if_false)]
+Measure = Annotated[float | None, BeforeValidator(_none_if_false)]
+Switch = Annotated[bool, BeforeValidator(_false_if_none)]
 """Values of triggers; each can be switched off by null or false."""
 
 
@@ -227,18 +227,18 @@ class SleepPolicySettings(Section):
 
     @field_validator("schedules", mode="before")
     @classmethod
-    def _none(cls, value: object) -> object:
+    def _replace_none(cls, value: object) -> object:
         return value or ()
 
     @field_validator("zone")
     @classmethod
-    def _known(cls, value: str | None) -> str | None:
+    def _validate_zone(cls, value: str | None) -> str | None:
         try:
-            return value and zone_named(value).key
+            return value and load_zone(value).key
         except CircadiaError as error:
             raise ValueError(error.message) from error
 
-    def does(self, operation: str) -> bool:
+    def is_operation_enabled(self, operation: str) -> bool:
         """Return whether passes do it."""
         stated = self.operations.get(operation)
         return stated is None or stated.enabled
@@ -297,7 +297,7 @@ class SleeptimeSettings(SleepPolicySettings):
 
     @field_validator("model", mode="before")
     @classmethod
-    def _named(cls, value: object) -> object:
+    def _expand_upstream_name(cls, value: object) -> object:
         return {"upstream": value} if isinstance(value, str) and value != "none" else value
 
     def policy_of(self, stated: Mapping[str, Any]) -> SleepPolicySettings:
@@ -306,13 +306,13 @@ class SleeptimeSettings(SleepPolicySettings):
         A bank that names a preset has that one's triggers; what this section says of triggers does not hold there.
         """
         base: dict[str, Any] = self.model_dump(include=set(SleepPolicySettings.model_fields), exclude_unset=True)
-        named = _named(stated)
+        named = _stated_preset(stated)
         if named is not None:
             base = {name: value for name, value in base.items() if name not in _TRIGGERS}
-        when = named or _named(base) or "idle"
+        when = named or _stated_preset(base) or "idle"
         return SleepPolicySettings.model_validate({**PRESETS[when], **base, **stated, "when": when, "preset": None})
 
 
-def _named(stated: Mapping[str, Any]) -> When | None:
+def _stated_preset(stated: Mapping[str, Any]) -> When | None:
     """Return the preset that is named there."""
     return stated.get("when") or _OLDER.get(stated.get("preset"))

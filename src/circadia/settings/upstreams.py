@@ -21,7 +21,7 @@ _KEY_HEADERS: Final[Mapping[Api, KeyHeader]] = {
 _VERSION: Final = re.compile(r"/v\d+[a-z0-9]*$")
 
 
-def key_sent(key: str, *, api: Api, header: KeyHeader | None) -> tuple[KeyHeader, str]:
+def build_key_header(key: str, *, api: Api, header: KeyHeader | None) -> tuple[KeyHeader, str]:
     """Return the header that carries the key, and what it says."""
     header = header or _KEY_HEADERS[api]
     return header, f"Bearer {key}" if header == "authorization" else key
@@ -74,7 +74,7 @@ class UpstreamSettings(Section):
             raise ValueError(f"must start with http:// or https://, got {value!r}")
         return value.rstrip("/")
 
-    def target(self, path: str) -> str:
+    def target_path(self, path: str) -> str:
         """Return what an agent's path is behind `base_url`: with one `/v1` where both have it."""
         version = _VERSION.search(self.base_url)
         return path.removeprefix(version[0]) if version is not None and path.startswith(f"{version[0]}/") else path
@@ -105,7 +105,7 @@ class McpServerSettings(Section):
     answer_timeout_seconds: float = Field(600.0, gt=0, description="Longest wait for an answer.")
 
     @model_validator(mode="after")
-    def _one_of(self) -> "McpServerSettings":
+    def _require_url_or_command(self) -> "McpServerSettings":
         if bool(self.url) == bool(self.command):
             raise ValueError("give either `url` or `command`")
         if self.user is not None and not self.command:

@@ -9,7 +9,7 @@ from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.wake import WakeSource
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.stores.base import Tx
-from circadia.wake.requests import Ask, Requests
+from circadia.wake.requests import NewWake, WakeRequests
 
 _logger = logging.getLogger(__name__)
 
@@ -20,22 +20,22 @@ _WAKES: Final = (PassStatus.SUCCEEDED, PassStatus.NO_CHANGE, PassStatus.PARTIAL)
 class SleeptimeAgents:
     """Asks for the wakes; guardrails and pauses of the agent hold for them as for its own schedule."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: WakeRequests) -> None:
         self._requests = requests
 
-    async def pass_ended(self, tx: Tx, bank: Bank, policy: SleepPolicySettings, run: Pass) -> None:
+    async def wake_after_pass(self, tx: Tx, bank: Bank, policy: SleepPolicySettings, run: Pass) -> None:
         """Wake the agent that the bank's policy names, if it is asleep and the pass was no dry run."""
         if policy.agent is None or run.dry_run or run.status not in _WAKES:
             return
         session_name, _, name = policy.agent.rpartition(":")
-        session = await tx.sessions.by_name(session_name or DEFAULT_SESSION)
-        agent = None if session is None else await tx.agents.by_name(session.id, name)
+        session = await tx.sessions.get_by_name(session_name or DEFAULT_SESSION)
+        agent = None if session is None else await tx.agents.get_by_name(session.id, name)
         if agent is None or not agent.enabled:
             _logger.warning("bank %r names the sleep-time agent %r, who is not there", bank.name, policy.agent)
             return
         if not agent.asleep:
             return  # it sees what is new by itself
-        ask = Ask(
+        ask = NewWake(
             target=agent, source=WakeSource.SCHEDULE, by=f"pass {run.id}", reason=f"new in bank {bank.name}",
             key=f"pass {run.id}",
         )  # fmt: skip

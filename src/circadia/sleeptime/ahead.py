@@ -10,15 +10,15 @@ from pydantic import BaseModel
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.ids import IdSource
-from circadia.llm.mind import Mind, Prompt
+from circadia.llm.mind import ChatModel, Prompt
 from circadia.records.agent import Agent
-from circadia.records.answer import AnswerFrame, Rests
+from circadia.records.answer import AnswerBasis, AnswerFrame
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
 
 
-class AnsweredAhead(BaseModel):
+class AnticipatedAnswer(BaseModel):
     """What an agent's model says to a question that nobody has asked yet."""
 
     text: str
@@ -40,29 +40,29 @@ class AnsweredAhead(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class QuestionDraft:
     """A question as it would go to an agent's model now."""
 
-    mind: Mind
-    """The agent's model; it answers with `AnsweredAhead` only."""
+    mind: ChatModel
+    """The agent's model; it answers with `AnticipatedAnswer` only."""
     prompt: Prompt
     """`data` is the body of the call, with the bank's context; `rules` tell where it goes."""
     most_tokens: int
     """What it may write at most."""
-    rests: Rests
+    rests: AnswerBasis
     """What of the bank the context rests on, as it was when it was built."""
 
 
-class Ahead(Protocol):
+class QuestionDrafter(Protocol):
     """Puts questions as an agent's own calls would: the gateway does, which sleep-time work knows nothing of."""
 
-    async def agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
+    async def find_agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
         """Return whose frame it is; none if the agent is gone, off, or may not reach bank, provider or model now."""
         ...
 
-    async def draft(
+    async def draft_question(
         self, bank: Bank, frame: AnswerFrame, question: str, *, known: Collection[str] = ()
-    ) -> Draft | None:
+    ) -> QuestionDraft | None:
         """Return the question in the frame with what the bank says to it; none where `agent` is none.
 
         Turns with a text of `known` are left out of what it says.
@@ -71,10 +71,10 @@ class Ahead(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Readying:
+class AnswerServices:
     """What answers are made ready with."""
 
-    ahead: Ahead
+    ahead: QuestionDrafter
     """Puts questions."""
     lookup: AnswerLookup
     """Finds what is ready, and tells whether it still stands."""

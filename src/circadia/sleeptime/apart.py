@@ -17,53 +17,59 @@ from circadia.ids import EpisodeId
 from circadia.llm.mind import Prompt
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.sleeptime.ask import Yielded
-from circadia.sleeptime.operation import Ask, Look, Operation, Step, T, View
-from circadia.sleeptime.rules import Rule, wrong
+from circadia.sleeptime.ask import PassPreempted
+from circadia.sleeptime.operation import BankReader, ModelQueryFunction, Operation, PageContext, Step, T
+from circadia.sleeptime.rules import Rule, check_changes
 
 V = TypeVar("V")
 
 
-class Apart:
+class OperationThreads:
     """Calls operations in the threads of an executor; none are those that all share."""
 
     def __init__(self, threads: Executor | None = None) -> None:
         self._threads = threads
 
-    async def planned(self, operation: Operation, view: View) -> Sequence[Step]:
+    async def plan_steps(self, operation: Operation, view: PageContext) -> Sequence[Step]:
         """Return the operation's steps."""
-        return await self._called(lambda: operation.plan(view))
+        return await self._run_in_thread(lambda: operation.plan(view))
 
-    async def proposed(self, operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose_changes(
+        self, operation: Operation, step: Step, view: PageContext, ask: ModelQueryFunction
+    ) -> Sequence[Change]:
         """Return what a step proposes. If this is cancelled, so is what the step asks."""
-        here = _Here()
-        there = replace(view, look=_LookThere(here, view.look))
+        here = _EventLoopBridge()
+        there = replace(view, look=_ThreadBankReader(here, view.look))
         try:
-            return await self._called(lambda: _worked_out(operation, step, there, _AskThere(here, ask)))
+            return await self._run_in_thread(
+                lambda: _propose_in_own_loop(operation, step, there, _ThreadAsk(here, ask))
+            )
         finally:
-            here.end()
+            here.close()
 
-    async def judged(
+    async def find_violations(
         self, changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]
     ) -> Sequence[str]:
         """Return what the rules find wrong with each of these, which rest on these rows."""
-        return await self._called(lambda: wrong(changes, rows, rules))
+        return await self._run_in_thread(lambda: check_changes(changes, rows, rules))
 
-    async def _called(self, work: Callable[[], V]) -> V:
+    async def _run_in_thread(self, work: Callable[[], V]) -> V:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: context.run(work))
 
 
-def _worked_out(operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+def _propose_in_own_loop(
+    operation: Operation, step: Step, view: PageContext, ask: ModelQueryFunction
+) -> Sequence[Change]:
     """Return what a step proposes; a step that is cancelled before its thread begins makes no coroutine."""
 
-    async def proposed() -> Sequence[Change]:
+    async def propose_step() -> Sequence[Change]:
         return await operation.propose(step, view, ask)
 
-    return asyncio.run(proposed())
+    return asyncio.run(propose_step())
 
 
-class _Here:
+class _EventLoopBridge:
     """The event loop that a step's thread asks, until the step is over."""
 
     def __init__(self) -> None:
@@ -71,20 +77,20 @@ class _Here:
         self._over = False
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    async def done(self, work: Coroutine[Any, Any, V]) -> V:
+    async def run_in_loop(self, work: Coroutine[Any, Any, V]) -> V:
         """Return, in the thread, what comes of the work in the event loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._track(work), self._loop))
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Do nothing more, and cancel what is under way."""
         self._over = True
         for each in self._under_way:
             each.cancel()
 
-    async def _tracked(self, work: Coroutine[Any, Any, V]) -> V:
+    async def _track(self, work: Coroutine[Any, Any, V]) -> V:
         if self._over:
             work.close()
-            raise Yielded
+            raise PassPreempted
         task = asyncio.current_task()
         assert task is not None
         self._under_way.add(task)
@@ -94,36 +100,38 @@ class _Here:
             self._under_way.discard(task)
 
 
-class _AskThere:
+class _ThreadAsk:
     """Asks from a step's thread."""
 
-    def __init__(self, here: _Here, ask: Ask) -> None:
+    def __init__(self, here: _EventLoopBridge, ask: ModelQueryFunction) -> None:
         self._here = here
         self._ask = ask
 
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
-        return await self._here.done(self._ask(prompt, output, most_tokens=most_tokens))
+        return await self._here.run_in_loop(self._ask(prompt, output, most_tokens=most_tokens))
 
 
-class _LookThere:
+class _ThreadBankReader:
     """Looks from a step's thread."""
 
-    def __init__(self, here: _Here, look: Look) -> None:
+    def __init__(self, here: _EventLoopBridge, look: BankReader) -> None:
         self._here = here
         self._look = look
 
     @property
-    def known(self) -> Mapping[EpisodeId, Episode]:
-        return self._look.known
+    def cached_episodes(self) -> Mapping[EpisodeId, Episode]:
+        return self._look.cached_episodes
 
-    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        known = self.known
+    async def fetch_episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        known = self.cached_episodes
         if all(each in known for each in ids):
             return {each: known[each] for each in ids}
-        return await self._here.done(self._look.episodes(ids))
+        return await self._here.run_in_loop(self._look.fetch_episodes(ids))
 
-    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
-        return await self._here.done(self._look.about(texts, before=before, limit=limit)) if texts else []
+    async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        return (
+            await self._here.run_in_loop(self._look.search_related(texts, before=before, limit=limit)) if texts else []
+        )
 
-    async def uses(self, first: int) -> Mapping[int, datetime]:
-        return await self._here.done(self._look.uses(first))
+    async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
+        return await self._here.run_in_loop(self._look.fetch_note_uses(first))

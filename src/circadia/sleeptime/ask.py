@@ -22,15 +22,15 @@ from pydantic import BaseModel, ValidationError
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, CallId, IdSource
-from circadia.llm.mind import Mind, Prompt, Unusable
-from circadia.llm.schemas import written
+from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.schemas import answer_schema_json
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
-from circadia.records.sleep_call import SleepCall, SleepSpent
+from circadia.records.sleep_call import SleepCall, SleepCost
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.rows import LEASE_SECONDS
 from circadia.stores.base import Store, Tx
-from circadia.telemetry.traces import Traces, ended
+from circadia.telemetry.traces import Traces, end_call_span
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -110,29 +110,40 @@ class OverBudget(Exception):
         self.alone = alone
 
 
-class Yielded(Exception):
+class PassPreempted(Exception):
     """Somebody waits: the pass goes on later (SLEEP-04)."""
 
 
-Flying = dict[tuple[BankId, str], "asyncio.Task[Any]"]
+PendingQuestions = dict[tuple[BankId, str], "asyncio.Task[Any]"]
 """Questions that are not answered yet, by bank and key."""
 
 
-class Asking:
+class PassModelClient:
     """Asks for one pass. Once `stop` is set, who asks is told to yield; what was asked is still heard and kept."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit], *,
-        others: Mapping[str, Mind] | None = None, stop: asyncio.Event | None = None, flying: Flying | None = None,
-        traces: Traces | None = None, alone: bool = False, bank: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        clock: Clock,
+        ids: IdSource,
+        store: Store,
+        mind: ChatModel,
+        run: Pass,
+        limits: Sequence[Limit],
+        *,
+        others: Mapping[str, ChatModel] | None = None,
+        stop: asyncio.Event | None = None,
+        flying: PendingQuestions | None = None,
+        traces: Traces | None = None,
+        alone: bool = False,
+        bank: str = "",
+    ) -> None:
         """`bank` is the bank's name, for the ledger. `others` are models of single operations.
 
         `flying` are questions of all passes that are not answered yet; `alone` says that no other process asks any.
         """
         self._alone = alone
         self._bank = bank
-        self._flying: Flying = {} if flying is None else flying
+        self._flying: PendingQuestions = {} if flying is None else flying
         self._clock = clock
         self._ids = ids
         self._store = store
@@ -145,32 +156,32 @@ class Asking:
         self._traces = traces or Traces()
 
     async def ask(
-        self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int, mind: Mind | None = None
+        self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None
     ) -> T:
         """Return the model's answer, or the one that was paid for before; `mind` is another than the operation's.
 
         Raises:
-            Unusable: the model gave none, or each process that asked it died meanwhile. OverBudget: it was not asked.
+            ModelAnswerError: the model gave none, or each process that asked it died. OverBudget: it was not asked.
             StorageUnavailable: ask again.
         """
         mind = mind or self._others.get(operation, self._mind)
         key = _key(mind, operation, prompt, output, most_tokens)
         place = (self._run.bank_id, key)
         if place not in self._flying:  # asked by this pass before it yielded, and not answered yet
-            found, died = await self._asked_before(place)
+            found, died = await self._find_previous_answer(place)
             if found is not None and found.answer is not None:
                 try:
                     return output.model_validate_json(found.answer)
                 except ValidationError:
                     pass  # a schema of the same name that has changed: an answer of before is none
             if died >= DEATHS:
-                raise Unusable(await self._set_apart(operation, key))
+                raise ModelAnswerError(await self._record_quarantine(operation, key))
             if self._stop.is_set():
-                raise Yielded
+                raise PassPreempted
         if place not in self._flying:
-            task = asyncio.create_task(self._tried(mind, operation, prompt, output, key, most_tokens))
+            task = asyncio.create_task(self._ask_with_retries(mind, operation, prompt, output, key, most_tokens))
             self._flying[place] = task
-            task.add_done_callback(lambda landed: self._landed(place, landed))
+            task.add_done_callback(lambda landed: self._forget_finished(place, landed))
         asked = cast("asyncio.Task[T]", self._flying[place])
         stopped = asyncio.create_task(self._stop.wait())
         try:
@@ -181,50 +192,50 @@ class Asking:
         finally:
             stopped.cancel()
         if not asked.done():
-            raise Yielded
+            raise PassPreempted
         return asked.result()
 
-    async def _asked_before(self, place: tuple[BankId, str]) -> tuple[SleepCall | None, int]:
+    async def _find_previous_answer(self, place: tuple[BankId, str]) -> tuple[SleepCall | None, int]:
         """Return the question's answer, if there is one, and how many processes ended while they asked it.
 
         What another process still asks is waited for. Raises Yielded.
         """
         while True:
             now = self._clock.now()
-            async with self._store.read() as tx:
-                found = await tx.sleep_calls.answered(*place)
-                cut = () if found is not None else await tx.sleep_calls.unanswered(*place)
+            async with self._store.begin_read() as tx:
+                found = await tx.sleep_calls.get_answered(*place)
+                cut = () if found is not None else await tx.sleep_calls.find_unanswered(*place)
             dead = [each for each in cut if each.lease_until is None or each.lease_until <= now]
             if self._alone or len(dead) == len(cut):
                 return found, len(dead)
             if self._stop.is_set():
-                raise Yielded
+                raise PassPreempted
             await self._clock.sleep(ELSEWHERE_SECONDS)
 
-    async def _set_apart(self, operation: str, key: str) -> str:
+    async def _record_quarantine(self, operation: str, key: str) -> str:
         """Write down, and return, why a question is asked no more; that is no call, so it costs nothing."""
         cause = f"{DEATHS} processes ended while they asked this question, so it is set apart"
         call = SleepCall(
             id=CallId(self._ids.new("call")), pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation,
             key=key, error=cause, at=self._clock.now(),
         )  # fmt: skip
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             await tx.sleep_calls.add(call)
         return cause
 
-    def _landed(self, place: tuple[BankId, str], asked: asyncio.Task[T]) -> None:
+    def _forget_finished(self, place: tuple[BankId, str], asked: asyncio.Task[T]) -> None:
         del self._flying[place]
         if not asked.cancelled():
             asked.exception()  # read: who asked may have yielded, and what it says is in the journal
 
-    async def _tried(
-        self, mind: Mind, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
+    async def _ask_with_retries(
+        self, mind: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
     ) -> T:
         """Ask, and ask again after a pause where the provider is at fault."""
         for tried in range(1, TRIES + 1):
             try:
-                return await self._once(mind, operation, prompt, output, key, most_tokens)
-            except Unusable as error:
+                return await self._ask_once(mind, operation, prompt, output, key, most_tokens)
+            except ModelAnswerError as error:
                 pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
                 if not error.passing or tried == TRIES or pause > LONGEST_PAUSE_SECONDS or self._stop.is_set():
                     raise
@@ -233,38 +244,40 @@ class Asking:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    async def _once(self, mind: Mind, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int) -> T:
-        read = -(-(prompt.bytes + len(written(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
+    async def _ask_once(
+        self, mind: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
+    ) -> T:
+        read = -(-(prompt.bytes + len(answer_schema_json(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
         line, call = await self._reserve(mind, operation, read, key, most_tokens)
         began = self._clock.monotonic()
-        span = self._traces.asked(line, operation)
-        beating = asyncio.create_task(self._beat(call.id))
+        span = self._traces.start_sleep_call_span(line, operation)
+        beating = asyncio.create_task(self._renew_lease(call.id))
         try:
             answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
-        except Unusable as error:
-            settled = self._settled(mind, line, error.used, began, CallStatus.FAILED, span)
-            await self._kept(settled, replace(call, error=error.cause))
+        except ModelAnswerError as error:
+            settled = self._settle_line(mind, line, error.used, began, CallStatus.FAILED, span)
+            await self._write_until_stored(settled, replace(call, error=error.cause))
             raise
         except BaseException:
-            settled = self._settled(mind, line, None, began, CallStatus.FAILED, span)
+            settled = self._settle_line(mind, line, None, began, CallStatus.FAILED, span)
             await self._write(settled, replace(call, error="dropped"))
             raise
         finally:
             beating.cancel()
-        settled = self._settled(mind, line, used, began, CallStatus.DONE, span)
-        await self._kept(settled, replace(call, answer=answer.model_dump_json()))
+        settled = self._settle_line(mind, line, used, began, CallStatus.DONE, span)
+        await self._write_until_stored(settled, replace(call, answer=answer.model_dump_json()))
         return answer
 
-    async def _beat(self, call_id: CallId) -> None:
+    async def _renew_lease(self, call_id: CallId) -> None:
         """Say that the question is still being asked."""
         while not self._alone:
             await self._clock.sleep(LEASE_SECONDS / 3)
             with suppress(StorageUnavailable):
-                async with self._store.write() as tx:
-                    await tx.sleep_calls.beat(call_id, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
+                async with self._store.begin_write() as tx:
+                    await tx.sleep_calls.renew_lease(call_id, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
 
     async def _reserve(
-        self, mind: Mind, operation: str, read: int, key: str, most_tokens: int
+        self, mind: ChatModel, operation: str, read: int, key: str, most_tokens: int
     ) -> tuple[Call, SleepCall]:
         """Write the ledger's line with the most that the question can cost, if no limit forbids it."""
         now = self._clock.now()
@@ -279,27 +292,30 @@ class Asking:
             id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
             lease_until=now + timedelta(seconds=LEASE_SECONDS),
         )  # fmt: skip
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             for limit in self._limits:
                 if limit.operation not in (None, operation):
                     continue
-                spent, needed = _of(limit.unit, await self._spent(tx, limit, operation, now)), _needed(limit.unit, line)
+                spent, needed = (
+                    _spent_in_unit(limit.unit, await self._fetch_spending(tx, limit, operation, now)),
+                    _needed_in_unit(limit.unit, line),
+                )
                 if spent + needed > limit.most or (limit.unit is Unit.SECONDS and spent >= limit.most):
                     raise OverBudget(limit, alone=needed > limit.most)
             await tx.calls.add([line])
             await tx.sleep_calls.add(call)
         return line, call
 
-    async def _spent(self, tx: Tx, limit: Limit, operation: str, now: datetime) -> SleepSpent:
-        return await tx.sleep_calls.spent(
+    async def _fetch_spending(self, tx: Tx, limit: Limit, operation: str, now: datetime) -> SleepCost:
+        return await tx.sleep_calls.sum_cost(
             since=None if limit.window is None else now - limit.window,
             bank_id=self._run.bank_id if limit.scope is Scope.BANK else None,
             pass_id=self._run.id if limit.scope is Scope.PASS else None,
             operation=limit.operation or (operation if limit.scope is Scope.OPERATION else None),
         )
 
-    def _settled(
-        self, mind: Mind, line: Call, used: Usage | None, began: float, status: CallStatus, span: Span
+    def _settle_line(
+        self, mind: ChatModel, line: Call, used: Usage | None, began: float, status: CallStatus, span: Span
     ) -> Call:
         """Return the line with what it has cost. A charge that is not known counts as what was reserved."""
         settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
@@ -309,10 +325,10 @@ class Asking:
                 cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
                 cost_nanousd=mind.price(used),
             )  # fmt: skip
-        ended(span, settled)
+        end_call_span(span, settled)
         return settled
 
-    async def _kept(self, settled: Call, call: SleepCall) -> None:
+    async def _write_until_stored(self, settled: Call, call: SleepCall) -> None:
         """Write what came of a question, again until that is written: it is paid for, and known here only."""
         while True:
             try:
@@ -324,19 +340,19 @@ class Asking:
             await self._clock.sleep(REWRITE_SECONDS)
 
     async def _write(self, settled: Call, call: SleepCall) -> None:
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             await tx.calls.add([settled])
-            await tx.sleep_calls.settle(call)
+            await tx.sleep_calls.save_outcome(call)
 
 
-def _key(mind: Mind, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
-    digest = hashlib.sha256(written(output))
+def _key(mind: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
+    digest = hashlib.sha256(answer_schema_json(output))
     for part in (mind.upstream, mind.name, operation, prompt.rules, prompt.data, str(most_tokens)):
         digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 
-def _of(unit: Unit, spent: SleepSpent) -> float:
+def _spent_in_unit(unit: Unit, spent: SleepCost) -> float:
     return {
         Unit.CALLS: spent.calls,
         Unit.TOKENS: spent.tokens,
@@ -345,7 +361,7 @@ def _of(unit: Unit, spent: SleepSpent) -> float:
     }[unit]
 
 
-def _needed(unit: Unit, line: Call) -> float:
+def _needed_in_unit(unit: Unit, line: Call) -> float:
     return {
         Unit.CALLS: 1,
         Unit.TOKENS: line.reserved_tokens,

@@ -12,14 +12,14 @@ from enum import StrEnum
 from typing import Final
 
 from circadia.records.benefit import Benefit
-from circadia.records.sleep_call import SleepDay
+from circadia.records.sleep_call import OperationDayCost
 from circadia.records.sleep_state import OperationPause
 from circadia.settings.sleeptime import BenefitSettings
 
 _NANOUSD: Final = 1e9
 
 
-class Standing(StrEnum):
+class BalanceStatus(StrEnum):
     """How an operation stands."""
 
     FREE = "free"
@@ -62,7 +62,7 @@ class Balance:
     """What was compared: `usd` or `tokens`."""
     ratio: float | None
     """Benefit over cost; none if it has cost nothing."""
-    standing: Standing
+    standing: BalanceStatus
     """What follows from it."""
     paused_until: datetime | None
     """When it is tried again, if it is paused."""
@@ -77,24 +77,26 @@ def window_of(settings: BenefitSettings) -> timedelta:
     return timedelta(days=settings.window_days)
 
 
-def paused(settings: BenefitSettings, pauses: Iterable[OperationPause], now: datetime) -> frozenset[str]:
+def list_paused_operations(
+    settings: BenefitSettings, pauses: Iterable[OperationPause], now: datetime
+) -> frozenset[str]:
     """Return the operations that passes leave out now."""
     if not settings.enabled:
         return frozenset()
     return frozenset(each.operation for each in pauses if now < each.until and each.operation not in settings.spared)
 
 
-def balances(
+def compute_balances(
     settings: BenefitSettings,
     pauses: Sequence[OperationPause],
     gains: Sequence[Benefit],
-    costs: Sequence[SleepDay],
+    costs: Sequence[OperationDayCost],
     now: datetime,
 ) -> Sequence[Balance]:
     """Return how each operation stands that has cost or brought something; `costs` are those of two windows."""
     names = sorted({each.operation for each in (*pauses, *gains, *costs)})
     return [
-        _balance(
+        _compute_balance(
             settings,
             name,
             next((each for each in pauses if each.operation == name), None),
@@ -106,12 +108,12 @@ def balances(
     ]
 
 
-def _balance(
+def _compute_balance(
     settings: BenefitSettings,
     name: str,
     pause: OperationPause | None,
     gains: Sequence[Benefit],
-    costs: Sequence[SleepDay],
+    costs: Sequence[OperationDayCost],
     now: datetime,
 ) -> Balance:
     start = anew = now - window_of(settings)
@@ -129,21 +131,21 @@ def _balance(
     priced = not any(each.unpriced_tokens for each in gains) and not any(each.unpriced for each in costs)
     cost, benefit = (nanousd, saved_nanousd) if priced else (tokens, saved * settings.hot_weight)
     ratio = benefit / cost if cost else None
-    if name in paused(settings, () if pause is None else (pause,), now):
-        standing = Standing.PAUSED
+    if name in list_paused_operations(settings, () if pause is None else (pause,), now):
+        standing = BalanceStatus.PAUSED
     elif ratio is None:
-        standing = Standing.FREE
+        standing = BalanceStatus.FREE
     elif not settings.enabled or name in (*settings.spared, VERIFY):
-        standing = Standing.SPARED
+        standing = BalanceStatus.SPARED
     elif calls < settings.min_calls or (priced and nanousd < settings.min_cost_usd * _NANOUSD):
-        standing = Standing.LITTLE
+        standing = BalanceStatus.LITTLE
     elif first > start:
-        standing = Standing.NEW
+        standing = BalanceStatus.NEW
     else:
-        standing = Standing.SHORT if ratio < settings.least_ratio else Standing.PAYS
+        standing = BalanceStatus.SHORT if ratio < settings.least_ratio else BalanceStatus.PAYS
     return Balance(
         operation=name, uses=sum(each.uses for each in gains), saved_tokens=saved,
         saved_seconds=sum(each.saved_seconds for each in gains), saved_nanousd=saved_nanousd, calls=calls,
         spent_tokens=tokens, spent_nanousd=nanousd, unit="usd" if priced else "tokens", ratio=ratio,
-        standing=standing, paused_until=pause.until if pause and standing is Standing.PAUSED else None,
+        standing=standing, paused_until=pause.until if pause and standing is BalanceStatus.PAUSED else None,
     )  # fmt: skip

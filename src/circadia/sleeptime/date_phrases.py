@@ -45,12 +45,12 @@ class _Language(NamedTuple):
     """Parts of the wordings of several words, small: without one of them there is none."""
 
 
-def phrases(text: str) -> Iterator[Phrase]:
+def find_phrases(text: str) -> Iterator[Phrase]:
     """Yield the wordings in a text that its languages have for dates."""
     likely = UNSPACED if _FOREIGN.search(text) else languages(text)
     small = text.lower()
-    for code in _codes():
-        language = _language(code)
+    for code in _language_codes():
+        language = _load_language(code)
         if code not in likely and not any(map(small.__contains__, language.needles)):
             continue
         for match in islice(language.pattern.finditer(text), MOST):
@@ -61,13 +61,13 @@ def phrases(text: str) -> Iterator[Phrase]:
 
 
 @cache
-def _codes() -> Sequence[str]:
-    return [code for code in _rows() if code != "source"]
+def _language_codes() -> Sequence[str]:
+    return [code for code in _load_rows() if code != "source"]
 
 
 @cache
-def _language(code: str) -> _Language:
-    rows = _rows()[code]
+def _load_language(code: str) -> _Language:
+    rows = _load_rows()[code]
     wordings = sorted((row[2] for row in rows), key=len, reverse=True)  # the longest of those that begin alike
     space, edge = (r"\s?", "") if code in UNSPACED else (r"\s+", r"\b")
     parts = (re.escape(each).replace(r"\ ", space).replace(r"\{0\}", r"(?<![\d–~-])\d{1,3}") for each in wordings)
@@ -79,7 +79,7 @@ def _language(code: str) -> _Language:
 
 
 @cache
-def _rows() -> dict[str, Any]:
+def _load_rows() -> dict[str, Any]:
     return orjson.loads(resources.files("circadia.sleeptime").joinpath("date_phrases.json").read_bytes())
 
 

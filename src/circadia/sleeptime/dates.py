@@ -14,15 +14,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
-from circadia.sleeptime.date_phrases import WEEKDAYS, Phrase, phrases
+from circadia.sleeptime.date_phrases import WEEKDAYS, Phrase, find_phrases
 
-READ: Final = 20_000
+MAX_CHARACTERS: Final = 20_000
 """Characters of a text that are looked at."""
-REMEMBERED: Final = 2_000
+CACHED_TEXTS: Final = 2_000
 """Texts of which is remembered what they tell: several operations of a page ask the same."""
 LONGEST_AGO: Final = 100
 """Years, months, weeks or days that are counted from a message at most."""
-UNDATED: Final = frozenset({Trust.TOOL, Trust.EXTERNAL})
+TRUST_WITHOUT_DAY: Final = frozenset({Trust.TOOL, Trust.EXTERNAL})
 """Texts of these were not written on the day when they were stored."""
 _ZONES: Final = ("timezone", "zone", "utc_offset")
 """Names in an episode's metadata under which a zone or an offset such as `+02:00` may stand."""
@@ -56,43 +56,43 @@ class ResolvedDate:
         return first[:4] if days > 31 else first[:7]
 
 
-def local(episode: Episode) -> datetime:
+def local_time(episode: Episode) -> datetime:
     """Return when it was said by the clock of whoever said it, as far as that is known; else as it was stored."""
     for name in _ZONES if episode.metadata else ():
-        zone = _zone(episode.metadata.get(name))
+        zone = _parse_zone(episode.metadata.get(name))
         if zone is not None:
             return episode.at.astimezone(zone)
     return episode.at
 
 
-def told(episode: Episode) -> str:
+def episode_text_with_dates(episode: Episode) -> str:
     """Return an episode's text with the dates beside their wording.
 
     What a tool or a stranger's page says is left as it is.
     """
-    if episode.trust in UNDATED:
+    if episode.trust in TRUST_WITHOUT_DAY:
         return episode.text
-    return dated(episode.text, local(episode))
+    return add_dates(episode.text, local_time(episode))
 
 
-def dated(text: str, at: datetime) -> str:
+def add_dates(text: str, at: datetime) -> str:
     """Return a text that was said then with each date that it tells beside the wording: `yesterday (2023-05-07)`."""
     parts, upto = list[str](), 0
-    for each in relative(text, at):
+    for each in find_relative_dates(text, at):
         parts += (text[upto : each.end], f" ({each.iso})")
         upto = each.end
     return "".join((*parts, text[upto:]))
 
 
-def dated_by(text: str, sources: Sequence[tuple[str, datetime]]) -> str:
+def add_dates_from_sources(text: str, sources: Sequence[tuple[str, datetime]]) -> str:
     """Return what was derived from these, each a text and when it was said, with the dates beside their wording.
 
     A wording means what it means in the newest source that has it. One that no source has is left as it is.
     """
     newest = sorted(sources, key=lambda each: each[1], reverse=True)
-    said = [dated(*each) for each in newest]
+    said = [add_dates(*each) for each in newest]
     parts, upto = list[str](), 0
-    for each in relative(text, newest[0][1]) if newest else ():
+    for each in find_relative_dates(text, newest[0][1]) if newest else ():
         wording = re.compile(re.escape(text[each.start : each.end]) + _IS_BESIDE, re.IGNORECASE)
         meant = next((found[0] for source in said if (found := wording.search(source))), None)
         if meant is not None:
@@ -106,41 +106,41 @@ def first_open_date(text: str) -> str:
 
     Quotations are left out: they are told as somebody's words.
     """
-    plain = _QUOTATION.sub(lambda quoted: "¤" * len(quoted[0]), text[:READ])
-    return next((each.match[0] for each in _open(plain)), "")
+    plain = _QUOTATION.sub(lambda quoted: "¤" * len(quoted[0]), text[:MAX_CHARACTERS])
+    return next((each.match[0] for each in _find_undated_phrases(plain)), "")
 
 
-def relative(text: str, at: datetime) -> Sequence[ResolvedDate]:
+def find_relative_dates(text: str, at: datetime) -> Sequence[ResolvedDate]:
     """Return the dates that a text tells from the day on which it was said, in order, where there is no doubt.
 
     `at` is in the zone of whoever said it. Those that have the date beside them already are left out.
     """
-    return _relative(text[:READ], at.date())
+    return _find_relative_dates(text[:MAX_CHARACTERS], at.date())
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _relative(text: str, today: date) -> Sequence[ResolvedDate]:
+@lru_cache(maxsize=CACHED_TEXTS)
+def _find_relative_dates(text: str, today: date) -> Sequence[ResolvedDate]:
     found: list[ResolvedDate] = []
-    for match, unit, number in _open(text):
+    for match, unit, number in _find_undated_phrases(text):
         try:
-            days = _days(unit, number, today)
+            days = _day_range(unit, number, today)
         except (ValueError, OverflowError):  # outside of the calendar
             continue
         if days is not None:
             found.append(ResolvedDate(start=match.start(), end=match.end(), first=days[0], last=days[1]))
-    return tuple(_apart(found))
+    return tuple(_drop_overlaps(found))
 
 
-def _open(text: str) -> Iterator[Phrase]:
+def _find_undated_phrases(text: str) -> Iterator[Phrase]:
     """Yield the relative dates without a date beside them; what stands alone between marks is a title."""
-    for each in phrases(text):
+    for each in find_phrases(text):
         start, end = each.match.span()
         around = text[max(start - 1, 0) : start] + text[end : end + 1]
         if not _BESIDE.match(text, end) and not (len(around) == 2 and all(mark in _MARKS for mark in around)):
             yield each
 
 
-def _days(unit: str, number: int, today: date) -> tuple[date, date] | None:
+def _day_range(unit: str, number: int, today: date) -> tuple[date, date] | None:
     """Return the first and the last day; a day of last week only where it is the last one of its name, too."""
     if unit in WEEKDAYS:
         day = _monday(today) - _WEEK + WEEKDAYS.index(unit) * _DAY
@@ -163,7 +163,7 @@ def _monday(day: date) -> date:
     return day - day.weekday() * _DAY
 
 
-def _apart(found: list[ResolvedDate]) -> Iterator[ResolvedDate]:
+def _drop_overlaps(found: list[ResolvedDate]) -> Iterator[ResolvedDate]:
     """Return those that do not lie in one before, the longest first where two begin together."""
     end = 0
     for each in sorted(found, key=lambda each: (each.start, -each.end)):
@@ -172,7 +172,7 @@ def _apart(found: list[ResolvedDate]) -> Iterator[ResolvedDate]:
             yield each
 
 
-def _zone(given: object) -> tzinfo | None:
+def _parse_zone(given: object) -> tzinfo | None:
     if not isinstance(given, str) or not given:
         return None
     offset = _OFFSET.fullmatch(given)

@@ -22,7 +22,7 @@ LATE_SECONDS: Final = 10.0
 """What was said before a conversation or a pulse ended is written within so long after it."""
 
 
-class Gate(StrEnum):
+class PassBlocker(StrEnum):
     """What a pass has to get through, the cheapest first."""
 
     DISABLED = "disabled"
@@ -44,7 +44,7 @@ class Gate(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class End:
+class ActivityEnd:
     """The end of something that an agent of the bank took part in."""
 
     of: Literal["conversation", "pulse"]
@@ -54,7 +54,7 @@ class End:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class BankSleepStatus:
     """What is known of a bank at one instant."""
 
     state: SleepState
@@ -79,7 +79,7 @@ class Known:
     """When the last turn began."""
     replying_since: datetime | None = None
     """Since when an answer is under way; none if none is."""
-    ended: End | None = None
+    ended: ActivityEnd | None = None
     """The last end of a conversation or a pulse of one of its agents, as far as this process has seen; none if none
     was since a pass was begun."""
     filled: float = 0.0
@@ -105,12 +105,12 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class PassDecision:
     """Whether a pass begins now."""
 
     trigger: Trigger | None
     """What for; none if it does not."""
-    gate: Gate | None
+    gate: PassBlocker | None
     """The gate that is closed; none if it begins."""
     detail: str
     """The same in words."""
@@ -124,56 +124,58 @@ _Sign = tuple[Trigger, datetime | None, str]
 """A trigger, when it fires (none if nothing but an event can bring that), and what it says then."""
 
 
-def due(policy: SleepPolicySettings, known: Known, now: datetime) -> Verdict:
+def decide_pass(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> PassDecision:
     """Return whether a pass over the bank begins now, and why or why not."""
-    closed = _gate(policy, known, now)
+    closed = _find_closed_gate(policy, known, now)
     if closed is not None:
         return closed
-    signs = _signs(policy, known, now)
+    signs = _list_signs(policy, known, now)
     fired = [sign for sign in signs if sign[1] is not None and sign[1] <= now]
     since = known.replying_since
     reply_ends = None if since is None else since + timedelta(seconds=LONGEST_REPLY_SECONDS)
     for trigger, _, words in fired:
         if trigger is Trigger.LAG or reply_ends is None or reply_ends <= now:
             full = trigger is Trigger.SCHEDULE and known.full
-            return Verdict(trigger=trigger, gate=None, detail=words, at=None, full=full)
+            return PassDecision(trigger=trigger, gate=None, detail=words, at=None, full=full)
     if fired:
-        return _closed(Gate.REPLYING, f"an answer is under way; {fired[0][2]}", reply_ends)
+        return _closed_verdict(PassBlocker.REPLYING, f"an answer is under way; {fired[0][2]}", reply_ends)
     at = min((at for at in (*(at for _, at, _ in signs), known.next_at) if at is not None), default=None)
     if known.backlog.episodes:
-        return _closed(Gate.NOBODY_DUE, _waits(policy, known.backlog, at), at)
+        return _closed_verdict(PassBlocker.NOBODY_DUE, _describe_backlog(policy, known.backlog, at), at)
     nothing = "nothing was said since the last pass"
     if policy.documents and known.edited_at is not None:
-        return _closed(Gate.NOBODY_DUE, f"{nothing}; a block was written by somebody else", at)
-    return _closed(Gate.EMPTY, nothing, at)
+        return _closed_verdict(PassBlocker.NOBODY_DUE, f"{nothing}; a block was written by somebody else", at)
+    return _closed_verdict(PassBlocker.EMPTY, nothing, at)
 
 
-def _gate(policy: SleepPolicySettings, known: Known, now: datetime) -> Verdict | None:
+def _find_closed_gate(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> PassDecision | None:
     """Return the first gate that is closed whatever the triggers say."""
     state = known.state
     if not policy.enabled:
-        return _closed(Gate.DISABLED, "sleep-time compute is switched off for this bank")
+        return _closed_verdict(PassBlocker.DISABLED, "sleep-time compute is switched off for this bank")
     if state.paused_by is not None:
-        return _closed(Gate.PAUSED, f"paused by {state.paused_by}")
+        return _closed_verdict(PassBlocker.PAUSED, f"paused by {state.paused_by}")
     if known.busy:
-        return _closed(Gate.BUSY, "a pass of this bank has not ended")
+        return _closed_verdict(PassBlocker.BUSY, "a pass of this bank has not ended")
     if state.not_before is not None and now < state.not_before <= now + FARTHEST:
-        return _closed(Gate.BACK_OFF, f"{state.failures} passes failed in a row", state.not_before)
+        return _closed_verdict(PassBlocker.BACK_OFF, f"{state.failures} passes failed in a row", state.not_before)
     if known.begun >= policy.passes_per_hour:
         again = None if known.begun_at is None else known.begun_at + timedelta(hours=1)
-        return _closed(Gate.PASSES, f"{known.begun} passes have begun within the hour", again)
+        return _closed_verdict(PassBlocker.PASSES, f"{known.begun} passes have begun within the hour", again)
     if known.fleet_begun >= known.fleet_limit:
-        return _closed(Gate.PASSES, f"{known.fleet_begun} passes over all banks have begun within the hour")
+        return _closed_verdict(
+            PassBlocker.PASSES, f"{known.fleet_begun} passes over all banks have begun within the hour"
+        )
     return None
 
 
-def _signs(policy: SleepPolicySettings, known: Known, now: datetime) -> Sequence[_Sign]:
+def _list_signs(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> Sequence[_Sign]:
     """Return the triggers that are not switched off, the first to be named first."""
     backlog = known.backlog
     oldest, newest = backlog.oldest_at, backlog.newest_at
     if oldest is not None and newest is not None:
-        signs = _of_turns(policy, known, oldest, newest, now)
-    elif any(not left.quarantined for left in known.state.leftovers) and policy.idle_seconds is not None:
+        signs = _list_turn_signs(policy, known, oldest, newest, now)
+    elif any(not left.is_quarantined for left in known.state.leftovers) and policy.idle_seconds is not None:
         signs = [(Trigger.IDLE, now, "what failed before is tried again")]
     else:
         signs = []
@@ -188,8 +190,8 @@ def _signs(policy: SleepPolicySettings, known: Known, now: datetime) -> Sequence
     return [scheduled, *signs, stale, (Trigger.DOCUMENT, edited, "a block was written by somebody else")]
 
 
-def _of_turns(
-    policy: SleepPolicySettings, known: Known, oldest: datetime, newest: datetime, now: datetime
+def _list_turn_signs(
+    policy: SleepPolicySettings, known: BankSleepStatus, oldest: datetime, newest: datetime, now: datetime
 ) -> Sequence[_Sign]:
     """Return the triggers that take something new."""
     backlog, lag, idle = known.backlog, policy.max_lag_minutes, policy.idle_seconds
@@ -226,13 +228,15 @@ def _of_turns(
         ),
         (
             Trigger.EVERY,
-            _every(policy, known, oldest, now),
+            _interval_due_at(policy, known, oldest, now),
             f"{backlog.conversations} conversations have something new since the last pass",
         ),
     ]
 
 
-def _every(policy: SleepPolicySettings, known: Known, oldest: datetime, now: datetime) -> datetime | None:
+def _interval_due_at(
+    policy: SleepPolicySettings, known: BankSleepStatus, oldest: datetime, now: datetime
+) -> datetime | None:
     """Return when so much time has passed since the last pass, if there are so many conversations."""
     if known.backlog.conversations < (policy.conversations or 0):
         return None
@@ -241,18 +245,18 @@ def _every(policy: SleepPolicySettings, known: Known, oldest: datetime, now: dat
     return min(known.rested_at or oldest, oldest) + timedelta(hours=policy.every_hours)
 
 
-def _waits(policy: SleepPolicySettings, backlog: Backlog, at: datetime | None) -> str:
+def _describe_backlog(policy: SleepPolicySettings, backlog: Backlog, at: datetime | None) -> str:
     parts = [f"{backlog.episodes} episodes wait"]
     if policy.frequency_turns:
         parts.append(f"{backlog.turns} of {policy.frequency_turns} turns are completed")
     if policy.conversations:
         parts.append(f"{backlog.conversations} of {policy.conversations} conversations have something new")
-    if at is None and not meaning(policy, ""):
+    if at is None and not describe_triggers(policy, ""):
         parts.append("passes begin only when asked for")
     return "; ".join(parts)
 
 
-def meaning(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger, str]:
+def describe_triggers(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger, str]:
     """Return what makes a pass due, by trigger, in words; those that are switched off are left out."""
     hours = [
         f"`{each.cron}` ({each.zone or zone})"
@@ -278,5 +282,5 @@ def meaning(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger, str]:
     return {trigger: words for trigger, words in said.items() if isinstance(words, str) and words}
 
 
-def _closed(gate: Gate, detail: str, at: datetime | None = None) -> Verdict:
-    return Verdict(trigger=None, gate=gate, detail=detail, at=at)
+def _closed_verdict(gate: PassBlocker, detail: str, at: datetime | None = None) -> PassDecision:
+    return PassDecision(trigger=None, gate=gate, detail=detail, at=at)

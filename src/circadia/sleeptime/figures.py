@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final, NamedTuple
 
-WRITTEN: Final = 2
+MAX_WORD_DIGITS: Final = 2
 """Significant digits up to which people write a number as a word."""
 _NATIVE_DIGIT: Final = re.compile(r"(?![0-9])\d")
 _SEPARATORS: Final = ".,'’\u00a0\u202f\u066b\u066c"
@@ -42,12 +42,12 @@ class CalendarDate(NamedTuple):
     """Year, month and day; `7/5/2023` is read in two ways."""
 
 
-def ascii_digits(text: str) -> str:
+def to_ascii_digits(text: str) -> str:
     """Return a text of the same length with the digits of all scripts as those of ASCII."""
     return text if text.isascii() else _NATIVE_DIGIT.sub(lambda digit: str(int(digit[0])), text)
 
 
-def calendar_dates(text: str) -> Iterator[CalendarDate]:
+def find_calendar_dates(text: str) -> Iterator[CalendarDate]:
     """Yield the calendar dates of a text."""
     for pattern in _DATES:
         for match in pattern.finditer(text):
@@ -56,33 +56,35 @@ def calendar_dates(text: str) -> Iterator[CalendarDate]:
                 (year, month, day),
                 *([(year, day, month)] if day and match.start("day") < match.start("year") else []),
             ]
-            readings = tuple(dict.fromkeys(each for each in both if _exists(*each)))
+            readings = tuple(dict.fromkeys(each for each in both if _is_valid_date(*each)))
             if readings:
                 yield CalendarDate(match.start(), match.end(), readings)
 
 
-def numbers(text: str) -> Iterator[tuple[int, int, str]]:
+def find_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield where numbers stand that are compared, with the significant digits of each."""
     for match in _NUMBER.finditer(text):
-        digits = _significant(match[0])
-        if len(digits) > WRITTEN and not _CLOCK.fullmatch(match[0]):
+        digits = _significant_digits(match[0])
+        if len(digits) > MAX_WORD_DIGITS and not _CLOCK.fullmatch(match[0]):
             yield match.start(), match.end(), digits
 
 
-def known_numbers(text: str) -> frozenset[str]:
+def find_all_numbers(text: str) -> frozenset[str]:
     """Return the significant digits of all numbers that a text may be said to have."""
-    found = {_significant(match[0]) for pattern in (_NUMBER, _PART, _CLOCK_PARTS) for match in pattern.finditer(text)}
+    found = {
+        _significant_digits(match[0]) for pattern in (_NUMBER, _PART, _CLOCK_PARTS) for match in pattern.finditer(text)
+    }
     for match in _IDEOGRAPHS.finditer(text):
         values = [unicodedata.numeric(each) for each in match[0]]
         found.add("".join(str(int(each)) for each in values if each < 10).strip("0"))
     return frozenset(found)
 
 
-def _significant(number: str) -> str:
+def _significant_digits(number: str) -> str:
     return re.sub(r"\D", "", number).strip("0")
 
 
-def _exists(year: int, month: int, day: int | None) -> bool:
+def _is_valid_date(year: int, month: int, day: int | None) -> bool:
     try:
         date(year, month, day or 1)
     except ValueError:

@@ -18,7 +18,7 @@ from circadia.errors import CircadiaError
 from circadia.ids import BankId
 from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.stores.base import Store, Tx
 
 _logger = logging.getLogger(__name__)
@@ -30,16 +30,16 @@ OVER: Final = "sleep_time_over"
 """Cause of the all-clear."""
 _RED_BANK: Final = "red_bank"
 """What is noted, by bank, of banks that are told to be red."""
-SETTLED: Final = timedelta(minutes=1)
+MIN_ALERT_AGE: Final = timedelta(minutes=1)
 """A bank is told to be well so long after it was told to be red at the earliest: clocks of servers differ."""
 DAY: Final = timedelta(days=1)
 _NANOUSD: Final = 1e9
-_TOLD: Final = 20
+_MAX_BANKS: Final = 20
 """Banks that one alert names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class SleepHealthSample:
     """How it stood when it was last measured."""
 
     banks: int = 0
@@ -63,7 +63,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Stand:
+class _BankHealth:
     """How it stands with one bank."""
 
     episodes: int
@@ -79,11 +79,11 @@ class _Stand:
 class SleepHealth:
     """Measures beside the requests."""
 
-    def __init__(self, clock: Clock, store: Store, tier: Sleeptime) -> None:
+    def __init__(self, clock: Clock, store: Store, tier: SleeptimeService) -> None:
         self._clock = clock
         self._store = store
         self._tier = tier
-        self.seen = Seen()
+        self.seen = SleepHealthSample()
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -98,63 +98,65 @@ class SleepHealth:
 
     async def step(self) -> None:
         """Measure once, and tell of banks that have turned red, or are well again."""
-        async with self._store.read() as tx:
-            self.seen, red = await self._measured(tx)
-            told = await tx.alerts.told(_RED_BANK)
+        async with self._store.begin_read() as tx:
+            self.seen, red = await self._measure_all(tx)
+            told = await tx.alerts.find_alert_times(_RED_BANK)
         changed = [BankId(each) for each in {*red} ^ {*told}]
-        if any(self._may_tell(told.get(each)) for each in changed):
-            async with self._store.write() as tx:
-                await self._tell(tx, changed)
+        if any(self._may_alert(told.get(each)) for each in changed):
+            async with self._store.begin_write() as tx:
+                await self._write_alerts(tx, changed)
 
-    def _may_tell(self, told_at: datetime | None) -> bool:
-        return told_at is None or abs(self._clock.now() - told_at) >= SETTLED
+    def _may_alert(self, told_at: datetime | None) -> bool:
+        return told_at is None or abs(self._clock.now() - told_at) >= MIN_ALERT_AGE
 
-    async def _tell(self, tx: Tx, banks: Sequence[BankId]) -> None:
+    async def _write_alerts(self, tx: Tx, banks: Sequence[BankId]) -> None:
         """Tell what holds of these banks now, of what is not told: another server may have been first."""
-        told, now = await tx.alerts.told(_RED_BANK), self._clock.now()
+        told, now = await tx.alerts.find_alert_times(_RED_BANK), self._clock.now()
         new: dict[str, str] = {}
         over: list[str] = []
         for bank_id in banks:
             bank = await tx.banks.get(bank_id)
-            why = "" if bank is None else (await self._stand(tx, bank)).why
+            why = "" if bank is None else (await self._measure_bank(tx, bank)).why
             if bank is not None and why and bank_id not in told:
                 new[bank.name] = why
-                await tx.alerts.tell(_RED_BANK, bank_id, now)
-            elif not why and bank_id in told and self._may_tell(told[bank_id]):
+                await tx.alerts.record_alert(_RED_BANK, bank_id, now)
+            elif not why and bank_id in told and self._may_alert(told[bank_id]):
                 over += [] if bank is None else [bank.name]
-                await tx.alerts.end(_RED_BANK, bank_id)
+                await tx.alerts.clear_alert(_RED_BANK, bank_id)
         data: list[Mapping[str, object]] = []
         if new:
-            data.append({"cause": CAUSE, "banks": dict(list(new.items())[:_TOLD]), "red": len(self.seen.red)})
+            data.append({"cause": CAUSE, "banks": dict(list(new.items())[:_MAX_BANKS]), "red": len(self.seen.red)})
         if over:
-            data.append({"cause": OVER, "banks": over[:_TOLD], "red": len(self.seen.red)})
+            data.append({"cause": OVER, "banks": over[:_MAX_BANKS], "red": len(self.seen.red)})
         await tx.events.add([Event(type=EventType.ALERT, at=now, data=each) for each in data])
 
-    async def _stand(self, tx: Tx, bank: Bank) -> _Stand:
+    async def _measure_bank(self, tx: Tx, bank: Bank) -> _BankHealth:
         policy, state = self._tier.policy(bank), await tx.sleep_states.get(bank.id)
-        backlog = await tx.sleep_states.backlog(bank.id, state.cursor)
-        oldest, hours = backlog.oldest_at, await self._tier.hours(tx, bank)
+        backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
+        oldest, hours = backlog.oldest_at, await self._tier.load_hours(tx, bank)
         lag = 0.0 if oldest is None else max(0.0, (self._clock.now() - oldest).total_seconds())
-        return _Stand(
-            episodes=backlog.episodes, failures=state.failures, why=self._tier.wrong(bank, state, backlog, hours),
+        return _BankHealth(
+            episodes=backlog.episodes,
+            failures=state.failures,
+            why=self._tier.describe_problem(bank, state, backlog, hours),
             lag_seconds=lag if policy.enabled and state.paused_by is None else 0.0,
-        )  # fmt: skip
+        )
 
-    async def _measured(self, tx: Tx) -> tuple[Seen, Mapping[BankId, str]]:
+    async def _measure_all(self, tx: Tx) -> tuple[SleepHealthSample, Mapping[BankId, str]]:
         """Return how all banks stand, and what is wrong with which."""
         now = self._clock.now()
-        stands: dict[BankId, _Stand] = {}
+        stands: dict[BankId, _BankHealth] = {}
         names: dict[BankId, str] = {}
-        waiting = await tx.sleep_states.waiting()
-        for bank_id in dict.fromkeys((*waiting, *await tx.sleep_states.failing())):
+        waiting = await tx.sleep_states.find_banks_with_backlog()
+        for bank_id in dict.fromkeys((*waiting, *await tx.sleep_states.find_failing_banks())):
             bank = await tx.banks.get(bank_id)
             if bank is not None:
-                stands[bank_id], names[bank_id] = await self._stand(tx, bank), bank.name
-        spent = await tx.sleep_calls.spent(since=now - DAY)
-        today = await tx.sleep_calls.spent(since=datetime.combine(now.date(), time.min, UTC))
-        saved = await tx.benefits.tokens(since=now.date())
+                stands[bank_id], names[bank_id] = await self._measure_bank(tx, bank), bank.name
+        spent = await tx.sleep_calls.sum_cost(since=now - DAY)
+        today = await tx.sleep_calls.sum_cost(since=datetime.combine(now.date(), time.min, UTC))
+        saved = await tx.benefits.sum_saved_tokens(since=now.date())
         red = {bank_id: each.why for bank_id, each in stands.items() if each.why}
-        seen = Seen(
+        seen = SleepHealthSample(
             banks=len(waiting), episodes=sum(each.episodes for each in stands.values()),
             lag_seconds=max((each.lag_seconds for each in stands.values()), default=0.0),
             failures=max((each.failures for each in stands.values()), default=0), tokens=spent.tokens,

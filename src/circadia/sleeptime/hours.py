@@ -20,14 +20,14 @@ class _Schedule:
     full: bool
     within: timedelta | None
 
-    def last(self, since: datetime, now: datetime, seed: str) -> datetime | None:
+    def last_hour(self, since: datetime, now: datetime, seed: str) -> datetime | None:
         """Return the last hour after `since` for which a pass may still begin."""
         first = since if self.within is None else max(since, now - self.within)
         found = last_between(self.rule, first, now, seed=seed)
         return None if found is None or found <= first else found
 
 
-class Hours:
+class ScheduleHours:
     """The hours of one bank, whose id is the seed of its rules."""
 
     def __init__(self, policy: SleepPolicySettings, zone: str, seed: str) -> None:
@@ -41,31 +41,31 @@ class Hours:
             for each in policy.schedules
         ]  # fmt: skip
 
-    def come(self, since: datetime, now: datetime) -> tuple[datetime | None, bool]:
+    def find_due_hour(self, since: datetime, now: datetime) -> tuple[datetime | None, bool]:
         """Return the last hour since then for which no pass was begun, and whether one of them is a full one."""
         if since > now + SET_BACK:  # told by a clock that was days ahead: no hour would come until then
             since = now - _HOUR
-        found = [(each.last(since, now, self._seed), each.full) for each in self._schedules]
+        found = [(each.last_hour(since, now, self._seed), each.full) for each in self._schedules]
         past = [(at, full) for at, full in found if at is not None]
         return max((at for at, _ in past), default=None), any(full for _, full in past)
 
-    def next(self, now: datetime) -> datetime | None:
+    def next_hour(self, now: datetime) -> datetime | None:
         """Return the next hour."""
         ahead = (next_after(each.rule, now, seed=self._seed) for each in self._schedules)
         return min((at for at in ahead if at is not None), default=None)
 
-    def until(self, now: datetime) -> datetime | None:
+    def end_of_window(self, now: datetime) -> datetime | None:
         """Return until when a pass may run that was begun for an hour, `now` if no longer; none is without an end."""
         if any(each.within is None for each in self._schedules):
             return None
         ends = [
             at + each.within
             for each in self._schedules
-            if each.within is not None and (at := each.last(now - each.within, now, self._seed)) is not None
+            if each.within is not None and (at := each.last_hour(now - each.within, now, self._seed)) is not None
         ]
         return max(ends, default=now)
 
-    def missed(self, oldest: datetime, now: datetime) -> datetime | None:
+    def find_missed_hour(self, oldest: datetime, now: datetime) -> datetime | None:
         """Return an hour that has come and gone since the oldest turn that still waits."""
         found = (
             last_between(each.rule, oldest, late, seed=self._seed)

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from circadia.ids import EpisodeId
-from circadia.memory.question import Question, Scored
+from circadia.memory.question import Question, ScoredRow
 from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import asked_words
+from circadia.memory.terms import question_words
 from circadia.records.bank import Bank
 from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
@@ -20,7 +20,7 @@ BEYOND: Final = 4
 """How many times more is searched for than is wanted, since what is found may be new."""
 
 
-class Looking:
+class CachedBankReader:
     """Reads episodes of a bank, in transactions of its own, each once for a page."""
 
     def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None, page: Sequence[Episode]) -> None:
@@ -32,40 +32,40 @@ class Looking:
         self._uses: dict[int, Mapping[int, datetime]] = {}
 
     @property
-    def known(self) -> Mapping[EpisodeId, Episode]:
+    def cached_episodes(self) -> Mapping[EpisodeId, Episode]:
         """Return what was read already."""
         return self._known
 
-    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        """Return these, as `Look` tells."""
+    async def fetch_episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        """Return these, as `BankReader` tells."""
         known = self._known
         strangers = [each for each in ids if each not in known]
         if strangers:
-            async with self._store.read() as tx:
-                known = {**known, **await tx.episodes.identified(self._bank.id, strangers)}
+            async with self._store.begin_read() as tx:
+                known = {**known, **await tx.episodes.get_by_ids(self._bank.id, strangers)}
             self._keep(known)
         return {each: known[each] for each in ids if each in known}
 
-    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
-        """Return what is about each text, as `Look` tells; nothing without searches."""
-        found: list[Sequence[Scored]] = []
-        async with self._store.read() as tx:
+    async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        """Return what is about each text, as `BankReader` tells; nothing without searches."""
+        found: list[Sequence[ScoredRow]] = []
+        async with self._store.begin_read() as tx:
             bank = await tx.banks.get(self._bank.id)
             if bank is None or self._retrieval is None:
                 return [()] * len(texts)
-            questions = (_by_words(each, limit * BEYOND) for each in texts)
-            async for scored in self._retrieval.looks(tx, bank, questions):
+            questions = (_build_word_question(each, limit * BEYOND) for each in texts)
+            async for scored in self._retrieval.find_each(tx, bank, questions):
                 found.append([each for each in scored if each.number < before][:limit])
                 await asyncio.sleep(0)  # a search may be done in the event loop, and others want it, too
-            rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
+            rows = await tx.episodes.get_by_numbers(bank.id, {each.number for some in found for each in some})
         self._keep({**self._known, **{each.id: each for each in rows.values()}})
         return [[rows[each.number] for each in some if each.number in rows] for some in found]
 
-    async def uses(self, first: int) -> Mapping[int, datetime]:
-        """Return when notes were used, as `Look` tells; read once, since the parts of a full pass ask the same."""
+    async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
+        """Return when notes were last used; read once, since the parts of a full pass ask the same."""
         if first not in self._uses:
-            async with self._store.read() as tx:
-                self._uses[first] = await tx.notes.used(self._bank.id, first=first)
+            async with self._store.begin_read() as tx:
+                self._uses[first] = await tx.notes.find_use_times(self._bank.id, first=first)
         return self._uses[first]
 
     def _keep(self, known: dict[EpisodeId, Episode]) -> None:
@@ -73,7 +73,7 @@ class Looking:
         self._known = known if len(known) <= KNOWN else {each.id: each for each in self._page}
 
 
-def _by_words(text: str, limit: int) -> Question:
+def _build_word_question(text: str, limit: int) -> Question:
     """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
-    terms, names = asked_words(text)
+    terms, names = question_words(text)
     return Question(terms=terms, names=names, layers=(Layer.EPISODES,), limit=limit, explained=False)

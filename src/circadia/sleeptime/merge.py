@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Merged:
+class MergeResult:
     """What came of it."""
 
     text: str
@@ -28,19 +28,19 @@ class _Hunk:
     lines: Sequence[str]
 
 
-def merged(base: str, *, ours: str, theirs: str, undoing: bool = False) -> Merged:
+def merge_lines(base: str, *, ours: str, theirs: str, undoing: bool = False) -> MergeResult:
     """Return `theirs` with what `ours` changes of the base, where that does not touch what `theirs` changes of it.
 
     What is put side by side touches, since nobody could tell its order; so does a line that goes beside one that
     somebody wrote, unless it is `undoing`: then that line was ours, and theirs stays where it is.
     """
     if theirs in (base, ours):
-        return Merged(text=ours, lost=())
+        return MergeResult(text=ours, lost=())
     if ours == base:
-        return Merged(text=theirs, lost=())
+        return MergeResult(text=theirs, lost=())
     lines = base.split("\n")
     mine, other = _hunks(lines, ours.split("\n")), _hunks(lines, theirs.split("\n"))
-    touch = _overlap if undoing else _touch
+    touch = _are_overlapping if undoing else _are_adjacent
     kept = [each for each in mine if not any(touch(each, one) and each != one for one in other)]
     lost = ["\n".join(each.lines) for each in mine if each not in kept]
     out: list[str] = []
@@ -50,26 +50,26 @@ def merged(base: str, *, ours: str, theirs: str, undoing: bool = False) -> Merge
         out += hunk[2]
         at = max(at, hunk[1])
     out += lines[at:]
-    return Merged(text="\n".join(out), lost=tuple(lost))
+    return MergeResult(text="\n".join(out), lost=tuple(lost))
 
 
 def _hunks(base: Sequence[str], changed: Sequence[str]) -> list[_Hunk]:
-    return list(_differences(base, changed))
+    return list(_find_hunks(base, changed))
 
 
-def _differences(base: Sequence[str], changed: Sequence[str]) -> Iterator[_Hunk]:
+def _find_hunks(base: Sequence[str], changed: Sequence[str]) -> Iterator[_Hunk]:
     for tag, start, end, first, last in SequenceMatcher(None, base, changed, autojunk=False).get_opcodes():
         if tag != "equal":
             yield _Hunk(start=start, end=end, lines=tuple(changed[first:last]))
 
 
-def _touch(one: _Hunk, other: _Hunk) -> bool:
+def _are_adjacent(one: _Hunk, other: _Hunk) -> bool:
     """Return whether they change the same lines, or lines side by side."""
     return one.start <= other.end and other.start <= one.end
 
 
-def _overlap(one: _Hunk, other: _Hunk) -> bool:
+def _are_overlapping(one: _Hunk, other: _Hunk) -> bool:
     """Return whether they change the same lines, or both put lines side by side."""
     if one.lines and other.lines:
-        return _touch(one, other)
+        return _are_adjacent(one, other)
     return one.start < other.end and other.start < one.end

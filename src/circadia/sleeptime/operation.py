@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from pydantic import BaseModel
 
 from circadia.ids import EpisodeId
-from circadia.llm.mind import Mind, Prompt
+from circadia.llm.mind import ChatModel, Prompt
 from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -16,36 +16,36 @@ from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass
-from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.ahead import AnswerServices
 from circadia.sleeptime.notebook import Notebook
 from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)
 
 
-class Look(Protocol):
+class BankReader(Protocol):
     """Reads what a view does not hold: what notes rest on, which is the same in a replay, and how they were used."""
 
     @property
-    def known(self) -> Mapping[EpisodeId, Episode]:
+    def cached_episodes(self) -> Mapping[EpisodeId, Episode]:
         """Return what was read for the page already, and the page itself: nobody has to wait for it."""
         ...
 
-    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+    async def fetch_episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return these episodes of the bank, of those that are there."""
         ...
 
-    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+    async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         """Return for each text the episodes numbered less than `before` that a search for it finds, the best first."""
         ...
 
-    async def uses(self, first: int) -> Mapping[int, datetime]:
+    async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
         """Return when notes numbered from `first` on were last handed to agents, by number, of those that were."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class PageContext:
     """A bank as a pass sees it at the beginning of a page. Nothing in it changes; `proposed` grows."""
 
     bank: Bank
@@ -58,7 +58,7 @@ class View:
     """Notes that are not retired, in order, without vectors and `used_at`; `look.uses` tells the latter."""
     blocks: Sequence[Block]
     """Blocks, by label."""
-    look: Look
+    look: BankReader
     """Reads more of the bank."""
     instructions: str = ""
     """What a person wants of this pass in particular."""
@@ -90,7 +90,7 @@ class Step:
     """What else the operation wants to remember of it."""
 
 
-class Ask(Protocol):
+class ModelQueryFunction(Protocol):
     """Asks the tier's model, as `Asking.ask` does for one operation."""
 
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
@@ -98,10 +98,10 @@ class Ask(Protocol):
         ...
 
 
-class AskAnyone(Protocol):
+class AskAnyModel(Protocol):
     """Asks the tier's model, or another, as `Asking.ask` does for one operation."""
 
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: Mind | None = None) -> T:
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
         """Return the answer. Raises Unusable, OverBudget, Yielded."""
         ...
 
@@ -117,21 +117,21 @@ class Operation(Protocol):
     asks: bool
     """Whether it needs a model."""
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return what is to be done, in order. It is quick and asks nobody: a dry run shows it."""
         ...
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the changes of one step; the same step over the same view proposes the same.
 
         Raises:
-            Unusable: its input is to be tried again. OverBudget: it is to be tried when there is room.
+            ModelAnswerError: its input is to be tried again. OverBudget: it is to be tried when there is room.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ground:
+class PassContext:
     """What an operation works on that keeps what is derived from the bank up with it."""
 
     store: Store
@@ -141,26 +141,26 @@ class Ground:
     now: datetime
     """The present."""
     go_on: Callable[[], Awaitable[None]]
-    """Returns if the next step may begin. Raises Yielded: somebody waits."""
+    """Returns if the next step may begin. Raises PassPreempted: somebody waits."""
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes all vectors that lack. Raises UpstreamFailed."""
     run: Pass | None = None
     """The pass that ends."""
-    ask: AskAnyone | None = None
+    ask: AskAnyModel | None = None
     """Asks models; none if there is none, or if it does not answer."""
-    readying: Readying | None = None
+    readying: AnswerServices | None = None
     """What answers are made ready with."""
     notebook: Notebook = field(default_factory=Notebook)
     """Reads the bank's notes."""
 
 
 @runtime_checkable
-class Closing(Protocol):
+class ClosingOperation(Protocol):
     """An operation that does something once all pages of a pass are published: nothing that has to be undone."""
 
     name: str
     """As of any operation."""
 
-    async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
+    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
         """Do it, as far as nobody waits, and return how much was done, by name, for the record of the pass."""
         ...

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from circadia.records.episode import Episode
-from circadia.sleeptime.dates import local, told
+from circadia.sleeptime.dates import episode_text_with_dates, local_time
 from circadia.sleeptime.wording import one_line
 
 SENTENCE: Final = re.compile(r"[^.!?…\n]+(?:[.!?…]+(?!\s|$)[^.!?…\n]+)*[.!?…]*")
@@ -20,8 +20,8 @@ def is_extract(text: str, rows: Sequence[Episode]) -> bool:
     """Return whether a text is nothing but whole sentences of these, below their days and speakers as above."""
     said: dict[tuple[str, str], set[str]] = {}
     for row in rows:
-        day, who = local(row).date().isoformat(), speaker_of(row)
-        sentences = (one_line(match[0]) for match in SENTENCE.finditer(told(row)))
+        day, who = local_time(row).date().isoformat(), speaker_of(row)
+        sentences = (one_line(match[0]) for match in SENTENCE.finditer(episode_text_with_dates(row)))
         said.setdefault((day, who), set()).update(each for each in sentences if each)
     at, day, there = 0, "", set[str]()
     while at < len(text):

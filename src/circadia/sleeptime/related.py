@@ -12,7 +12,7 @@ from circadia.memory.columns import Array
 from circadia.memory.terms import QUESTION, STOP_WORDS, stored_terms
 from circadia.records.episode import Episode
 from circadia.records.note import Note
-from circadia.sleeptime.similar import READ, telling
+from circadia.sleeptime.similar import MAX_TERMS, content_terms
 
 Row = TypeVar("Row", Episode, Note)
 
@@ -20,7 +20,7 @@ SPREAD: Final = 0.4
 """A word that more than this share of many rows have tells nothing about them."""
 MANY: Final = 20
 """Rows from which on that is so."""
-REMEMBERED: Final = 8_000
+CACHED_NOTES: Final = 8_000
 """Notes whose words are remembered: each step of a pass looks among the same ones."""
 
 
@@ -28,15 +28,15 @@ CELLS: Final = 500_000
 """Rows times asked ones that are compared at once."""
 
 
-class Related(Generic[Row]):
+class RelatedIndex(Generic[Row]):
     """Rows that can be looked for. It takes time once, in the number of their words."""
 
-    def __init__(self, rows: Sequence[Row], known: "Related[Row] | None" = None) -> None:
+    def __init__(self, rows: Sequence[Row], known: "RelatedIndex[Row] | None" = None) -> None:
         """Time is spared where `known` has the first of these rows, and no others."""
         self._rows = rows
         same = known is not None and len(known._rows) <= len(rows) and all(map(is_, known._rows, rows))
         pairs, first = (known._pairs, len(known._rows)) if known is not None and same else (_NO_PAIRS, 0)
-        of_each = [_subject(each) for each in rows[first:]]
+        of_each = [_subject_terms(each) for each in rows[first:]]
         if of_each:
             places = np.repeat(np.arange(first, len(rows), dtype=np.uint64), [len(each) for each in of_each])
             new = (np.concatenate(of_each).astype(np.uint64) << _HALF) | places
@@ -51,32 +51,34 @@ class Related(Generic[Row]):
         weights = np.repeat(self._weight, self._count)
         self._lengths = np.sqrt(np.bincount(self._having, weights=weights, minlength=len(rows)))
 
-    def to(self, asked: Iterable[Episode | Note], most: int, *, least: float = 0.0) -> Sequence[Row]:
+    def find_nearest(self, asked: Iterable[Episode | Note], most: int, *, least: float = 0.0) -> Sequence[Row]:
         """Return up to `most` rows that are nearest to any of these, the nearest first, but not themselves.
 
         `least` is the cosine from 0 to 1 that a row must have at least.
         """
         asked = list(asked)
         best = np.zeros(len(self._rows))
-        for _, scores in self._parts(asked):
+        for _, scores in self._score_batches(asked):
             best = np.maximum(best, scores.max(axis=0))
-        return self._nearest(best, {each.id for each in asked}, most, least)
+        return self._select_nearest(best, {each.id for each in asked}, most, least)
 
-    def each(self, asked: Sequence[Episode | Note], most: int, *, least: float = 0.0) -> Sequence[Sequence[Row]]:
+    def find_nearest_each(
+        self, asked: Sequence[Episode | Note], most: int, *, least: float = 0.0
+    ) -> Sequence[Sequence[Row]]:
         """Return for each of these what `to` returns for it alone, in a fraction of the time."""
         found: list[Sequence[Row]] = [()] * len(asked)
-        for first, scores in self._parts(asked):
+        for first, scores in self._score_batches(asked):
             for at, row in enumerate(scores, first):
-                found[at] = self._nearest(row, {asked[at].id}, most, least)
+                found[at] = self._select_nearest(row, {asked[at].id}, most, least)
         return found
 
-    def _parts(self, asked: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
+    def _score_batches(self, asked: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
         """Yield for parts of these where the part begins, and the cosine of each of it with each row."""
         at_once = max(1, CELLS // max(1, len(self._rows)))
         for at in range(0, len(asked) if self._rows else 0, at_once):
-            yield at, self._scores([_subject(each) for each in asked[at : at + at_once]])
+            yield at, self._scores([_subject_terms(each) for each in asked[at : at + at_once]])
 
-    def _nearest(self, scores: Array, same: set[str], most: int, least: float) -> Sequence[Row]:
+    def _select_nearest(self, scores: Array, same: set[str], most: int, least: float) -> Sequence[Row]:
         near_enough = np.flatnonzero((scores > 0) & (scores >= least))
         found: list[int] = near_enough[np.argsort(-scores[near_enough], kind="stable")].tolist()
         near = (at for at in found if self._rows[at].id not in same)
@@ -91,7 +93,7 @@ class Related(Generic[Row]):
         known[known] = self._terms[at[known]] == terms[known]
         strangers = np.bincount(whose[~known], minlength=len(asked)) * self._squared_rarity(np.zeros(1))[0]
         at, whose = at[known], whose[known]
-        squares = list(_sums(self._weight[at], np.searchsorted(whose, np.arange(len(asked) + 1))))
+        squares = list(_segment_sums(self._weight[at], np.searchsorted(whose, np.arange(len(asked) + 1))))
         lengths = np.sqrt(squares + strangers)
         telling = self._weight[at] > 0
         at, whose = at[telling], whose[telling]
@@ -110,19 +112,21 @@ class Related(Generic[Row]):
         return np.where((rows >= MANY) & (having > SPREAD * rows), 0.0, rarity)
 
 
-def _subject(row: Episode | Note) -> Array:
+def _subject_terms(row: Episode | Note) -> Array:
     """Return the words that a row is about, and who says it, each once."""
     if isinstance(row, Episode):
-        return np.unique(np.array([*telling(row), *np.frombuffer(stored_terms(row.speaker), np.uint32)], np.uint32))
-    return _of_note(row.terms)
+        return np.unique(
+            np.array([*content_terms(row), *np.frombuffer(stored_terms(row.speaker), np.uint32)], np.uint32)
+        )
+    return _note_terms(row.terms)
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _of_note(terms: bytes) -> Array:
-    return np.setdiff1d(np.frombuffer(terms, np.uint32)[:READ], _STOPS)
+@lru_cache(maxsize=CACHED_NOTES)
+def _note_terms(terms: bytes) -> Array:
+    return np.setdiff1d(np.frombuffer(terms, np.uint32)[:MAX_TERMS], _STOPS)
 
 
-def _sums(values: Array, bounds: Array) -> Iterator[float]:
+def _segment_sums(values: Array, bounds: Array) -> Iterator[float]:
     for begin, end in pairwise(bounds.tolist()):
         yield values[begin:end].sum()
 

@@ -51,7 +51,7 @@ class NewPass:
     """Whether it looks at the whole bank again."""
 
 
-class PassRows:
+class PassLifecycle:
     """The only writer of where passes stand."""
 
     def __init__(self, clock: Clock, ids: IdSource, signals: Signals, *, draw: random.Random | None = None) -> None:
@@ -60,10 +60,10 @@ class PassRows:
         self._signals = signals
         self._draw = draw or random.Random()
 
-    async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
+    async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
         """Store a pass over all that waits now. Raises Conflict if the bank has one that has not ended."""
         state = await tx.sleep_states.get(bank.id)
-        backlog = await tx.sleep_states.backlog(bank.id, state.cursor)
+        backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
         now = self._clock.now()
         run = Pass(
             id=PassId(self._ids.new("pas")), bank_id=bank.id, trigger=new.trigger, by=new.by,
@@ -75,10 +75,10 @@ class PassRows:
         await tx.passes.add(run)
         scheduled = now if new.trigger is Trigger.SCHEDULE else state.scheduled_at
         await tx.sleep_states.put(replace(state, gate="", gate_detail="", gate_at=now, scheduled_at=scheduled))
-        await self._tell(tx, bank, run)
+        await self._publish_event(tx, bank, run)
         return run
 
-    async def take(self, tx: Tx, bank: Bank, run: Pass, owner: str) -> Pass:
+    async def claim(self, tx: Tx, bank: Bank, run: Pass, owner: str) -> Pass:
         """Take a pending pass for a process; what was said since it was asked for belongs to it too.
 
         Raises:
@@ -86,14 +86,14 @@ class PassRows:
         """
         upto = run.upto
         if run.attempt == 0:
-            upto = max(upto, (await tx.sleep_states.backlog(bank.id, run.after)).last)
+            upto = max(upto, (await tx.sleep_states.fetch_backlog(bank.id, run.after)).last)
         now = self._clock.now()
-        return await self._moved(
+        return await self._transition(
             tx, bank, run, PassStatus.RUNNING, owner=owner, epoch=run.epoch + 1, attempt=run.attempt + 1,
             lease_until=now + timedelta(seconds=LEASE_SECONDS), started_at=now, not_before=None, upto=upto,
         )  # fmt: skip
 
-    async def put_back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, seconds: float, died: bool = False) -> Pass:
+    async def requeue(self, tx: Tx, bank: Bank, run: Pass, why: str, *, seconds: float, died: bool = False) -> Pass:
         """Let a pass go on later: it has yielded, or its process has died, which happens so often at most.
 
         Raises:
@@ -102,19 +102,19 @@ class PassRows:
         if died and run.attempt >= ATTEMPTS:
             return await self.end(tx, bank, run, PassStatus.FAILED, f"{why}, {run.attempt} times")
         later = self._clock.now() + timedelta(seconds=seconds)
-        return await self._moved(
+        return await self._transition(
             tx, bank, run, PassStatus.PENDING, owner=None, lease_until=None, not_before=later, detail=why,
-            attempt=run.attempt if died else max(1, run.attempt - 1), run_seconds=self._ran(run),
+            attempt=run.attempt if died else max(1, run.attempt - 1), run_seconds=self._total_run_seconds(run),
         )  # fmt: skip
 
-    async def wait(self, tx: Tx, run: Pass, why: str, *, seconds: float) -> None:
+    async def postpone(self, tx: Tx, run: Pass, why: str, *, seconds: float) -> None:
         """Let a pending pass wait: what it was asked for does not hold any more, or something forbids it for now."""
         later = replace(run, not_before=self._clock.now() + timedelta(seconds=seconds), detail=why)
         await tx.passes.save(later, origin=run)
 
-    async def hurry(self, tx: Tx, bank: Bank) -> None:
+    async def expedite(self, tx: Tx, bank: Bank) -> None:
         """Let a pending pass wait no longer, and have the bank looked at soon, by each process."""
-        run = await tx.passes.open_of(bank.id)
+        run = await tx.passes.get_open(bank.id)
         if run is not None and run.status is PassStatus.PENDING:
             await tx.passes.save(replace(run, not_before=None), origin=run)
         tx.after_commit(lambda: self._signals.publish(EventType.PASSES_RESUMED.value, bank.id))
@@ -128,16 +128,16 @@ class PassRows:
         Raises:
             Conflict: it is no longer as it was.
         """
-        ended = await self._moved(
+        ended = await self._transition(
             tx, bank, run, status, ended_at=self._clock.now(), lease_until=None, detail=detail,
-            run_seconds=self._ran(run),
+            run_seconds=self._total_run_seconds(run),
         )  # fmt: skip
         if run.dry_run or status in (PassStatus.CANCELLED, PassStatus.SKIPPED):
             return ended
         state = await tx.sleep_states.get(bank.id)
         if status in (PassStatus.FAILED, PassStatus.PARTIAL):
             partial = status is PassStatus.PARTIAL
-            smaller = partial and any(not each.quarantined for each in state.leftovers)
+            smaller = partial and any(not each.is_quarantined for each in state.leftovers)
             failures = state.failures + (not smaller)
             doubled = 0 if partial else max(0, failures - 1)
             pause = min(LONGEST_BACK_OFF_SECONDS, BACK_OFF_SECONDS * 2.0**doubled)
@@ -148,25 +148,25 @@ class PassRows:
             await tx.sleep_states.put(replace(state, failures=0, not_before=None, succeeded_at=now))
         return ended
 
-    def _ran(self, run: Pass) -> float:
+    def _total_run_seconds(self, run: Pass) -> float:
         if run.status is not PassStatus.RUNNING or run.started_at is None:
             return run.run_seconds
         return run.run_seconds + max(0.0, (self._clock.now() - run.started_at).total_seconds())
 
-    async def _moved(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, **more: Any) -> Pass:
+    async def _transition(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, **more: Any) -> Pass:
         if status not in PASS_MOVES[run.status]:
             raise Conflict(f"pass {run.id!r} is {run.status.value}; it cannot become {status.value}")
         now = replace(run, status=status, **more)
         if not await tx.passes.save(now, origin=run):
             raise Conflict(f"pass {run.id!r} has moved meanwhile")
-        await self._tell(tx, bank, now)
+        await self._publish_event(tx, bank, now)
         return now
 
-    async def _tell(self, tx: Tx, bank: Bank, run: Pass) -> None:
+    async def _publish_event(self, tx: Tx, bank: Bank, run: Pass) -> None:
         data: dict[str, object] = {
             "pass": run.id, "bank": bank.name, "status": run.status.value, "trigger": run.trigger.value,
             **({"detail": run.detail} if run.detail else {}), **({"counts": dict(run.counts)} if run.counts else {}),
         }  # fmt: skip
         await tx.events.add([Event(type=EventType.PASS, at=self._clock.now(), data=data)])
-        told = {**data, "counts": dict(run.counts), "ended": not run.open}
+        told = {**data, "counts": dict(run.counts), "ended": not run.is_open}
         tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id, told))

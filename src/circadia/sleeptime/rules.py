@@ -18,7 +18,7 @@ AT_ONCE: Final = 20
 """Changes that are held to the rules between two looks at whether somebody waits."""
 
 
-def resting_on(change: Change) -> Sequence[EpisodeId]:
+def source_ids_of(change: Change) -> Sequence[EpisodeId]:
     """Return the ids of what a note or a block rests on, each once; none of other changes."""
     after = cast("Mapping[str, Any]", change.after or {})
     if change.kind is ChangeKind.ADD_NOTE:
@@ -30,12 +30,12 @@ def resting_on(change: Change) -> Sequence[EpisodeId]:
     return [EpisodeId(each) for each in dict.fromkeys(named)]
 
 
-def wrong(changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]) -> list[str]:
+def check_changes(changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]) -> list[str]:
     """Return what is wrong with each of these, by the first rule that finds something."""
     return [next((found for rule in rules if (found := rule(each, rows))), "") for each in changes]
 
 
-def parted(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
+def split_changes(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
     """Return them in parts that are judged at once."""
     rest = iter(changes)
     return list(iter(lambda: list(islice(rest, AT_ONCE)), []))

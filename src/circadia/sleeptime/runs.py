@@ -11,23 +11,23 @@ from typing import Final
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import IdSource
-from circadia.llm.mind import Mind
+from circadia.llm.mind import ChatModel
 from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import ONCE, Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.ahead import Readying
-from circadia.sleeptime.apart import Apart
-from circadia.sleeptime.ask import Asking, Flying, Yielded
+from circadia.sleeptime.ahead import AnswerServices
+from circadia.sleeptime.apart import OperationThreads
+from circadia.sleeptime.ask import PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Operation
-from circadia.sleeptime.passes import Outcome, Running
+from circadia.sleeptime.passes import PassOutcome, PassRunner
 from circadia.sleeptime.rules import Rule
-from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.tier import SleeptimeService
 from circadia.sleeptime.verify import ClaimVerifier
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
-from circadia.telemetry.traces import Traces, worked
+from circadia.telemetry.traces import Traces, record_pass_end
 
 _logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ RETRY_SECONDS: Final = 1.0
 Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
 """Returns what a pass does: by the bank's policy, whether there is a model, and what was asked for (empty: all)."""
 
-Ended = Callable[[Tx, Bank, SleepPolicySettings, Pass], Awaitable[None]]
+PassEndHook = Callable[[Tx, Bank, SleepPolicySettings, Pass], Awaitable[None]]
 """Does, in the transaction that ends a pass, what follows from that."""
 
 
@@ -57,7 +57,7 @@ class SleepParts:
     """Hints."""
     ids: IdSource
     """Ids of calls."""
-    tier: Sleeptime
+    tier: SleeptimeService
     """What decides."""
     operations: Operations
     """What passes do."""
@@ -67,22 +67,22 @@ class SleepParts:
     """Judges what operations write, where the bank's policy wants that; none judges nothing."""
     retrieval: Retrieval
     """Searches of banks."""
-    mind: Mind | None = None
+    mind: ChatModel | None = None
     """The tier's model; none for passes that ask no model."""
-    minds: Callable[[str], Mind] | None = None
+    minds: Callable[[str], ChatModel] | None = None
     """Gives another model of the tier's upstream, by name: for operations that have their own."""
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes vectors that lack; none if searches go by words alone."""
-    ended: Ended | None = None
+    on_pass_end: PassEndHook | None = None
     """What else belongs to the end of a pass."""
-    readying: Readying | None = None
+    readying: AnswerServices | None = None
     """What answers are made ready with; none if none are."""
     traces: Traces = field(default_factory=Traces)
     """Spans of what is done."""
 
 
 @dataclass(kw_only=True, slots=True)
-class Run:
+class ActivePass:
     """A pass that this process runs."""
 
     run: Pass
@@ -99,11 +99,11 @@ class Run:
     """When its hours are over; none if they do not end."""
     task: asyncio.Task[None] = field(init=False)
 
-    def precedes(self, turn_at: datetime | None) -> bool:
+    def started_before(self, turn_at: datetime | None) -> bool:
         """Return whether a turn that is under way began after the pass did."""
         return turn_at is not None and self.run.started_at is not None and turn_at > self.run.started_at
 
-    def disturb(self) -> None:
+    def request_yield(self) -> None:
         """Somebody waits; for a pass that the next answer depends on, that is who it works for."""
         if self.run.trigger is Trigger.NEEDED:
             return
@@ -113,7 +113,7 @@ class Run:
             self.stop.set()
 
 
-class Runs:
+class PassTasks:
     """Runs passes."""
 
     def __init__(self, clock: Clock, parts: SleepParts, *, alone: bool) -> None:
@@ -121,7 +121,7 @@ class Runs:
         self._alone = alone
         self._parts = parts
         self._tier = parts.tier
-        self._flying: Flying = {}
+        self._flying: PendingQuestions = {}
         self._notebook = Notebook()
         # As many as can be busy: a pass works out one step at a time.
         self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
@@ -139,86 +139,100 @@ class Runs:
         await asyncio.gather(*flying, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def work(self, each: Run) -> None:
+    async def run_to_end(self, each: ActivePass) -> None:
         """Run it to its end, or until it is to go on later; what became of it is written, whatever befalls."""
-        with self._parts.traces.running(each.run, each.bank) as span:
+        with self._parts.traces.pass_span(each.run, each.bank) as span:
             try:
-                await self._worked(each)
+                await self._run_guarded(each)
             finally:
-                worked(span, each.run)
+                record_pass_end(span, each.run)
 
-    async def _worked(self, each: Run) -> None:
+    async def _run_guarded(self, each: ActivePass) -> None:
         run, bank = each.run, each.bank
         try:
-            outcome = await self._outcome(each)
-        except Yielded:
-            await self._settled(
-                each, lambda tx, now: self._back(tx, bank, now, "it yields to whoever waits", yields=True)
+            outcome = await self._run_pass(each)
+        except PassPreempted:
+            await self._write_result(
+                each, lambda tx, now: self._requeue(tx, bank, now, "it yields to whoever waits", yields=True)
             )
         except asyncio.CancelledError:
-            await asyncio.shield(self._settled(each, lambda tx, now: self._back(tx, bank, now, "the server stopped")))
+            await asyncio.shield(
+                self._write_result(each, lambda tx, now: self._requeue(tx, bank, now, "the server stopped"))
+            )
             raise
         except (Conflict, StorageUnavailable) as error:
             why = error.message
-            await self._settled(each, lambda tx, now: self._back(tx, bank, now, why))
+            await self._write_result(each, lambda tx, now: self._requeue(tx, bank, now, why))
         except Exception:
             _logger.exception("pass %s over bank %r has failed", run.id, bank.name)
             detail = "a fault of Circadia's own; the log says more"
-            await self._settled(each, lambda tx, now: self._ends(tx, bank, now, PassStatus.FAILED, detail))
+            await self._write_result(each, lambda tx, now: self._end_pass(tx, bank, now, PassStatus.FAILED, detail))
         else:
-            await self._settled(each, lambda tx, now: self._ends(tx, bank, now, outcome.status, outcome.detail))
+            await self._write_result(
+                each, lambda tx, now: self._end_pass(tx, bank, now, outcome.status, outcome.detail)
+            )
 
-    async def _outcome(self, each: Run) -> Outcome:
+    async def _run_pass(self, each: ActivePass) -> PassOutcome:
         parts, run, bank = self._parts, each.run, each.bank
         policy = self._tier.policy(bank)
         operations = parts.operations(policy, parts.mind is not None, run.operations)
         if not run.operations:  # what a person names is done
-            async with parts.store.read() as tx:
-                paused = await self._tier.paused(tx, bank)
+            async with parts.store.begin_read() as tx:
+                paused = await self._tier.fetch_paused_operations(tx, bank)
             operations = [each for each in operations if each.name not in paused]
         asking = None
         if parts.mind is not None:
             named, stated = parts.minds, policy.operations.items()
             others = {} if named is None else {name: named(each.model) for name, each in stated if each.model}
-            asking = Asking(
+            asking = PassModelClient(
                 self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=others,
                 stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,
                 bank=bank.name,
             )  # fmt: skip
-        running = Running(
-            self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
-            lambda: self._go_on(each), retrieval=parts.retrieval, embed=parts.embed,
-            traces=parts.traces, readying=parts.readying, apart=Apart(self._threads), notebook=self._notebook,
+        running = PassRunner(
+            self._clock,
+            parts.store,
+            self._tier.publisher,
+            operations,
+            parts.rules,
+            asking,
+            lambda: self._check_stop(each),
+            retrieval=parts.retrieval,
+            embed=parts.embed,
+            traces=parts.traces,
+            readying=parts.readying,
+            apart=OperationThreads(self._threads),
+            notebook=self._notebook,
             verify=parts.verify if policy.verify == "model" else None,
-        )  # fmt: skip
-        return await running.work(run, bank)
+        )
+        return await running.run_pass(run, bank)
 
-    async def _go_on(self, each: Run) -> None:
-        """Let the next step begin. Raises Yielded: somebody waits."""
+    async def _check_stop(self, each: ActivePass) -> None:
+        """Let the next step begin. Raises PassPreempted: somebody waits."""
         if each.stop.is_set():
-            raise Yielded
+            raise PassPreempted
         if each.slowed:
             await self._clock.sleep(THROTTLE_SECONDS)
 
-    async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
+    async def _requeue(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
         """Let it go on once it is due again, or, where nothing makes it due again, once it is quiet for a while."""
         idle = self._tier.policy(bank).idle_seconds
         quiet = LONGEST_QUIET_SECONDS if idle is None else min(idle, LONGEST_QUIET_SECONDS)
         seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger in ONCE else RESUME_SECONDS
-        return await self._tier.rows.put_back(tx, bank, run, why, seconds=seconds)
+        return await self._tier.rows.requeue(tx, bank, run, why, seconds=seconds)
 
-    async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
+    async def _end_pass(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         ended = await self._tier.rows.end(tx, bank, run, status, detail)
-        await self._tier.judge(tx, bank)
-        if self._parts.ended is not None:
-            await self._parts.ended(tx, bank, self._tier.policy(bank), ended)
+        await self._tier.pause_unprofitable(tx, bank)
+        if self._parts.on_pass_end is not None:
+            await self._parts.on_pass_end(tx, bank, self._tier.policy(bank), ended)
         return ended
 
-    async def _settled(self, each: Run, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:
+    async def _write_result(self, each: ActivePass, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:
         """Write what became of a pass as it stands, if it is still ours; try again until that is written."""
         while True:
             try:
-                async with self._parts.store.write() as tx:
+                async with self._parts.store.begin_write() as tx:
                     present = await tx.passes.get(each.run.id)
                     if present is not None and present.epoch == each.run.epoch and present.status is PassStatus.RUNNING:
                         present = await act(tx, present)

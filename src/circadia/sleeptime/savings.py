@@ -33,8 +33,8 @@ from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.llm.usage import Usage
-from circadia.memory.context import beginning, shown_tokens, tokens
-from circadia.memory.uses import Marks, Use, Uses
+from circadia.memory.context import beginning, estimate_tokens, excerpt_tokens
+from circadia.memory.uses import BankUse, UseMarks, UseQueue
 from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
@@ -55,7 +55,7 @@ FEWEST: Final = 10
 """Streamed calls among them that it takes to tell."""
 FRESH: Final = timedelta(minutes=10)
 """What an agent's calls tell holds for so long."""
-PRICED: Final = 1_000
+PRICE_SAMPLE_TOKENS: Final = 1_000
 """Tokens whose price tells that of one: no price list has a tier that begins so low."""
 _EMBEDDINGS: Final = "embeddings"
 AGENTS: Final = 10_000
@@ -86,13 +86,13 @@ class Weight:
 
     number: int
     """Its number."""
-    said: int
+    text_hash: int
     """Hash of the beginning of its text."""
     tokens: int
     """What it would take of a context."""
 
 
-def saved(
+def compute_savings(
     sources: Sequence[Source], rows: Mapping[EpisodeId, Weight], shown: Collection[int], known: Collection[int]
 ) -> Iterator[tuple[str, int]]:
     """Return for each source of an answer who made it and the tokens that it saves; the module says what these are."""
@@ -101,14 +101,14 @@ def saved(
         stood = 0
         for each in source.evidence:
             row = rows.get(each)
-            if row is not None and each not in counted and row.number not in shown and row.said not in known:
+            if row is not None and each not in counted and row.number not in shown and row.text_hash not in known:
                 counted.add(each)
                 stood += row.tokens
         yield source.operation, max(0, stood - source.tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Pace:
+class _TokenRates:
     """What an agent's last calls tell."""
 
     seconds_a_token: float
@@ -117,7 +117,7 @@ class _Pace:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Sum:
+class _OperationSum:
     """What an operation has saved in a batch."""
 
     uses: int = 0
@@ -126,7 +126,7 @@ class _Sum:
     nanousd: float = 0.0
     unpriced: int = 0
 
-    def add(self, spared: int, pace: _Pace) -> None:
+    def add(self, spared: int, pace: _TokenRates) -> None:
         self.uses += 1
         self.tokens += spared
         self.seconds += spared * pace.seconds_a_token
@@ -137,7 +137,7 @@ class _Sum:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Known:
+class _BankCache:
     """What is known of one bank while a batch is worked through."""
 
     notes: dict[int, Source | None] = field(default_factory=dict[int, "Source | None"])
@@ -148,14 +148,14 @@ class _Known:
 class Savings:
     """Works it out beside the requests. What waits when a process dies is not counted."""
 
-    def __init__(self, clock: Clock, store: Store, uses: Uses, prices: Mapping[str, PriceList]) -> None:
+    def __init__(self, clock: Clock, store: Store, uses: UseQueue, prices: Mapping[str, PriceList]) -> None:
         """`prices` are those of the upstreams, by name."""
         self._clock = clock
         self._store = store
         self._uses = uses
         self._prices = prices
-        self._marks = Marks()
-        self._paces: dict[tuple[AgentId, str | None, str | None], _Pace] = {}
+        self._marks = UseMarks()
+        self._paces: dict[tuple[AgentId, str | None, str | None], _TokenRates] = {}
 
     async def run(self) -> None:
         """Work until cancelled, and once more then."""
@@ -168,38 +168,38 @@ class Savings:
 
     async def step(self) -> None:
         """Work through all that waits."""
-        taken = self._uses.take()
-        by_bank: dict[BankId, list[Use]] = {}
+        taken = self._uses.drain()
+        by_bank: dict[BankId, list[BankUse]] = {}
         for use in taken:
             by_bank.setdefault(use.bank, []).append(use)
         for bank_id, uses in by_bank.items():
-            await self._of_bank(bank_id, uses)
+            await self._work_bank(bank_id, uses)
 
-    async def _of_bank(self, bank_id: BankId, uses: Sequence[Use]) -> None:
+    async def _work_bank(self, bank_id: BankId, uses: Sequence[BankUse]) -> None:
         """Work through those of one bank; a fault of theirs must not lose those of others."""
-        known = _Known()
+        known = _BankCache()
         for at in range(0, len(uses), AT_ONCE):
             try:
-                await self._batch(bank_id, uses[at : at + AT_ONCE], known)
+                await self._work_batch(bank_id, uses[at : at + AT_ONCE], known)
             except StorageUnavailable as error:
                 _logger.warning("what memory has saved is counted later: %s", error)
                 for use in uses[at:]:
-                    self._uses.note(use)
+                    self._uses.add(use)
                 return
             except Exception:  # counts may be too low; calls must not feel it
                 _logger.exception("what memory has saved is not counted")
 
-    async def _batch(self, bank_id: BankId, uses: Sequence[Use], known: _Known) -> None:
+    async def _work_batch(self, bank_id: BankId, uses: Sequence[BankUse], known: _BankCache) -> None:
         now = self._clock.now()
-        sums: dict[str, _Sum] = {}
-        async with self._store.read() as tx:
-            await _look(tx, bank_id, uses, known)
+        sums: dict[str, _OperationSum] = {}
+        async with self._store.begin_read() as tx:
+            await _load_sources(tx, bank_id, uses, known)
             for use in (each for each in uses if each.notes or each.blocks):
-                pace = await self._pace(tx, use, now)
-                for operation, spared in saved(
-                    _sources(use, known), known.rows, frozenset(use.episodes), frozenset(use.known)
+                pace = await self._fetch_rates(tx, use, now)
+                for operation, spared in compute_savings(
+                    _sources_of_use(use, known), known.rows, frozenset(use.episodes), frozenset(use.known)
                 ):
-                    sums.setdefault(operation, _Sum()).add(spared, pace)
+                    sums.setdefault(operation, _OperationSum()).add(spared, pace)
         gains = [
             Benefit(
                 bank_id=bank_id, operation=name, day=now.date(), uses=each.uses, saved_tokens=each.tokens,
@@ -207,48 +207,50 @@ class Savings:
             )
             for name, each in sums.items()
         ]  # fmt: skip
-        due = self._marks.due(uses, now)
+        due = self._marks.find_unmarked(uses, now)
         if not gains and not due:
             return
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             if gains and await tx.banks.get(bank_id) is not None:
                 await tx.benefits.add(gains)
             await self._marks.write(tx, bank_id, due, now)
-        self._marks.keep(due)
+        self._marks.remember_marked(due)
 
-    async def _pace(self, tx: Tx, use: Use, now: datetime) -> _Pace:
+    async def _fetch_rates(self, tx: Tx, use: BankUse, now: datetime) -> _TokenRates:
         """Return what a token costs and takes where the answer went."""
         key = (use.agent, use.upstream, use.model)
         known = self._paces.get(key)
         if known is None or known.until <= now:
-            lines = [each for each in await tx.calls.latest(use.agent, LINES) if _told(each)]
+            lines = [each for each in await tx.calls.find_latest(use.agent, LINES) if _is_answered_call(each)]
             last = lines[0] if lines else None
             upstream, model = use.upstream, use.model
             if model is None and last is not None:
                 upstream, model = last.upstream, last.model
             if len(self._paces) >= AGENTS:
                 self._paces.clear()
-            known = self._paces[key] = _Pace(
-                seconds_a_token=seconds_a_token(lines, upstream, model),
-                nanousd_a_token=self._price(upstream, model, now), until=now + FRESH,
+            known = self._paces[key] = _TokenRates(
+                seconds_a_token=fit_seconds_per_token(lines, upstream, model),
+                nanousd_a_token=self._token_price(upstream, model, now), until=now + FRESH,
             )  # fmt: skip
         return known
 
-    def _price(self, upstream: str | None, model: str | None, now: datetime) -> float | None:
+    def _token_price(self, upstream: str | None, model: str | None, now: datetime) -> float | None:
         """Return what a token of input costs, in billionths of a US dollar; none if that is not known."""
         prices = None if upstream is None else self._prices.get(upstream)
         if prices is None or model is None:
             return None
-        price, nothing = (prices.price(model, Usage(input_tokens=each, output_tokens=0), now) for each in (PRICED, 0))
-        return None if price is None or nothing is None else (price - nothing) / PRICED
+        price, nothing = (
+            prices.price(model, Usage(input_tokens=each, output_tokens=0), now) for each in (PRICE_SAMPLE_TOKENS, 0)
+        )
+        return None if price is None or nothing is None else (price - nothing) / PRICE_SAMPLE_TOKENS
 
 
-def _told(line: Call) -> bool:
+def _is_answered_call(line: Call) -> bool:
     """Return whether a call tells what an answer takes: one for embeddings has another model, and no answer."""
     return line.status is CallStatus.DONE and line.endpoint != _EMBEDDINGS
 
 
-def seconds_a_token(lines: Sequence[Call], upstream: str | None, model: str | None) -> float:
+def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: str | None) -> float:
     """Return what each token that is not cached adds to the time to the first byte, by these calls; 0 if unknown."""
     points = [
         (each.input_tokens - (each.cached_tokens or 0), each.first_token_seconds)
@@ -264,46 +266,46 @@ def seconds_a_token(lines: Sequence[Call], upstream: str | None, model: str | No
         return 0.0
 
 
-async def _look(tx: Tx, bank_id: BankId, uses: Sequence[Use], known: _Known) -> None:
+async def _load_sources(tx: Tx, bank_id: BankId, uses: Sequence[BankUse], known: _BankCache) -> None:
     """Read what the answers rest on, as far as it is not known yet; what is forgotten by now saves nothing."""
     numbers = {number for use in uses for number in use.notes}.difference(known.notes)
-    notes = await tx.notes.numbered(bank_id, numbers)
+    notes = await tx.notes.get_by_numbers(bank_id, numbers)
     for number in numbers:
         note = notes.get(number)
-        known.notes[number] = None if note is None else _of_note(note)
+        known.notes[number] = None if note is None else _source_of_note(note)
     for block in (block for use in uses for block in use.blocks):
         if (block.label, block.version) not in known.blocks:
-            known.blocks[block.label, block.version] = _of_block(block)
+            known.blocks[block.label, block.version] = _source_of_block(block)
     sources = (*known.notes.values(), *known.blocks.values())
     wanted = list({each for source in sources if source is not None for each in source.evidence}.difference(known.rows))
     for at in range(0, len(wanted), 5 * AT_ONCE):
-        found = await tx.episodes.identified(bank_id, wanted[at : at + 5 * AT_ONCE])
-        known.rows.update({key: _weight(row) for key, row in found.items()})
+        found = await tx.episodes.get_by_ids(bank_id, wanted[at : at + 5 * AT_ONCE])
+        known.rows.update({key: _episode_weight(row) for key, row in found.items()})
 
 
-def _sources(use: Use, known: _Known) -> Sequence[Source]:
+def _sources_of_use(use: BankUse, known: _BankCache) -> Sequence[Source]:
     notes = [source for number in use.notes if (source := known.notes.get(number)) is not None]
     keys = dict.fromkeys((block.label, block.version) for block in use.blocks)
     return [*notes, *(known.blocks[key] for key in keys)]
 
 
-def _of_note(note: Note) -> Source | None:
+def _source_of_note(note: Note) -> Source | None:
     """Return what a note stands for; none if no pass has made it."""
     if note.pass_id is None:
         return None
     shown = Excerpt(Layer.NOTES, note.number, note.at, note.text, note.trust.value, None, note.kind.value)
     operation = note.operation or _KINDS[note.kind]
-    return Source(operation=operation, tokens=shown_tokens(shown), evidence=note.evidence)
+    return Source(operation=operation, tokens=excerpt_tokens(shown), evidence=note.evidence)
 
 
-def _of_block(block: Block) -> Source:
+def _source_of_block(block: Block) -> Source:
     return Source(
         operation=block.operation or _BLOCKS,
-        tokens=sum(tokens(block.value[span.start : span.end]) for span in block.spans),
+        tokens=sum(estimate_tokens(block.value[span.start : span.end]) for span in block.spans),
         evidence=frozenset(each for span in block.spans for each in span.episodes),
     )
 
 
-def _weight(row: Episode) -> Weight:
+def _episode_weight(row: Episode) -> Weight:
     shown = Excerpt(Layer.EPISODES, row.number, row.at, row.text, row.trust.value, row.speaker, row.kind.value)
-    return Weight(number=row.number, said=hash(beginning(row.text)), tokens=shown_tokens(shown))
+    return Weight(number=row.number, text_hash=hash(beginning(row.text)), tokens=excerpt_tokens(shown))

@@ -17,9 +17,9 @@ from circadia.ids import EpisodeId
 from circadia.memory.columns import Array
 from circadia.memory.terms import STOP_WORDS, words
 from circadia.records.episode import Episode
-from circadia.sleeptime.dates import local
-from circadia.sleeptime.operation import View
-from circadia.sleeptime.similar import SMALL_TALK, cosines, sense, telling, weighted
+from circadia.sleeptime.dates import local_time
+from circadia.sleeptime.operation import PageContext
+from circadia.sleeptime.similar import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
 
 RECENT_WINDOW: Final = 50
 """SLEEP-20: episodes of a segment at most."""
@@ -31,7 +31,7 @@ DEPTH: Final = 0.5
 """Standard deviations above the conversation's mean that a valley is deep at a change of topic."""
 QUIET: Final = timedelta(hours=4)
 """A silence that ends a topic."""
-NAMED: Final = 12
+NAMING_EPISODES: Final = 12
 """Episodes that a name is made from, and the first 200 characters of each."""
 
 
@@ -47,21 +47,21 @@ class Segment:
     @property
     def name(self) -> str:
         """Return the words that it is about, for people."""
-        return _name(self.episodes)
+        return _name_segment(self.episodes)
 
     @property
-    def every(self) -> Sequence[Episode]:
+    def all_episodes(self) -> Sequence[Episode]:
         """Return all its episodes, duplicates too, in order."""
         more = [each for folded in self.duplicates.values() for each in folded]
         return sorted((*self.episodes, *more), key=lambda each: each.number) if more else self.episodes
 
-    def evidence(self, *read: Episode) -> Sequence[Episode]:
+    def with_duplicates(self, *read: Episode) -> Sequence[Episode]:
         """Return these with what says the same, in order."""
         more = [same for each in read for same in self.duplicates.get(each.id, ())]
         return sorted((*read, *more), key=lambda each: each.number)
 
 
-def segments(view: View) -> Sequence[Segment]:
+def split_segments(view: PageContext) -> Sequence[Segment]:
     """Return the segments of a page, by their first episode; each new episode is in exactly one.
 
     The same page gives the same segments, whatever else is in the bank and whenever it is asked.
@@ -70,19 +70,19 @@ def segments(view: View) -> Sequence[Segment]:
     for episode in view.page:
         conversations.setdefault(episode.session, []).append(episode)
     found = [
-        _segment(conversation[first:last])
+        _build_segment(conversation[first:last])
         for conversation in conversations.values()
-        for first, last in pairwise(_cuts(conversation))
+        for first, last in pairwise(_find_boundaries(conversation))
     ]
     return sorted(found, key=lambda each: each.episodes[0].number)
 
 
-def _cuts(conversation: Sequence[Episode]) -> Sequence[int]:
+def _find_boundaries(conversation: Sequence[Episode]) -> Sequence[int]:
     """Return where segments begin, with 0 and the end."""
     ends = [0, len(conversation)]
     if len(conversation) < 2 * FEWEST:
         return ends
-    depths = _depths(conversation)
+    depths = _valley_depths(conversation)
     quiet = [after.at - before.at > QUIET for before, after in pairwise(conversation)]
     limit = depths.mean() + DEPTH * depths.std()
     # Silences first, then the deepest valleys; equals in order, so that nothing is left to chance.
@@ -91,30 +91,30 @@ def _cuts(conversation: Sequence[Episode]) -> Sequence[int]:
         if (quiet[at - 1] or depths[at - 1] > limit) and all(abs(at - each) >= FEWEST for each in ends):
             ends.append(at)
     ends.sort()
-    return [0, *(end for first, last in pairwise(ends) for end in _fitting(first, last, depths))]
+    return [0, *(end for first, last in pairwise(ends) for end in _split_long(first, last, depths))]
 
 
-def _fitting(first: int, last: int, depths: Array) -> Sequence[int]:
+def _split_long(first: int, last: int, depths: Array) -> Sequence[int]:
     """Return the ends of parts that are not too long, cut where the valley is deepest."""
     if last - first <= RECENT_WINDOW:
         return [last]
     margin = (last - first) // 4
     middle = first + margin + int(np.argmax(depths[first + margin - 1 : last - margin]))
-    return [*_fitting(first, middle, depths), *_fitting(middle, last, depths)]
+    return [*_split_long(first, middle, depths), *_split_long(middle, last, depths)]
 
 
-def _depths(conversation: Sequence[Episode]) -> Array:
+def _valley_depths(conversation: Sequence[Episode]) -> Array:
     """Return how deep the valley of likeness is at each gap: how far it rises on both sides of it."""
-    rows = weighted([telling(each) for each in conversation])
+    rows = weigh_terms([content_terms(each) for each in conversation])
     sums = np.concatenate((np.zeros((1, rows.shape[1]), np.float32), np.cumsum(rows, axis=0)))
     gaps = np.arange(1, len(conversation))
     before = sums[gaps] - sums[np.maximum(gaps - AROUND, 0)]
     after = sums[np.minimum(gaps + AROUND, len(conversation))] - sums[gaps]
     alike = cosines(before, after)
-    return _peaks(alike) + _peaks(alike[::-1])[::-1] - 2 * alike
+    return _left_peaks(alike) + _left_peaks(alike[::-1])[::-1] - 2 * alike
 
 
-def _peaks(alike: Array) -> Array:
+def _left_peaks(alike: Array) -> Array:
     """Return for each gap the peak that is reached by climbing to its left."""
     peaks = alike.copy()
     for at in range(1, len(peaks)):
@@ -123,13 +123,13 @@ def _peaks(alike: Array) -> Array:
     return peaks
 
 
-def _segment(episodes: Sequence[Episode]) -> Segment:
+def _build_segment(episodes: Sequence[Episode]) -> Segment:
     read: list[Episode] = []
     duplicates: dict[EpisodeId, list[Episode]] = {}
     first: dict[tuple[str, str, str], Episode] = {}
     for episode in episodes:
         # On another day it may have happened again.
-        key = (episode.speaker, local(episode).date().isoformat(), sense(episode.text))
+        key = (episode.speaker, local_time(episode).date().isoformat(), normalize_statement(episode.text))
         same = first.setdefault(key, episode)
         if same is episode or episode.incomplete != same.incomplete:
             read.append(episode)
@@ -138,11 +138,11 @@ def _segment(episodes: Sequence[Episode]) -> Segment:
     return Segment(episodes=read, duplicates=duplicates)
 
 
-def _name(episodes: Sequence[Episode]) -> str:
+def _name_segment(episodes: Sequence[Episode]) -> str:
     """Return the words that most of them have, else the beginning of the first."""
     speakers = {word for each in episodes for word in words(each.speaker)}
     spread: dict[str, int] = {}
-    for episode in episodes[:NAMED]:
+    for episode in episodes[:NAMING_EPISODES]:
         for word in set(words(episode.text[:200])):
             if len(word) > 3 and word not in SMALL_TALK and word not in STOP_WORDS and word not in speakers:
                 spread[word] = spread.get(word, 0) + 1

@@ -21,7 +21,7 @@ from circadia.records.note import Note
 
 COLUMNS: Final = 4_096
 """Most columns of a weighted row: beyond it words share some, and a page of any texts stays small."""
-READ: Final = 400
+MAX_TERMS: Final = 400
 """Terms of a text that are looked at."""
 
 _TALK: Final = """
@@ -41,7 +41,7 @@ _SILENT: Final = re.compile(r"(?<![.,:;!…])[.,:;!…]+(?=[\s\"')\]”]|$)|[()\
 """Marks that change nothing; those in a number do, and so do `?`, `-`, `+`, `%`, `$`, `#`, `/`, `@`."""
 
 
-def sense(text: str) -> str:
+def normalize_statement(text: str) -> str:
     """Return what a text says word for word: without case, width, spacing, emphasis, and `oh` at its ends.
 
     Numbers, order, negations, tenses, signs and the mark of a question stay: texts that differ there differ.
@@ -59,15 +59,15 @@ def sense(text: str) -> str:
     return " ".join(kept)
 
 
-def telling(row: Episode | Note) -> Sequence[int]:
+def content_terms(row: Episode | Note) -> Sequence[int]:
     """Return the terms of what was said that are no stop words, as often as they occur, without day and speaker."""
     found = array("I", row.terms)
     if isinstance(row, Episode):
-        found = found[_head(row.speaker) :]
-    return [each for each in found[:READ] if each not in _STOPS]
+        found = found[_header_length(row.speaker) :]
+    return [each for each in found[:MAX_TERMS] if each not in _STOPS]
 
 
-def weighted(rows: Sequence[Sequence[int]]) -> Array:
+def weigh_terms(rows: Sequence[Sequence[int]]) -> Array:
     """Return a row for each list of terms: how often each occurs, damped, times how rare it is among the rows."""
     if not rows:
         return np.zeros((0, 1), np.float32)
@@ -89,7 +89,7 @@ def cosines(left: Array, right: Array) -> Array:
 
 
 @lru_cache(maxsize=1_000)
-def _head(speaker: str) -> int:
+def _header_length(speaker: str) -> int:
     """Return how many terms of an episode stand for its day and speaker."""
     return sum(1 for _ in words(searched_text(EARLIEST, speaker, "")))
 

@@ -18,18 +18,18 @@ from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.event import Event, EventType
 from circadia.records.note import Note
-from circadia.records.sleep_call import SleepSpent
+from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, OperationPause, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.ask import Limit, Scope, Unit
-from circadia.sleeptime.benefit import Balance, Standing, balances, paused, window_of
-from circadia.sleeptime.due import End, Known, Verdict, due, meaning
-from circadia.sleeptime.hours import Hours
+from circadia.sleeptime.benefit import Balance, BalanceStatus, compute_balances, list_paused_operations, window_of
+from circadia.sleeptime.due import ActivityEnd, BankSleepStatus, PassDecision, decide_pass, describe_triggers
+from circadia.sleeptime.hours import ScheduleHours
 from circadia.sleeptime.publish import Publisher
-from circadia.sleeptime.rows import NewPass, PassRows
-from circadia.sleeptime.tuning import untune
-from circadia.sleeptime.turns import Bound, TurnsUnderWay
+from circadia.sleeptime.rows import NewPass, PassLifecycle
+from circadia.sleeptime.tuning import undo_tuning
+from circadia.sleeptime.turns import BankBinding, OpenTurnTracker
 from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean
 
@@ -45,7 +45,7 @@ _NANOUSD: Final = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Status:
+class SleeptimeStatus:
     """How sleep-time work stands in a bank."""
 
     bank: Bank
@@ -58,11 +58,11 @@ class Status:
     """How far the work has come."""
     backlog: Backlog
     """What waits."""
-    verdict: Verdict
+    verdict: PassDecision
     """Whether a pass would begin now, and why not."""
     running: Pass | None
     """The pass that has not ended."""
-    spent: SleepSpent
+    spent: SleepCost
     """What its passes have spent within a day."""
     lag_seconds: float
     """How long the oldest turn has waited; 0 if none does."""
@@ -73,7 +73,7 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Explained:
+class NoteHistory:
     """Where a note comes from."""
 
     note: Note
@@ -84,18 +84,18 @@ class Explained:
     """What passes did to it, the oldest first."""
 
 
-class Sleeptime:
+class SleeptimeService:
     """Decides, tells and does what people ask of passes, in the caller's transaction."""
 
-    def __init__(self, clock: Clock, settings: SleeptimeSettings, rows: PassRows, publisher: Publisher) -> None:
+    def __init__(self, clock: Clock, settings: SleeptimeSettings, rows: PassLifecycle, publisher: Publisher) -> None:
         self._clock = clock
         self.settings = settings
         self.rows = rows
         self.publisher = publisher
-        self.turns = TurnsUnderWay(clock)
-        self.ended: dict[BankId, End] = {}
+        self.turns = OpenTurnTracker(clock)
+        self.ended: dict[BankId, ActivityEnd] = {}
         """What of a bank's agents has ended last since a pass over it was begun, by bank; a hint."""
-        self.filled: dict[Bound, float] = {}
+        self.filled: dict[BankBinding, float] = {}
         """Largest share of a model's context that a call has filled since the last pass, by what the bank is bound by
         (`bound_by`); a hint."""
         self.behind: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -126,37 +126,43 @@ class Sleeptime:
             if each not in self.operations:
                 there = ", ".join(self.operations)
                 raise InvalidRequest(f"operation {each!r} is none of {there}{did_you_mean(each, self.operations)}")
-            if not self.policy(bank).does(each):
+            if not self.policy(bank).is_operation_enabled(each):
                 raise InvalidRequest(f"operation {each!r} is switched off for bank {bank.name!r}")
 
     def limits(self, bank: Bank) -> Sequence[Limit]:
         """Return all that a pass over the bank must keep to."""
         policy = self.policy(bank)
-        found = [*_limits(policy.budget, Scope.BANK), *_limits(self.settings.fleet_budget, Scope.FLEET)]
+        found = [*_build_limits(policy.budget, Scope.BANK), *_build_limits(self.settings.fleet_budget, Scope.FLEET)]
         for name, each in policy.operations.items():
-            found += [replace(limit, operation=name) for limit in _limits(each.budget, Scope.OPERATION)]
+            found += [replace(limit, operation=name) for limit in _build_limits(each.budget, Scope.OPERATION)]
         return found
 
-    async def verdict(self, tx: Tx, bank: Bank, *, own: Pass | None = None) -> Verdict:
+    async def fetch_verdict(self, tx: Tx, bank: Bank, *, own: Pass | None = None) -> PassDecision:
         """Return whether a pass over the bank begins now, and why or why not; `own` is one that waits to begin."""
-        return (await self._looked(tx, bank, own))[1]
+        return (await self._evaluate(tx, bank, own))[1]
 
-    async def status(self, tx: Tx, bank: Bank) -> Status:
+    async def fetch_status(self, tx: Tx, bank: Bank) -> SleeptimeStatus:
         """Return how the work stands."""
-        known, verdict = await self._looked(tx, bank, None)
+        known, verdict = await self._evaluate(tx, bank, None)
         now, policy = self._clock.now(), self.policy(bank)
         oldest = known.backlog.oldest_at
         lag = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
-        hours = await self.hours(tx, bank)
-        return Status(
-            bank=bank, policy=policy, begins=meaning(policy, hours.zone), state=known.state,
-            backlog=known.backlog, verdict=verdict,
-            running=await tx.passes.open_of(bank.id),
-            spent=await tx.sleep_calls.spent(since=now - DAY, bank_id=bank.id), lag_seconds=lag,
-            balances=await self.balances(tx, bank), red=self.wrong(bank, known.state, known.backlog, hours),
-        )  # fmt: skip
+        hours = await self.load_hours(tx, bank)
+        return SleeptimeStatus(
+            bank=bank,
+            policy=policy,
+            begins=describe_triggers(policy, hours.zone),
+            state=known.state,
+            backlog=known.backlog,
+            verdict=verdict,
+            running=await tx.passes.get_open(bank.id),
+            spent=await tx.sleep_calls.sum_cost(since=now - DAY, bank_id=bank.id),
+            lag_seconds=lag,
+            balances=await self.fetch_balances(tx, bank),
+            red=self.describe_problem(bank, known.state, known.backlog, hours),
+        )
 
-    async def settle(self) -> None:
+    async def flush_answered_calls(self) -> None:
         """Have what was answered until now written, so that a pass sees it; one that does not end soon goes on."""
         writing = [asyncio.ensure_future(write()) for write in self.behind]
         if writing:
@@ -165,29 +171,29 @@ class Sleeptime:
                 if error := each.exception():
                     _logger.warning("a pass may not see what was answered just now: %s", error)
 
-    async def late(self, tx: Tx, bank: Bank) -> bool:
+    async def is_late(self, tx: Tx, bank: Bank) -> bool:
         """Return whether the bank's oldest turn has waited for longer than its policy allows."""
         state = await tx.sleep_states.get(bank.id)
-        oldest = (await tx.sleep_states.backlog(bank.id, state.cursor)).oldest_at
+        oldest = (await tx.sleep_states.fetch_backlog(bank.id, state.cursor)).oldest_at
         longest = self.policy(bank).max_lag_minutes
         if oldest is None or longest is None:
             return False
         return self._clock.now() - oldest >= timedelta(minutes=longest)
 
-    async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
+    async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
         """Ask for a pass over all that waits now.
 
         Raises:
             Conflict: the bank has one that has not ended.
         """
         policy = self.policy(bank)
-        return await self.rows.ask(tx, bank, replace(new, review=new.review or policy.review))
+        return await self.rows.request_pass(tx, bank, replace(new, review=new.review or policy.review))
 
     async def pause(self, tx: Tx, bank: Bank, *, by: str) -> None:
         """Let no more pass begin until `resume`; one that runs ends at its next step."""
         state = await tx.sleep_states.get(bank.id)
         await tx.sleep_states.put(replace(state, paused_by=by))
-        await self._record(tx, EventType.PASSES_PAUSED, bank, by)
+        await self._record_event(tx, EventType.PASSES_PAUSED, bank, by)
 
     async def resume(self, tx: Tx, bank: Bank, *, by: str) -> None:
         """Let passes begin again, at once if they waited after failures; what was set apart is tried again.
@@ -198,29 +204,29 @@ class Sleeptime:
         again = tuple(replace(each, failures=0) for each in state.leftovers)
         pauses = tuple(replace(each, until=min(each.until, now)) for each in state.pauses)
         await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again, pauses=pauses))
-        await self.rows.hurry(tx, bank)
-        await self._record(tx, EventType.PASSES_RESUMED, bank, by)
+        await self.rows.expedite(tx, bank)
+        await self._record_event(tx, EventType.PASSES_RESUMED, bank, by)
 
-    async def balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
+    async def fetch_balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
         """Return what each operation has brought and cost lately (SLEEP-42)."""
         settings, now = self.policy(bank).benefit, self._clock.now()
         window = window_of(settings)
-        return balances(
+        return compute_balances(
             settings,
             (await tx.sleep_states.get(bank.id)).pauses,
-            await tx.benefits.every(bank.id, since=(now - window).date()),
-            await tx.sleep_calls.days(bank.id, since=now - 2 * window),
+            await tx.benefits.find_all(bank.id, since=(now - window).date()),
+            await tx.sleep_calls.sum_cost_by_day(bank.id, since=now - 2 * window),
             now,
         )
 
-    async def paused(self, tx: Tx, bank: Bank) -> frozenset[str]:
+    async def fetch_paused_operations(self, tx: Tx, bank: Bank) -> frozenset[str]:
         """Return the operations that passes over the bank leave out now."""
         state = await tx.sleep_states.get(bank.id)
-        return paused(self.policy(bank).benefit, state.pauses, self._clock.now())
+        return list_paused_operations(self.policy(bank).benefit, state.pauses, self._clock.now())
 
-    async def judge(self, tx: Tx, bank: Bank) -> None:
+    async def pause_unprofitable(self, tx: Tx, bank: Bank) -> None:
         """Pause the operations that bring less than they cost, and tell it in the record (SLEEP-42)."""
-        short = [each for each in await self.balances(tx, bank) if each.standing is Standing.SHORT]
+        short = [each for each in await self.fetch_balances(tx, bank) if each.standing is BalanceStatus.SHORT]
         if not short:
             return
         settings, now = self.policy(bank).benefit, self._clock.now()
@@ -270,43 +276,43 @@ class Sleeptime:
     async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
         """Take back all that a pass did; return it with what came of it. Raises Conflict: it has not ended."""
         _require_ended(run)
-        await untune(tx, bank, run, by=by, at=self._clock.now())
+        await undo_tuning(tx, bank, run, by=by, at=self._clock.now())
         return await self.publisher.undo(tx, run, bank, by=by)
 
-    async def explain(self, tx: Tx, bank: Bank, note_id: str) -> Explained:
+    async def explain(self, tx: Tx, bank: Bank, note_id: str) -> NoteHistory:
         """Return where a note comes from. Raises NotFound."""
         note = await tx.notes.get(bank.id, NoteId(note_id))
         if note is None:
             raise NotFound(f"bank {bank.name!r} has no note {note_id!r}")
         found = [await tx.episodes.get(bank.id, EpisodeId(each)) for each in note.evidence]
-        return Explained(
+        return NoteHistory(
             note=note, evidence=[each for each in found if each is not None],
-            changes=await tx.passes.changes_of(bank.id, note.id),
+            changes=await tx.passes.find_changes_of(bank.id, note.id),
         )  # fmt: skip
 
-    async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str) -> None:
+    async def _record_event(self, tx: Tx, kind: EventType, bank: Bank, by: str) -> None:
         data = {"bank": bank.name, "bank_id": bank.id, "by": by}
         await tx.events.add([Event(type=kind, at=self._clock.now(), data=data)])
 
-    async def hours(self, tx: Tx, bank: Bank) -> Hours:
+    async def load_hours(self, tx: Tx, bank: Bank) -> ScheduleHours:
         """Return when its schedules are due, in its own zone or that of its agents."""
         policy = self.policy(bank)
         zone = policy.zone
         if zone is None and policy.schedules:
-            zone = await tx.sleep_states.zone(names_of(bank))
-        return Hours(policy, zone or "UTC", bank.id)
+            zone = await tx.sleep_states.find_zone(names_of(bank))
+        return ScheduleHours(policy, zone or "UTC", bank.id)
 
-    async def over(self, tx: Tx, bank: Bank, run: Pass) -> str:
+    async def reason_to_skip(self, tx: Tx, bank: Bank, run: Pass) -> str:
         """Return why a pass that waits is not to begin, or go on, any more; empty if it may."""
         if run.trigger in (Trigger.HAND, Trigger.NEEDED):
             return ""
-        hours, now = await self.hours(tx, bank), self._clock.now()
-        if run.trigger not in meaning(self.policy(bank), hours.zone):
+        hours, now = await self.load_hours(tx, bank), self._clock.now()
+        if run.trigger not in describe_triggers(self.policy(bank), hours.zone):
             return f"passes do not begin for {run.trigger.value!r} any more"
-        until = hours.until(now) if run.trigger is Trigger.SCHEDULE else None
+        until = hours.end_of_window(now) if run.trigger is Trigger.SCHEDULE else None
         return "" if until is None or now < until else "its hours are over; the next ones go on with what is left"
 
-    def wrong(self, bank: Bank, state: SleepState, backlog: Backlog, hours: Hours) -> str:
+    def describe_problem(self, bank: Bank, state: SleepState, backlog: Backlog, hours: ScheduleHours) -> str:
         """Return what is wrong with a bank in which this waits; empty if all is well (SLEEP-60)."""
         policy, now, oldest = self.policy(bank), self._clock.now(), backlog.oldest_at
         if policy.enabled and state.paused_by is None and oldest is not None:
@@ -314,42 +320,42 @@ class Sleeptime:
             waits = f"the oldest turn has waited for {waited:.0f} minutes"
             if longest is not None and waited > 2 * longest:
                 return f"{waits}; passes begin after {longest:g}"
-            if (missed := hours.missed(oldest, now)) is not None:
+            if (missed := hours.find_missed_hour(oldest, now)) is not None:
                 return f"{waits}; its hour, {missed}, was missed"
         return f"{state.failures} passes failed in a row" if state.failures >= FAILURES else ""
 
-    async def _looked(self, tx: Tx, bank: Bank, own: Pass | None) -> tuple[Known, Verdict]:
+    async def _evaluate(self, tx: Tx, bank: Bank, own: Pass | None) -> tuple[BankSleepStatus, PassDecision]:
         policy, now = self.policy(bank), self._clock.now()
         state = await tx.sleep_states.get(bank.id)
-        running = await tx.passes.open_of(bank.id)
-        hours = await self.hours(tx, bank)
-        scheduled_at, full = hours.come(state.scheduled_at or bank.created_at, now)
+        running = await tx.passes.get_open(bank.id)
+        hours = await self.load_hours(tx, bank)
+        scheduled_at, full = hours.find_due_hour(state.scheduled_at or bank.created_at, now)
         if own is not None:  # it was begun for its hour, which counts as served
             scheduled_at = own.created_at if own.trigger is Trigger.SCHEDULE else None
         again = own is not None and own.started_at is not None  # it has been counted when it began
         hour = (now - HOUR, now + FARTHEST)  # what a clock that was set back has seen begin counts, if it can be true
-        turn_at, replying_since = await self.turns.of(tx, bound_by(bank))
-        known = Known(
+        turn_at, replying_since = await self.turns.fetch_turn_times(tx, binding_of(bank))
+        known = BankSleepStatus(
             state=state,
-            backlog=await tx.sleep_states.backlog(bank.id, state.cursor),
+            backlog=await tx.sleep_states.fetch_backlog(bank.id, state.cursor),
             asleep_since=await tx.sleep_states.asleep_since(names_of(bank)),
             busy=running is not None and (own is None or running.id != own.id),
-            begun=0 if again else await tx.passes.begun_since(bank.id, *hour),
-            fleet_begun=0 if again else await tx.passes.begun_since(None, *hour),
+            begun=0 if again else await tx.passes.count_started(bank.id, *hour),
+            fleet_begun=0 if again else await tx.passes.count_started(None, *hour),
             fleet_limit=self.settings.max_passes_per_hour,
             rested_at=state.succeeded_at or bank.created_at,
             turn_at=turn_at,
             replying_since=replying_since,
             ended=self.ended.get(bank.id),
-            filled=self.filled.get(bound_by(bank), 0.0),
-            stale=await _gone_stale(tx, bank, state, policy.stale_share or 0),
+            filled=self.filled.get(binding_of(bank), 0.0),
+            stale=await _fetch_stale_share(tx, bank, state, policy.stale_share or 0),
             edited_at=bank.edited_at if bank.edited_at != state.edited_at else None,
             scheduled_at=scheduled_at,
             once=None if own is None or own.trigger not in ONCE else own.trigger,
             full=full,
-            next_at=hours.next(now),
+            next_at=hours.next_hour(now),
         )
-        return known, due(policy, known, now)
+        return known, decide_pass(policy, known, now)
 
 
 def names_of(bank: Bank) -> Sequence[str]:
@@ -357,25 +363,25 @@ def names_of(bank: Bank) -> Sequence[str]:
     return [each for each in (bank.name, bank.template) if each is not None]
 
 
-def bound_by(bank: Bank) -> Bound:
+def binding_of(bank: Bank) -> BankBinding:
     """Return what agents are bound to the bank by: its name, or its template and the end user."""
     return bank.template or bank.name, bank.end_user
 
 
-async def _gone_stale(tx: Tx, bank: Bank, state: SleepState, least: float) -> float:
+async def _fetch_stale_share(tx: Tx, bank: Bank, state: SleepState, least: float) -> float:
     """Return the share of the bank that has gone stale since the last pass (`Known.stale`), 0 if less than `least`.
 
     It costs nothing where nothing was demoted; else as many steps in indexes as there are such rows, over `least`.
     """
     if not least or bank.demotions <= state.demotions:
         return 0.0
-    gone = await tx.sleep_states.gone_stale(bank.id, state.demotions)
+    gone = await tx.sleep_states.count_stale(bank.id, state.demotions)
     most = int(gone / least)
-    items = await tx.sleep_states.items(bank.id, most + 1)
+    items = await tx.sleep_states.count_items(bank.id, most + 1)
     return gone / items if gone and items <= most else 0.0
 
 
-def _limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:
+def _build_limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:
     found: list[Limit] = []
     for spend, window in ((budget.per_pass, None), (budget.per_hour, HOUR), (budget.per_day, DAY)):
         most: Mapping[Unit, float | None] = {
@@ -391,5 +397,5 @@ def _limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:
 
 
 def _require_ended(run: Pass) -> None:
-    if run.open:
+    if run.is_open:
         raise Conflict(f"pass {run.id!r} is {run.status.value}; wait for its end, or cancel it")

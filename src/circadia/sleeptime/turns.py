@@ -6,21 +6,21 @@ from datetime import datetime, timedelta
 from typing import Final, cast
 
 from circadia.clock import Clock
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.memory.banks import USER
 from circadia.records.open_turn import OpenTurn
 from circadia.sleeptime.due import LONGEST_REPLY_SECONDS
 from circadia.sleeptime.rows import LEASE_SECONDS
 from circadia.stores.base import Store, Tx
 
-Bound = tuple[str, str | None]
+BankBinding = tuple[str, str | None]
 """What agents are bound to a bank by: its name, or its template and the end user."""
 
-REMEMBERED: Final = 100_000
+MAX_BANKS: Final = 100_000
 """Banks whose last turn is remembered."""
 
 
-class TurnsUnderWay:
+class OpenTurnTracker:
     """Hears of turns; once it has an `owner`, other processes are told of them too."""
 
     def __init__(self, clock: Clock) -> None:
@@ -28,12 +28,12 @@ class TurnsUnderWay:
         self.owner: str | None = None
         self.some = asyncio.Event()
         """Set when others are to be told something."""
-        self._open: dict[int, tuple[Bound, datetime]] = {}
-        self.told: dict[int, tuple[Bound, datetime]] = {}
+        self._open: dict[int, tuple[BankBinding, datetime]] = {}
+        self.told: dict[int, tuple[BankBinding, datetime]] = {}
         """Those of which rows tell the others."""
-        self._last: Latest[Bound, datetime] = Latest(REMEMBERED)
+        self._last: BoundedDict[BankBinding, datetime] = BoundedDict(MAX_BANKS)
 
-    def hear(self, key: str, data: Mapping[str, object]) -> Bound:
+    def on_turn_event(self, key: str, data: Mapping[str, object]) -> BankBinding:
         """Note that a turn has begun or ended; return what its bank is bound by."""
         now = self._clock.now()
         bound = key, str(data["user"]) if USER in key else None
@@ -46,17 +46,17 @@ class TurnsUnderWay:
         self.some.set()
         return bound
 
-    async def of(self, tx: Tx, bound: Bound) -> tuple[datetime | None, datetime | None]:
+    async def fetch_turn_times(self, tx: Tx, bound: BankBinding) -> tuple[datetime | None, datetime | None]:
         """Return when a bank's last turn began, and when the newest did of those that are under way."""
         under_way = [at for each, at in self._open.values() if each == bound]
         if self.owner is not None:
             name, user = bound
-            other = await tx.open_turns.newest(name, user or "", besides=self.owner, now=self._clock.now())
+            other = await tx.open_turns.find_newest_start(name, user or "", besides=self.owner, now=self._clock.now())
             under_way += [] if other is None else [other]
         newest = max(under_way, default=None)
         return max([*under_way, *([self._last[bound]] if bound in self._last else [])], default=None), newest
 
-    async def tell(self, store: Store) -> None:
+    async def write_turns(self, store: Store) -> None:
         """Write down what has begun and ended since the last time. Raises StorageUnavailable: tell it again."""
         if self.owner is None:
             return
@@ -76,7 +76,7 @@ class TurnsUnderWay:
         gone = self.told.keys() - there.keys()
         if new or gone:
             try:
-                async with store.write() as tx:
+                async with store.begin_write() as tx:
                     await tx.open_turns.add(new)
                     await tx.open_turns.remove(self.owner, gone)
             except BaseException:
@@ -84,7 +84,7 @@ class TurnsUnderWay:
                 raise
         self.told = there
 
-    async def beat(self, tx: Tx, until: datetime) -> None:
+    async def renew_leases(self, tx: Tx, until: datetime) -> None:
         """Say that this process lives."""
         if self.owner is not None:
-            await tx.open_turns.beat(self.owner, until)
+            await tx.open_turns.renew_leases(self.owner, until)

@@ -11,16 +11,16 @@ from typing import Final, Literal, cast
 from pydantic import BaseModel, Field
 
 from circadia.ids import EpisodeId
-from circadia.memory.terms import asked_terms
+from circadia.memory.terms import question_terms
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import NoteKind
 from circadia.sleeptime.benefit import VERIFY
-from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.prompts import fixed
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.prompts import build_fixed_prompt
 from circadia.sleeptime.quotations import is_extract
-from circadia.sleeptime.rules import resting_on
-from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.rules import source_ids_of
+from circadia.sleeptime.sheet import NumberedLines
 from circadia.sleeptime.wording import one_line
 
 MOST_CLAIMS: Final = 40
@@ -84,20 +84,22 @@ class ClaimVerifier:
     name = VERIFY
     asks = True
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return one step with what is proposed in the view, none if nothing is."""
         return [Step(name="verdicts", episodes=view.page)] if view.proposed else []
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the changes in their order, each with its verdict; those that claim nothing as they are."""
-        ids = {key for each in view.proposed for key in _cited(each)}
-        rows = await view.look.episodes(sorted(ids))
+        ids = {key for each in view.proposed for key in _cited_episode_ids(each)}
+        rows = await view.look.fetch_episodes(sorted(ids))
         found: dict[int, list[str]] = {}
-        for part in _parts([each for at, change in enumerate(view.proposed) for each in _claims(at, change, rows)]):
+        for part in _split_questions(
+            [each for at, change in enumerate(view.proposed) for each in _find_claims(at, change, rows)]
+        ):
             most = VERDICT_TOKENS * (len(part) + 2)
-            answer = await ask(fixed(self.name, _shown(part)), ClaimVerdicts, most_tokens=most)
+            answer = await ask(build_fixed_prompt(self.name, _build_question(part)), ClaimVerdicts, most_tokens=most)
             for key, claim in part.items():
-                given = {_worst(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
+                given = {_worst_verdict(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
                 found.setdefault(claim.number, []).append(next(iter(sorted(given - {SAID}) or given), MISSING))
         return [
             replace(each, after={**(each.after or {}), VERDICT: next((v for v in found[at] if v != SAID), SAID)})
@@ -107,45 +109,45 @@ class ClaimVerifier:
         ]
 
 
-def refusal(change: Change) -> str:
+def refusal_reason(change: Change) -> str:
     """Return why a change is refused by its verdict, empty if it is not."""
     return REASONS.get(str((change.after or {}).get(VERDICT, SAID)), "")
 
 
-def without_verdict(change: Change) -> Change:
+def mark_missing_verdict(change: Change) -> Change:
     """Return a change that needs a verdict and has none."""
-    return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited(change) else change
+    return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited_episode_ids(change) else change
 
 
-def _worst(given: ClaimVerdict) -> str:
+def _worst_verdict(given: ClaimVerdict) -> str:
     if given.instructs:
         return "instructs"
     return "undated" if given.verdict == SAID and given.undated else given.verdict
 
 
-def _cited(change: Change) -> Sequence[EpisodeId]:
+def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
     """Return the ids of the episodes that what a change says rests on."""
     if change.kind is ChangeKind.FLAG:
         ids = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
         return [EpisodeId(each) for each in ids if each.startswith("epi_")]
-    return resting_on(change)
+    return source_ids_of(change)
 
 
-def _claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+def _find_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
     """Yield what a change claims: a note or a flag one thing, a block each new line."""
     after = change.after or {}
-    cited = [rows[each] for each in _cited(change) if each in rows]
+    cited = [rows[each] for each in _cited_episode_ids(change) if each in rows]
     if change.kind is ChangeKind.WRITE_BLOCK:
-        yield from _lines(number, change, rows)
+        yield from _find_line_claims(number, change, rows)
     elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
         text = one_line(str(after.get("text", "")))
         if not is_extract(text, cited):
             belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
             mark = " (open)" if change.kind is ChangeKind.FLAG else belief
-            yield Claim(number=number, text=text, mark=mark, sources=_nearest(text, cited))
+            yield Claim(number=number, text=text, mark=mark, sources=_select_sources(text, cited))
 
 
-def _lines(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
     after, old = change.after or {}, str((change.before or {}).get("value", "")).split("\n")
     new = str(after.get("value", "")).split("\n")
     spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
@@ -156,24 +158,24 @@ def _lines(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> It
         if line.strip() and line not in old:
             ids = dict.fromkeys(key for first, last, keys in spans if first < end and start < last for key in keys)
             cited = [rows[EpisodeId(each)] for each in ids if each in rows]
-            yield Claim(number=number, text=one_line(line), sources=_nearest(line, cited), before=gone)
+            yield Claim(number=number, text=one_line(line), sources=_select_sources(line, cited), before=gone)
         start = end + 1
 
 
-def _nearest(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
+def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     """Return the sources that are shown beside a claim, in order."""
-    wanted = set(asked_terms(text)) if len(cited) > MOST_LINES else set[int]()
-    shared = {each.id: len(wanted.intersection(asked_terms(each.text))) if wanted else 0 for each in cited}
+    wanted = set(question_terms(text)) if len(cited) > MOST_LINES else set[int]()
+    shared = {each.id: len(wanted.intersection(question_terms(each.text))) if wanted else 0 for each in cited}
     best = sorted(cited, key=lambda each: (-shared[each.id], each.number))[:MOST_LINES]
     return sorted(best, key=lambda each: each.number)
 
 
-def _parts(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
+def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
     """Yield the claims of each question, by their ids in it."""
     part: dict[str, Claim] = {}
     for claim in claims:
         wider = {**part, f"c{len(part) + 1}": claim}
-        if part and (len(part) == MOST_CLAIMS or len(_shown(wider)) > MOST_CHARACTERS):
+        if part and (len(part) == MOST_CLAIMS or len(_build_question(wider)) > MOST_CHARACTERS):
             yield part
             wider = {"c1": claim}
         part = wider
@@ -181,21 +183,21 @@ def _parts(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
         yield part
 
 
-def _shown(part: Mapping[str, Claim]) -> str:
+def _build_question(part: Mapping[str, Claim]) -> str:
     """Return what a question is about: claims, with the lines that they cite below them."""
     together: dict[tuple[str, ...], list[str]] = {}
     for key, claim in part.items():
         together.setdefault(claim.cites, []).append(key)
     texts: list[str] = []
     for keys in together.values():
-        sheet = Sheet()
-        sheet.head("Claims")
+        sheet = NumberedLines()
+        sheet.add_heading("Claims")
         for key in keys:
-            sheet.line(f"{key}{part[key].mark} {part[key].text}")
+            sheet.add_line(f"{key}{part[key].mark} {part[key].text}")
         first = part[keys[0]]
         if first.before:
-            sheet.block("The text before", first.before)
-        sheet.head("Their lines")
-        sheet.episodes(first.sources)
+            sheet.add_block("The text before", first.before)
+        sheet.add_heading("Their lines")
+        sheet.add_episodes(first.sources)
         texts.append(sheet.text)
     return "\n".join(texts)

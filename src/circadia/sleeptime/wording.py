@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from circadia.ids import EpisodeId
-from circadia.memory.redaction import redacted
+from circadia.memory.redaction import redact
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.visibility import visible_text
@@ -62,18 +62,18 @@ def one_line(text: str) -> str:
     return visible_text(" ".join(text.split()))
 
 
-def written_out(text: str) -> str:
+def unescape_text(text: str) -> str:
     """Return a text as it is read: marks of HTML and wide letters as what they stand for."""
     return text if text.isascii() and "&" not in text else unicodedata.normalize("NFKC", html.unescape(text))
 
 
-def unfit(text: str) -> str:
+def unfit_reason(text: str) -> str:
     """Return why a model's text may not be kept, empty if it may."""
     if visible_text(text) != text:
         return "it has characters that nobody sees"
-    if redacted(text) != text:
+    if redact(text) != text:
         return "it has a secret"
-    posing = _POSES.search(written_out(text))
+    posing = _POSES.search(unescape_text(text))
     if posing is not None:
         return f"it has {posing[0].strip()[:40]!r}, which poses as a part of a prompt"
     if _LONG_WORD.search(text):
@@ -81,27 +81,27 @@ def unfit(text: str) -> str:
     return ""
 
 
-def unfit_for_block(text: str) -> str:
+def unfit_reason_for_block(text: str) -> str:
     """Return why a model's text may not get into a block, empty if it may.
 
     Blocks stand where rules stand, and whoever reads them does what they say: where to look and what to run stays in
     notes, which are data, until a person writes it there.
     """
-    if wrong := unfit(text):
+    if wrong := unfit_reason(text):
         return wrong
-    written = refanged(written_out(text))
-    found = [each for start, end in addresses(written) if not _FILE.fullmatch(each := written[start:end])]
+    written = refang(unescape_text(text))
+    found = [each for start, end in find_addresses(written) if not _FILE.fullmatch(each := written[start:end])]
     found = found or [each[0] for each in COMMAND.finditer(text)]
     return f"{found[0][:40]!r} is an address or a command, which only people write into blocks" if found else ""
 
 
-def refanged(text: str) -> str:
+def refang(text: str) -> str:
     """Return a text with its addresses as a browser takes them: `evil[.]example` with a plain dot."""
     text = _DEFANGED.sub(lambda match: _SIGNS.get(match[1].lower(), match[1]), text)
     return text if text.isascii() else _IDEOGRAPHIC.sub(".", text)
 
 
-def addresses(text: str) -> list[tuple[int, int]]:
+def find_addresses(text: str) -> list[tuple[int, int]]:
     """Return where the addresses of a refanged text begin and end: of the web, of hosts and of mail."""
     found = [match.span() for match in _ADDRESS.finditer(text)]
     for match in _IPV6.finditer(text):
@@ -112,13 +112,13 @@ def addresses(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def worded(change: Change, _: Mapping[EpisodeId, Episode]) -> str:
+def check_wording(change: Change, _: Mapping[EpisodeId, Episode]) -> str:
     """Return what is wrong with the words of a change: a rule of publications."""
-    judged = unfit_for_block if change.kind is ChangeKind.WRITE_BLOCK else unfit
-    return next((wrong for text in _written(change) if (wrong := judged(text))), "")
+    judged = unfit_reason_for_block if change.kind is ChangeKind.WRITE_BLOCK else unfit_reason
+    return next((wrong for text in _model_texts(change) if (wrong := judged(text))), "")
 
 
-def _written(change: Change) -> Iterator[str]:
+def _model_texts(change: Change) -> Iterator[str]:
     """Return the texts that a model wrote; of a block only the lines that were not there."""
     after = change.after or {}
     if change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):

@@ -5,8 +5,8 @@ from datetime import date, datetime
 from typing import Final, NamedTuple, Protocol
 
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped
-from circadia.records.ready_view import Heads
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
+from circadia.records.ready_view import BankHeads
 
 FRAMES: Final = 8
 """Frames that are kept of an end user's calls to an agent: whose prompt differs from call to call leaves no more."""
@@ -14,7 +14,7 @@ SEEN: Final = 1_000
 """Scopes of a bank that are looked through, about 300 bytes each."""
 
 
-class Seen(NamedTuple):
+class RecentScope(NamedTuple):
     """A scope in which a call came, without its frame, which may be long."""
 
     scope: AnswerScope
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
     """When the last one came."""
 
 
-class Entry(NamedTuple):
+class AnswerEntry(NamedTuple):
     """What a lookup holds of an answer."""
 
     id: AnswerId
@@ -35,10 +35,10 @@ class Entry(NamedTuple):
     dropped: str
 
 
-class Changes(NamedTuple):
+class AnswerChanges(NamedTuple):
     """What has changed of a bank's answers since somebody looked."""
 
-    answers: Sequence[Entry]
+    answers: Sequence[AnswerEntry]
     """By revision and id; with `whole` by id."""
     whole: bool
     """Whether these are all that there are: what else is held of the bank is none any more."""
@@ -68,14 +68,14 @@ class Answers(Protocol):
         """Return it, a dropped one too."""
         ...
 
-    async def changed(self, bank_id: BankId, *, after: int) -> Changes:
+    async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
         """Return those of the bank with a greater `revision`, dropped ones too.
 
         All that are live instead (`whole`) if `after` is 0, or if more than what was changed since may be gone.
         """
         ...
 
-    async def live(
+    async def find_live(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
     ) -> Sequence[Answer]:
         """Return those that are not dropped, by id; `after` is the last one of the page before."""
@@ -85,22 +85,24 @@ class Answers(Protocol):
         """Return how many of the bank are not dropped and hold then."""
         ...
 
-    async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
+    async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
         """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
         ...
 
-    async def settle(self, bank_id: BankId, settled: Mapping[AnswerId, Heads]) -> None:
+    async def mark_still_right(self, bank_id: BankId, settled: Mapping[AnswerId, BankHeads]) -> None:
         """Write up to which rows a judge found these answers still right; nothing of those that are dropped.
 
         It counts in no `revision`: whoever finds an answer reads it anew.
         """
         ...
 
-    async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime) -> Sequence[Answer]:
+    async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
         """Drop those that are not yet, blank phrasings, text and reasoning; return them as they were."""
         ...
 
-    async def crowded(self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int) -> Sequence[AnswerId]:
+    async def find_surplus(
+        self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int
+    ) -> Sequence[AnswerId]:
         """Return what is too much of the bank's live ones, and of each of its agents': those used longest ago first.
 
         One that was never used counts as used when it was made. `most_bytes` are of phrasings, text, reasoning and what
@@ -108,7 +110,7 @@ class Answers(Protocol):
         """
         ...
 
-    async def expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
+    async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
         """Return those that are over and not dropped, by id, so many at most."""
         ...
 
@@ -116,14 +118,14 @@ class Answers(Protocol):
         """Delete what was dropped before then, in all banks, and frames and uses that are older."""
         ...
 
-    async def used(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
+    async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
         """Write uses down, count them with their answers, and return those live answers that had none before.
 
         One that is written already, and one of an answer that is not there any more, is left out.
         """
         ...
 
-    async def uses(
+    async def find_uses(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
         upto: datetime | None = None, limit: int = 100,
     ) -> Sequence[AnswerUse]:  # fmt: skip
@@ -133,34 +135,34 @@ class Answers(Protocol):
         """
         ...
 
-    async def judge(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
+    async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
         """Write what somebody found who looked at a use; none if nobody can tell."""
         ...
 
-    async def see(self, frames: Sequence[AnswerFrame]) -> None:
+    async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
         """Write frames over what there is of the same bank and scope; `asked` is added to it.
 
         Those of a bank that is gone are left out. Of each agent and end user the `FRAMES` with the last calls stay.
         """
         ...
 
-    async def seen(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[Seen]:
+    async def find_recent_scopes(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[RecentScope]:
         """Return in which scopes of the bank calls came last, the last one first."""
         ...
 
-    async def scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
+    async def find_scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
         """Return in which scopes this person asked this agent."""
         ...
 
-    async def frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
+    async def get_frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
         """Return the frame of a scope."""
         ...
 
-    async def count(self, days: Sequence[AnswerDay]) -> None:
+    async def add_counts(self, days: Sequence[AnswerDay]) -> None:
         """Add these counts to those that are there; those of a bank that is gone are left out."""
         ...
 
-    async def days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
+    async def find_days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
         """Return the bank's counts from this day on, by day."""
         ...
 

@@ -9,7 +9,7 @@ from circadia.ids import AgentId, MessageId, PulseId, SessionId, ThreadId
 from circadia.records.agent import Agent
 from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
-from circadia.records.thread import Joined, Participant, Thread
+from circadia.records.thread import JoinResult, Participant, Thread
 from circadia.stores.answers import Answers
 from circadia.stores.ledger import Alerts, Calls, Conversations, Events, Provenances, ProviderIds, Retention
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
@@ -26,7 +26,7 @@ class Sessions(Protocol):
 
     async def get(self, session_id: SessionId) -> Session | None: ...
 
-    async def by_name(self, name: str) -> Session | None:
+    async def get_by_name(self, name: str) -> Session | None:
         """Return the open session of this name, else the one of this name that was closed last."""
         ...
 
@@ -34,7 +34,7 @@ class Sessions(Protocol):
         """Return a few names near this one in the alphabet."""
         ...
 
-    async def every(self, *, closed: bool = False) -> Sequence[Session]:
+    async def find_all(self, *, closed: bool = False) -> Sequence[Session]:
         """Return the open ones, and with `closed` all, oldest first."""
         ...
 
@@ -46,7 +46,7 @@ class Sessions(Protocol):
         """Set touched_at, and stalled to false."""
         ...
 
-    async def silent_since(self, before: datetime) -> Sequence[Session]:
+    async def find_silent_since(self, before: datetime) -> Sequence[Session]:
         """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""
         ...
 
@@ -60,17 +60,17 @@ class Agents(Protocol):
 
     async def get(self, agent_id: AgentId) -> Agent | None: ...
 
-    async def by_name(self, session_id: SessionId, name: str) -> Agent | None: ...
+    async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None: ...
 
-    async def ever_named(self, session: str | None, name: str) -> Sequence[Agent]:
+    async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
         """Return the newest few that have or had this name in a session of that name, deleted ones too."""
         ...
 
-    async def by_token(self, token_hash: str) -> Agent | None:
+    async def get_by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, disabled ones too."""
         ...
 
-    async def of_session(self, session_id: SessionId) -> Sequence[Agent]:
+    async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]:
         """Return the session's agents by name."""
         ...
 
@@ -82,7 +82,7 @@ class Agents(Protocol):
         """Write all but the sleep state (asleep, generation, since, cause, actor)."""
         ...
 
-    async def move(self, agent: Agent, *, from_generation: int) -> bool:
+    async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
         """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
         ...
 
@@ -98,13 +98,13 @@ class Threads(Protocol):
 
     async def get(self, thread_id: ThreadId) -> Thread | None: ...
 
-    async def of_session(
+    async def find_by_session(
         self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
     ) -> Sequence[Thread]:
         """Return threads, oldest first; with `agent_id` those in which it takes part now."""
         ...
 
-    async def named(self, session_id: SessionId, name: str) -> Sequence[Thread]:
+    async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
         """Return up to two threads of this name, open ones first and of these the newest."""
         ...
 
@@ -120,7 +120,7 @@ class Threads(Protocol):
         """Write status, closed_at and summary if it is open; return whether it was."""
         ...
 
-    async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
+    async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
         """Make the agent an active participant and say what that meant to it."""
         ...
 
@@ -132,7 +132,7 @@ class Threads(Protocol):
         """Return the active ones, by name; agents that were deleted left out."""
         ...
 
-    async def open_count(self, agent_id: AgentId) -> int:
+    async def count_open_of_agent(self, agent_id: AgentId) -> int:
         """Return in how many open threads the agent takes part."""
         ...
 
@@ -146,23 +146,23 @@ class Messages(Protocol):
 
     async def get(self, message_id: MessageId) -> Message | None: ...
 
-    async def by_key(self, key: str) -> Message | None:
+    async def get_by_key(self, key: str) -> Message | None:
         """Return the message of this idempotency key."""
         ...
 
-    async def of_root(self, root_id: str) -> Sequence[Message]:
+    async def find_by_root(self, root_id: str) -> Sequence[Message]:
         """Return the messages of a chain, in order."""
         ...
 
-    async def of_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
+    async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
         """Return messages with a greater number, in order."""
         ...
 
-    async def latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
+    async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
         """Return the last ones, in order."""
         ...
 
-    async def index(self, *, limit: int) -> int:
+    async def index_next(self, *, limit: int) -> int:
         """Take at most `limit` new messages into the index of inboxes, where they are found sooner; return how many."""
         ...
 
@@ -170,7 +170,7 @@ class Messages(Protocol):
 class Deliveries(Protocol):
     """The one delivery table (GATE-71)."""
 
-    async def unread(
+    async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
     ) -> Sequence[Delivery]:
         """Return unread ones, the oldest 50 first."""
@@ -180,11 +180,11 @@ class Deliveries(Protocol):
         """Return how many are unread, in constant time."""
         ...
 
-    async def unread_of(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
+    async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
         """Return of those of these agents that have unread ones how many, and the number of the newest."""
         ...
 
-    async def inbox(
+    async def fetch_inbox(
         self,
         agent_id: AgentId,
         *,
@@ -203,11 +203,13 @@ class Deliveries(Protocol):
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None: ...
 
-    async def counts(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
+    async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
         """Return how many there are in each state, in constant time."""
         ...
 
-    async def sent(self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50) -> Sequence[Delivery]:
+    async def find_sent(
+        self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50
+    ) -> Sequence[Delivery]:
         """Return what became of an agent's messages, the newest first."""
         ...
 
@@ -227,7 +229,9 @@ class Deliveries(Protocol):
         """
         ...
 
-    async def handle(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
+    async def mark_handled(
+        self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
+    ) -> Sequence[MessageId]:
         """Move leased or unread ones to handled; return which were."""
         ...
 
@@ -235,15 +239,15 @@ class Deliveries(Protocol):
         """Move leased ones back to unread; return which were."""
         ...
 
-    async def see(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+    async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
         """Note when the agent first had these."""
         ...
 
-    async def kill(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
+    async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         """Move leased or unread ones to dead; return which were."""
         ...
 
-    async def leased_by(self, pulse_id: PulseId) -> Sequence[MessageId]:
+    async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
         """Return what the pulse has in its prompt and nobody has handled."""
         ...
 
@@ -255,7 +259,7 @@ class Deliveries(Protocol):
         """Move what is on its way to a caller back to unread; return whose it was."""
         ...
 
-    async def retire(self, before: datetime, *, limit: int) -> int:
+    async def delete_handled(self, before: datetime, *, limit: int) -> int:
         """Delete the oldest handled ones that ended before, so many at most; return how many there were.
 
         With them go direct messages to which no delivery, wake or answer refers any more.
@@ -353,8 +357,8 @@ class Tx(Protocol):
         ...
 
 
-class MoreThanAGlance(Exception):
-    """A block of `Store.glance` was asked for more than one statement."""
+class NotASingleRead(Exception):
+    """A block of `Store.begin_single_read` was asked for more than one statement."""
 
 
 class Store(Protocol):
@@ -367,11 +371,11 @@ class Store(Protocol):
     or its disk is full.
     """
 
-    def write(self) -> AbstractAsyncContextManager[Tx]: ...
+    def begin_write(self) -> AbstractAsyncContextManager[Tx]: ...
 
-    def read(self) -> AbstractAsyncContextManager[Tx]: ...
+    def begin_read(self) -> AbstractAsyncContextManager[Tx]: ...
 
-    def glance(self) -> AbstractAsyncContextManager[Tx]:
+    def begin_single_read(self) -> AbstractAsyncContextManager[Tx]:
         """Open what `read` does for whom one statement may be enough, which saves what begins and ends a transaction.
 
         What needs more raises MoreThanAGlance: begin again with `read`. A bank's row is always to be had.

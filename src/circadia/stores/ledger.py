@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Protocol
 
 from circadia.ids import AgentId, CallId, ConversationId
-from circadia.records.alert import Unposted
-from circadia.records.call import Call, Spent, UsageGroup
+from circadia.records.alert import PendingAlertPost
+from circadia.records.call import AgentSpend, Call, UsageGroup
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.records.provenance import Provenance
-from circadia.records.retention import Retained
+from circadia.records.retention import RetentionKind
 
 
 class Events(Protocol):
@@ -18,7 +18,7 @@ class Events(Protocol):
 
     async def add(self, events: Sequence[Event]) -> None: ...
 
-    async def after(
+    async def find_after(
         self,
         number: int,
         *,
@@ -48,15 +48,15 @@ class Calls(Protocol):
         """Take back a reservation that was not used."""
         ...
 
-    async def spent(self, agent_id: AgentId, since: datetime) -> Spent:
+    async def sum_usage(self, agent_id: AgentId, since: datetime) -> AgentSpend:
         """Return what the agent used since then, reservations included."""
         ...
 
-    async def latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
+    async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
         """Return the agent's last calls, the last one first."""
         ...
 
-    async def groups(
+    async def sum_by_group(
         self,
         by: str,
         *,
@@ -86,7 +86,7 @@ class Provenances(Protocol):
         """Store them; delete what has expired by now."""
         ...
 
-    async def recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
+    async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         """Return those of the scope with a greater number, in order; of more than `limit` the newest."""
         ...
 
@@ -94,7 +94,7 @@ class Provenances(Protocol):
 class Retention(Protocol):
     """Deletes rows that were kept long enough."""
 
-    async def retire(self, what: Retained, before: datetime, *, limit: int) -> int:
+    async def delete_expired(self, what: RetentionKind, before: datetime, *, limit: int) -> int:
         """Delete up to `limit` rows of this kind that ended before, the oldest first, and return their number.
 
         What is still open stays, and the newest event. Of calls the sums of each day stay, by session, agent, tier,
@@ -106,23 +106,25 @@ class Retention(Protocol):
 class Alerts(Protocol):
     """What people have been alerted of, once for all processes."""
 
-    async def told(self, cause: str) -> Mapping[str, datetime]:
+    async def find_alert_times(self, cause: str) -> Mapping[str, datetime]:
         """Return when each subject was last told of for this cause."""
         ...
 
-    async def tell(self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None) -> None:
+    async def record_alert(
+        self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None
+    ) -> None:
         """Note that it is told now, and what of it is to be posted."""
         ...
 
-    async def unposted(self) -> Sequence[Unposted]:
+    async def find_unposted(self) -> Sequence[PendingAlertPost]:
         """Return what is to be posted and is not, as far as anybody knows."""
         ...
 
-    async def posted(self, cause: str, subject: str, told_at: datetime) -> None:
+    async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
         """Note that what was told then is posted."""
         ...
 
-    async def end(self, cause: str, subject: str) -> None:
+    async def clear_alert(self, cause: str, subject: str) -> None:
         """Forget it."""
         ...
 
@@ -132,7 +134,7 @@ class Conversations(Protocol):
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
 
-    async def latest(self, limit: int) -> Sequence[Conversation]:
+    async def find_latest(self, limit: int) -> Sequence[Conversation]:
         """Return those of all agents that were seen last, the last one first."""
         ...
 

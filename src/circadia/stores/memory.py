@@ -7,11 +7,11 @@ from typing import Protocol, TypeVar
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.episode import Episode, Stale
+from circadia.records.episode import Demotion, Episode
 from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexEntry, Layer, News
+from circadia.records.index_entry import IndexDelta, IndexEntry, Layer
 from circadia.records.note import Note
-from circadia.records.ready_view import Heads, Ready, ReadyView, ViewKind
+from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot, ViewKind
 
 Key = TypeVar("Key")
 Row_co = TypeVar("Row_co", covariant=True)
@@ -26,9 +26,9 @@ class Banks(Protocol):
 
     async def get(self, bank_id: BankId) -> Bank | None: ...
 
-    async def by_name(self, name: str) -> Bank | None: ...
+    async def get_by_name(self, name: str) -> Bank | None: ...
 
-    async def of_user(self, template: str, end_user: str) -> Bank | None:
+    async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank of this person that was made from the template."""
         ...
 
@@ -36,7 +36,7 @@ class Banks(Protocol):
         """Return a few names near this one in the alphabet."""
         ...
 
-    async def every(
+    async def find_all(
         self,
         *,
         template: str | None = None,
@@ -50,7 +50,7 @@ class Banks(Protocol):
         """
         ...
 
-    async def news(
+    async def fetch_index_delta(
         self,
         bank_id: BankId,
         *,
@@ -58,7 +58,7 @@ class Banks(Protocol):
         waiting: Mapping[Layer, Collection[int]],
         limit: int,
         seen: int | None = None,
-    ) -> News:
+    ) -> IndexDelta:
         """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one.
 
         They are not looked for if no vector was written since there were `seen`, as `News.embedded` told then.
@@ -69,19 +69,19 @@ class Banks(Protocol):
         """Write name, description and policy. Raises Conflict if the name is taken."""
         ...
 
-    async def bump(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
+    async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
         """Count the generation up: readers take these rows out of their index, or without them load it anew."""
         ...
 
-    async def removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
+    async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
         """Return the rows that went with these generations; none if not all are known: of few, the last ones are."""
         ...
 
-    async def publish(self, bank_id: BankId) -> None:
+    async def count_publication(self, bank_id: BankId) -> None:
         """Count that a pass has published."""
         ...
 
-    async def edit(self, bank_id: BankId, at: datetime) -> None:
+    async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
         """Note that somebody other than the sleep tier wrote a block."""
         ...
 
@@ -89,7 +89,7 @@ class Banks(Protocol):
         """Note that something was remembered."""
         ...
 
-    async def skip(self, bank_id: BankId, why: str) -> None:
+    async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
         """Count a turn that was left out."""
         ...
 
@@ -98,14 +98,14 @@ class Banks(Protocol):
         ...
 
 
-class Searched(Protocol[Key, Row_co]):
+class SearchableRows(Protocol[Key, Row_co]):
     """What episodes and notes have in common: both are searched, and handed to agents."""
 
-    async def homes(self, ids: Collection[Key]) -> Mapping[Key, BankId]:
+    async def find_bank_ids(self, ids: Collection[Key]) -> Mapping[Key, BankId]:
         """Return in which bank each of these is, of those that any bank has."""
         ...
 
-    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Row_co]:
+    async def get_by_numbers(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Row_co]:
         """Return these, by number."""
         ...
 
@@ -127,24 +127,24 @@ class Searched(Protocol[Key, Row_co]):
         """Return how many there are that are not retired."""
         ...
 
-    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row_co]:
+    async def find_lacking_vector(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row_co]:
         """Return those of all banks with a greater number and no vector by this embedder, or none, in order."""
         ...
 
-    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+    async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
         """Return whether a row of the bank with a greater number has a vector by another embedder."""
         ...
 
-    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+    async def save_vectors(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number, and count them on their banks."""
         ...
 
-    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+    async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
         """Note that these were handed to an agent, unless that is noted of them since `before`."""
         ...
 
 
-class Episodes(Searched[EpisodeId, Episode], Protocol):
+class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
     """Episodes: appended, demoted, never rewritten."""
 
     async def add(self, episode: Episode) -> None:
@@ -153,23 +153,23 @@ class Episodes(Searched[EpisodeId, Episode], Protocol):
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None: ...
 
-    async def by_key(self, bank_id: BankId, key: str) -> Episode | None:
+    async def get_by_key(self, bank_id: BankId, key: str) -> Episode | None:
         """Return the bank's episode of this idempotency key."""
         ...
 
-    async def stored_at(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
+    async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
         """Return when the bank's episodes of these idempotency keys were stored, by key."""
         ...
 
-    async def said_since(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
+    async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
         """Return the newest episode of the same speaker and text that was stored since then."""
         ...
 
-    async def repeat(self, episode_id: EpisodeId) -> None:
+    async def count_repetition(self, episode_id: EpisodeId) -> None:
         """Count a repetition."""
         ...
 
-    async def every(
+    async def find_all(
         self,
         bank_id: BankId,
         *,
@@ -181,7 +181,7 @@ class Episodes(Searched[EpisodeId, Episode], Protocol):
         """Return episodes with a greater number in order; `newest_first` those with a smaller one, 0 for all."""
         ...
 
-    async def matching(
+    async def find_matching_ids(
         self,
         bank_id: BankId,
         *,
@@ -194,23 +194,23 @@ class Episodes(Searched[EpisodeId, Episode], Protocol):
         """Return the ids of those that meet each condition that is given; `until` is exclusive."""
         ...
 
-    async def identified(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+    async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return these, by id, of those that the bank has."""
         ...
 
-    async def found_below(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
+    async def count_by_importance(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
         """Return how many turns were kept before then, were handed to agents, and were and are below each step."""
         ...
 
-    async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
+    async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
         """Write its demotions, and count that the bank's have changed."""
         ...
 
-    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+    async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return the weights by number of those whose demotions have changed since the bank counted so many."""
         ...
 
-    async def demoted(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Stale]]:
+    async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return the demotions by id of those that have any."""
         ...
 
@@ -219,34 +219,34 @@ class Episodes(Searched[EpisodeId, Episode], Protocol):
         ...
 
 
-class Notes(Searched[NoteId, Note], Protocol):
+class Notes(SearchableRows[NoteId, Note], Protocol):
     """Notes."""
 
     async def add(self, note: Note) -> int:
         """Store it with its evidence and return its number."""
         ...
 
-    async def add_every(self, new: Sequence[Note]) -> None:
+    async def add_all(self, new: Sequence[Note]) -> None:
         """Store them with their evidence, in this order."""
         ...
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None: ...
 
-    async def every(
+    async def find_all(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
         """Return notes with a greater number in order: those that are not retired, or all."""
         ...
 
-    async def newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
+    async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
         """Return the newest that are not retired, so many at most, in order."""
         ...
 
-    async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
+    async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""
         ...
 
-    async def used(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
+    async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         """Return when those from this number on that are not retired were last handed out, of those that were."""
         ...
 
@@ -254,7 +254,7 @@ class Notes(Searched[NoteId, Note], Protocol):
         """Take it out of searches, or put it back; it counts as a demotion."""
         ...
 
-    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+    async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
         ...
 
@@ -270,11 +270,11 @@ class Blocks(Protocol):
         """Store a version; return whether it was the next one: else somebody else has written meanwhile."""
         ...
 
-    async def latest(self, bank_id: BankId, label: str) -> Block | None:
+    async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
         """Return the newest version, even if it says that there is no block any more."""
         ...
 
-    async def every(self, bank_id: BankId) -> Sequence[Block]:
+    async def find_all(self, bank_id: BankId) -> Sequence[Block]:
         """Return the newest version of each block that is not deleted, by label."""
         ...
 
@@ -290,7 +290,7 @@ class Blocks(Protocol):
         """Return all versions of all blocks of a bank that have spans."""
         ...
 
-    async def cut(self, block: Block) -> None:
+    async def rewrite_version(self, block: Block) -> None:
         """Write value and spans of a version anew: something in it is forgotten."""
         ...
 
@@ -298,17 +298,17 @@ class Blocks(Protocol):
 class Views(Protocol):
     """Ready views: derived, and dropped with whatever they may hold of what is forgotten."""
 
-    async def ready(self, bank_id: BankId, key: str) -> Ready | None:
+    async def find_ready(self, bank_id: BankId, key: str) -> ReadyViewSnapshot | None:
         """Return what is ready for a question, with the state of the bank; none if nothing is."""
         ...
 
-    async def heads(self, bank_id: BankId) -> Heads:
+    async def fetch_heads(self, bank_id: BankId) -> BankHeads:
         """Return the greatest numbers of the bank's rows."""
         ...
 
     async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None: ...
 
-    async def every(self, bank_id: BankId) -> Sequence[ReadyView]:
+    async def find_all(self, bank_id: BankId) -> Sequence[ReadyView]:
         """Return those of the bank by kind and key."""
         ...
 
@@ -316,7 +316,7 @@ class Views(Protocol):
         """Write it, over one of the same key."""
         ...
 
-    async def make(self, view: ReadyView) -> None:
+    async def save_hits(self, view: ReadyView) -> None:
         """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
         ...
 
@@ -324,17 +324,17 @@ class Views(Protocol):
         """Delete those of the bank, or those of one kind."""
         ...
 
-    async def trim(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
+    async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
         """Delete questions of the bank that were last asked before then, and keep so many of the others; none is all.
 
         Those that were asked most from that day (UTC) on stay, of equals those that were asked last.
         """
         ...
 
-    async def expire(self, before: datetime) -> None:
+    async def delete_expired(self, before: datetime) -> None:
         """Delete questions of all banks that were last asked before then."""
         ...
 
-    async def banks(self) -> Sequence[BankId]:
+    async def find_bank_ids(self) -> Sequence[BankId]:
         """Return the banks that have any."""
         ...

@@ -15,15 +15,15 @@ from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.driver_errors import wrapped
-from circadia.stores.sql.link import Openings, nothing
+from circadia.stores.sql.driver_errors import wrap_driver_errors
+from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.statement import DIRECT, TOGETHER
+from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION
 
 T = TypeVar("T")
 
 _NAME: Final = "PostgreSQL"
-_OPENINGS: Final = Openings(
+_OPENINGS: Final = OpeningStatements(
     # The lock is let go at the end of the transaction. So what a writer reads stays true until it commits, numbers
     # ascend in the order of commits, and no two writers wait for each other's rows.
     # The commit does not wait for the disk, so that it lets the lock go at once; `_WritingLink.sync` waits.
@@ -73,7 +73,7 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
     link = _PostgresLink(engine)
     try:
         await link.run(migrate, first=_OPENINGS.write, opens=True)
-        await link.run(nothing, first=("COMMIT",))
+        await link.run(do_nothing, first=("COMMIT",))
     except StartError:
         raise
     except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL; it may hold a password
@@ -89,14 +89,14 @@ class _Driver(Protocol):
 
     async def execute(self, query: str) -> str: ...
 
-    async def prepare(self, query: str) -> "_Prepared": ...
+    async def prepare(self, query: str) -> "_PreparedStatement": ...
 
     def is_closed(self) -> bool: ...
 
     def is_in_transaction(self) -> bool: ...
 
 
-class _Prepared(Protocol):
+class _PreparedStatement(Protocol):
     """What we ask of asyncpg's prepared statements."""
 
     async def fetch(self, *args: object) -> Sequence[Any]: ...
@@ -108,10 +108,10 @@ class _Prepared(Protocol):
     def get_statusmsg(self) -> str: ...
 
 
-class _Answer:
+class _PreparedCursor:
     """What a statement answered, as `Answer` tells."""
 
-    def __init__(self, prepared: _Prepared, rows: Sequence[Any]) -> None:
+    def __init__(self, prepared: _PreparedStatement, rows: Sequence[Any]) -> None:
         self._prepared = prepared
         self._rows = rows
 
@@ -134,43 +134,43 @@ class _Answer:
         return self._rows[0] if self._rows else None
 
 
-class _Direct:
+class _AsyncpgConnection:
     """Runs statements as asyncpg prepares them, without SQLAlchemy's cursors, which cost twice the statement."""
 
     def __init__(self, driver: _Driver) -> None:
         self._driver = driver
-        self._prepared: dict[str, _Prepared] = {}
+        self._prepared: dict[str, _PreparedStatement] = {}
         """By text. These are the statements of the program, so they are not too many."""
         self._joined: dict[tuple[tuple[str, int, int], ...], str] = {}
         """By the texts, and how many rows of how many values each has."""
         self._runs = 0
         self._runs_planned = _FIRST_RUNS
 
-    def execute(self, text: str, values: Sequence[object]) -> _Answer:
+    def execute(self, text: str, values: Sequence[object]) -> _PreparedCursor:
         """Run a statement."""
         return await_(self._run(text, values, many=False))
 
-    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> _Answer:
+    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> _PreparedCursor:
         """Run a statement for each of the sequences of values."""
         return await_(self._run(text, values, many=True))
 
-    def together(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
-        """Run statements, as `Together` tells: those of few rows as the parts of one statement, in one trip."""
+    def execute_batch(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
+        """Run statements, as `BatchExecutor` tells: those of few rows as the parts of one statement, in one trip."""
         for many, some in groupby(writes, lambda write: len(write[1]) > _FEW_ROWS):
             if not many:
-                self._at_once(list(some))
+                self._execute_in_one(list(some))
                 continue
             for text, rows in some:
                 self.executemany(text, rows)
 
-    def _at_once(self, few: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
+    def _execute_in_one(self, few: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
         shape = tuple([(text, len(rows), len(rows[0])) for text, rows in few])
         joined = self._joined.get(shape)
         if joined is None:
-            joined = self._joined[shape] = _joined(shape)
+            joined = self._joined[shape] = _join_statements(shape)
         self.execute(joined, [value for _, rows in few for row in rows for value in row])
 
-    async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _Answer:
+    async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _PreparedCursor:
         self._runs += 1
         if self._runs >= self._runs_planned:
             # PostgreSQL keeps a statement's plan. One from when a table was small may be bad by now.
@@ -182,15 +182,15 @@ class _Direct:
         try:
             if many:
                 await prepared.executemany(values)
-                return _Answer(prepared, ())
-            return _Answer(prepared, await prepared.fetch(*values))
+                return _PreparedCursor(prepared, ())
+            return _PreparedCursor(prepared, await prepared.fetch(*values))
         except _DRIVER_ERRORS:
             # Perhaps the tables have changed since it was prepared: the next try prepares it anew.
             self._prepared.pop(text, None)
             raise
 
 
-def _joined(writes: Sequence[tuple[str, int, int]]) -> str:
+def _join_statements(writes: Sequence[tuple[str, int, int]]) -> str:
     """Return one statement for several; each has so many rows of so many values. The last is no part but the whole.
 
     A part sees no row of another. So one that returns its rows has its table's name: those behind it look there.
@@ -200,7 +200,7 @@ def _joined(writes: Sequence[tuple[str, int, int]]) -> str:
     for text, rows, places in writes:
         head, values, row = text.partition(" VALUES ")
         row, returning, returned = row.partition(" RETURNING ")
-        shifted = [_shifted(row if values else text, before + at * places) for at in range(rows)]
+        shifted = [_shift_placeholders(row if values else text, before + at * places) for at in range(rows)]
         before += rows * places
         if values:
             shifted = [f"{head}{values}{', '.join(shifted)}{returning}{returned}"]
@@ -210,7 +210,7 @@ def _joined(writes: Sequence[tuple[str, int, int]]) -> str:
     return f"WITH {', '.join(f'{name} AS ({part})' for name, part in others)} {last}" if others else last
 
 
-def _shifted(text: str, by: int) -> str:
+def _shift_placeholders(text: str, by: int) -> str:
     """Return it with the places of its values so many further on."""
     return _PLACE.sub(lambda place: f"${int(place[1]) + by}", text)
 
@@ -233,29 +233,29 @@ class _PostgresLink:
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """Do it, as `Link.run` tells."""
-        return await self._give(lambda: self._do(work, first, opens))
+        return await self._submit(lambda: self._run_work(work, first, opens))
 
-    def finish(self) -> None:
+    def roll_back(self) -> None:
         """Roll back what is open."""
-        self._give(self._roll_back)
+        self._submit(self._roll_back)
 
     async def drop(self) -> None:
         """Close the connection."""
-        await self._give(self._discard)
+        await self._submit(self._discard)
 
-    def _give(self, job: Callable[[], T]) -> asyncio.Future[T]:
+    def _submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Do the job after those given before; first come first served."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._jobs.append((job, future))
         if self._task is None or self._task.done():
-            self._task = loop.create_task(greenlet_spawn(self._serve))
+            self._task = loop.create_task(greenlet_spawn(self._run_jobs))
             self._more = loop.create_future()
         elif not self._more.done():
             self._more.set_result(None)
         return future
 
-    def _serve(self) -> None:
+    def _run_jobs(self) -> None:
         while self._jobs or self._connection is not None:
             if not self._jobs:
                 await_(self._more)
@@ -274,12 +274,12 @@ class _PostgresLink:
                 if not future.done():
                     future.set_result(outcome)
 
-    def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
-        with wrapped(_NAME, *_DRIVER_ERRORS):
+    def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
+        with wrap_driver_errors(_NAME, *_DRIVER_ERRORS):
             if opens:
                 if not first:
-                    return self._first(work)
-                self._first(lambda _: self._send("; ".join(first)))
+                    return self._run_first(work)
+                self._run_first(lambda _: self._send("; ".join(first)))
                 return work(self._in_transaction())
             connection = self._in_transaction()
             if first:
@@ -291,30 +291,30 @@ class _PostgresLink:
     def _send(self, statements: str) -> str:
         return await_(self._driver.execute(statements))
 
-    def _first(self, act: Callable[[Connection], T]) -> T:
+    def _run_first(self, act: Callable[[Connection], T]) -> T:
         """Do what begins a block, or is all of it: a read of one statement."""
-        connection = self._opened()
+        connection = self._ensure_open()
         try:
             return act(connection)
         except (*_DRIVER_ERRORS, OSError):
             if not self._driver.is_closed():
                 raise
             # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
-            return act(self._opened())
+            return act(self._ensure_open())
 
-    def _opened(self) -> Connection:
+    def _ensure_open(self) -> Connection:
         """Return the connection, outside of a transaction; a new one if there is none or it was lost."""
         if self._connection is not None and self._is_lost(self._connection):
             self._discard()
         if self._connection is None:
-            self._connection, self._driver = self._connected()
-            direct = self._connection.info[DIRECT] = _Direct(self._driver)
-            self._connection.info[TOGETHER] = direct.together
+            self._connection, self._driver = self._connect()
+            direct = self._connection.info[DRIVER_CONNECTION] = _AsyncpgConnection(self._driver)
+            self._connection.info[BATCH_EXECUTOR] = direct.execute_batch
         elif self._driver.is_in_transaction():
             self._send("ROLLBACK")
         return self._connection
 
-    def _connected(self) -> tuple[Connection, _Driver]:
+    def _connect(self) -> tuple[Connection, _Driver]:
         connection = self._engine.connect()
         driver = connection.connection.driver_connection
         if driver is None:
@@ -368,17 +368,17 @@ class _WritingLink(_PostgresLink):
     async def sync(self) -> None:
         """Return when the commits are on the disk, as `WritingLink.sync` tells."""
         unsynced, self._unsynced = self._unsynced, set()
-        with wrapped(_NAME, *_DRIVER_ERRORS):
+        with wrap_driver_errors(_NAME, *_DRIVER_ERRORS):
             for driver in unsynced:
                 await driver.execute(_SYNC)
 
     def check(self) -> None:
         """Return: a new connection is well again."""
 
-    def _connected(self) -> tuple[Connection, _Driver]:
-        connection, driver = super()._connected()
+    def _connect(self) -> tuple[Connection, _Driver]:
+        connection, driver = super()._connect()
         try:
-            self._syncing = super()._connected()
+            self._syncing = super()._connect()
         except BaseException:
             connection.invalidate()
             connection.close()

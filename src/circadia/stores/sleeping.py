@@ -7,9 +7,9 @@ from typing import Protocol
 from circadia.ids import BankId, CallId, EpisodeId, PassId
 from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
-from circadia.records.episode import Stale
+from circadia.records.episode import Demotion
 from circadia.records.open_turn import OpenTurn
-from circadia.records.sleep_call import SleepCall, SleepDay, SleepLine, SleepSpent
+from circadia.records.sleep_call import OperationDayCost, OperationModelCost, SleepCall, SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Backlog, SleepState
 
@@ -27,23 +27,23 @@ class Passes(Protocol):
 
     async def get(self, pass_id: PassId) -> Pass | None: ...
 
-    async def open_of(self, bank_id: BankId) -> Pass | None:
+    async def get_open(self, bank_id: BankId) -> Pass | None:
         """Return the bank's pass that has not ended."""
         ...
 
-    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
+    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
         """Return pending ones whose time has come, the one whose bank was served longest ago first (SLEEP-14)."""
         ...
 
-    async def taken(self) -> Sequence[Pass]:
+    async def find_claimed(self) -> Sequence[Pass]:
         """Return those that processes have taken."""
         ...
 
-    async def beat(self, owner: str, until: datetime) -> None:
+    async def renew_leases(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
         ...
 
-    async def every(
+    async def find_all(
         self,
         *,
         bank_id: BankId | None = None,
@@ -54,25 +54,25 @@ class Passes(Protocol):
         """Return passes, the newest first; `before` is the last one of the page before."""
         ...
 
-    async def begun_since(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
+    async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
         """Return how many of the bank, or of all, were started since then and before `until`."""
         ...
 
-    async def counts(self) -> Mapping[PassStatus, int]:
+    async def count_by_status(self) -> Mapping[PassStatus, int]:
         """Return how many stand where."""
         ...
 
-    async def put_changes(self, changes: Sequence[Change]) -> None:
+    async def save_changes(self, changes: Sequence[Change]) -> None:
         """Store changes, or overwrite those of the same pass and number."""
         ...
 
-    async def changes(
+    async def find_changes(
         self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None
     ) -> Sequence[Change]:
         """Return a pass' changes in order, all or those in this state and of this kind."""
         ...
 
-    async def last_change(self, pass_id: PassId) -> int:
+    async def last_change_number(self, pass_id: PassId) -> int:
         """Return the number of a pass' last change; 0 if it has none."""
         ...
 
@@ -80,11 +80,11 @@ class Passes(Protocol):
         """Delete passes that ended earlier, with their changes; return how many."""
         ...
 
-    async def blank(self, bank_id: BankId, gone: Collection[str]) -> None:
+    async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Take out what changes of the bank say, where they are about these notes or episodes, or rest on them."""
         ...
 
-    async def changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
+    async def find_changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
         """Return what passes did to a note, an episode or a block of the bank, the oldest first."""
         ...
 
@@ -100,7 +100,7 @@ class SleepStates(Protocol):
         """Write it."""
         ...
 
-    async def backlog(self, bank_id: BankId, after: int) -> Backlog:
+    async def fetch_backlog(self, bank_id: BankId, after: int) -> Backlog:
         """Return what waits behind an episode's number."""
         ...
 
@@ -108,31 +108,31 @@ class SleepStates(Protocol):
         """Return since when all agents bound to these names of banks sleep; none if one is awake, or there is none."""
         ...
 
-    async def zone(self, names: Collection[str]) -> str | None:
+    async def find_zone(self, names: Collection[str]) -> str | None:
         """Return the time zone of the oldest agent bound to these names of banks; none if it states none."""
         ...
 
-    async def stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Stale]]:
+    async def find_stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return the episodes that are stale by a demotion that the bank counted after so many."""
         ...
 
-    async def gone_stale(self, bank_id: BankId, after: int) -> int:
+    async def count_stale(self, bank_id: BankId, after: int) -> int:
         """Return how many episodes are stale, and notes retired, by what the bank counted after so many demotions."""
         ...
 
-    async def items(self, bank_id: BankId, most: int) -> int:
+    async def count_items(self, bank_id: BankId, most: int) -> int:
         """Return how many episodes and notes, retired ones too, the bank has, up to so many of each layer."""
         ...
 
-    async def moved(self) -> Sequence[BankId]:
+    async def find_banks_with_changes(self) -> Sequence[BankId]:
         """Return the banks with demotions, or an edit of a block, that no pass knows of."""
         ...
 
-    async def waiting(self) -> Sequence[BankId]:
+    async def find_banks_with_backlog(self) -> Sequence[BankId]:
         """Return the banks that have episodes behind their cursor, or leftovers."""
         ...
 
-    async def failing(self) -> Sequence[BankId]:
+    async def find_failing_banks(self) -> Sequence[BankId]:
         """Return the banks whose last pass has failed."""
         ...
 
@@ -144,46 +144,46 @@ class SleepCalls(Protocol):
         """Store one that is asked now."""
         ...
 
-    async def settle(self, call: SleepCall) -> None:
+    async def save_outcome(self, call: SleepCall) -> None:
         """Write its answer or error, unless the bank was deleted, or its calls forgotten, since it was asked."""
         ...
 
-    async def answered(self, bank_id: BankId, key: str) -> SleepCall | None:
+    async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's call of this key that has an answer."""
         ...
 
-    async def unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
+    async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
         """Return the bank's calls of this key that have neither answer nor error."""
         ...
 
-    async def beat(self, call_id: CallId, until: datetime) -> None:
+    async def renew_lease(self, call_id: CallId, until: datetime) -> None:
         """Renew the lease of a call that is being asked."""
         ...
 
-    async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
+    async def find_by_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
         """Return a pass' calls in order."""
         ...
 
-    async def spent(
+    async def sum_cost(
         self,
         *,
         since: datetime | None = None,
         bank_id: BankId | None = None,
         pass_id: PassId | None = None,
         operation: str | None = None,
-    ) -> SleepSpent:
+    ) -> SleepCost:
         """Return what those cost that meet each condition that is given, reservations included."""
         ...
 
-    async def ledger(self, pass_id: PassId) -> Sequence[SleepLine]:
+    async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
         """Return what a pass' calls cost, by operation and model, in the order of these."""
         ...
 
-    async def days(self, bank_id: BankId, *, since: datetime) -> Sequence[SleepDay]:
+    async def sum_cost_by_day(self, bank_id: BankId, *, since: datetime) -> Sequence[OperationDayCost]:
         """Return what a bank's calls since then cost, by operation and day (UTC), in the order of these."""
         ...
 
-    async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
+    async def forget_answers(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
         """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""
         ...
 
@@ -199,15 +199,15 @@ class OpenTurns(Protocol):
         """Delete these of a process: they have ended."""
         ...
 
-    async def newest(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
+    async def find_newest_start(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
         """Return when the newest of a bank's turns at other processes than this one began."""
         ...
 
-    async def beat(self, owner: str, until: datetime) -> None:
+    async def renew_leases(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
         ...
 
-    async def forget(self, before: datetime) -> None:
+    async def delete_expired(self, before: datetime) -> None:
         """Delete those whose leases ran out earlier."""
         ...
 
@@ -219,14 +219,14 @@ class Benefits(Protocol):
         """Add these counts to those that are there."""
         ...
 
-    async def every(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
+    async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
         """Return a bank's from this day on, by operation and day."""
         ...
 
-    async def tokens(self, *, since: date) -> int:
+    async def sum_saved_tokens(self, *, since: date) -> int:
         """Return the tokens that were saved in all banks from this day on."""
         ...
 
-    async def forget(self, before: date) -> None:
+    async def delete_before(self, before: date) -> None:
         """Delete those of earlier days."""
         ...

@@ -26,18 +26,18 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine
 
 from circadia.errors import StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
-from circadia.stores.sql.driver_errors import wrapped
-from circadia.stores.sql.link import Openings, nothing
+from circadia.stores.sql.driver_errors import wrap_driver_errors
+from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.short import Short
-from circadia.stores.sql.statement import DIRECT
+from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.statement import DRIVER_CONNECTION
 
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
 _NAME: Final = "SQLite"
-_OPENINGS: Final = Openings(write=("BEGIN IMMEDIATE",), read=("BEGIN",))
+_OPENINGS: Final = OpeningStatements(write=("BEGIN IMMEDIATE",), read=("BEGIN",))
 _PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",  # readers and the writer do not wait for each other
     "PRAGMA synchronous = FULL",
@@ -83,11 +83,11 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
     )
-    link = _Link(_Session(engine), "sqlite-opening")
+    link = _Link(_SqliteConnection(engine), "sqlite-opening")
     try:
         await asyncio.to_thread(path.touch, 0o600)
         await link.run(migrate, first=_OPENINGS.write, opens=True)
-        await link.run(nothing, first=("COMMIT",))
+        await link.run(do_nothing, first=("COMMIT",))
     except (StorageUnavailable, OSError) as error:
         raise StartError(f"cannot open the database {str(path)!r}: {error}") from error
     finally:
@@ -95,13 +95,13 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
 
     return SqlStore(
         _WritingLink(engine, path),
-        lambda: _Link(_Session(engine, *_READER_PRAGMAS), "sqlite-reader"),
+        lambda: _Link(_SqliteConnection(engine, *_READER_PRAGMAS), "sqlite-reader"),
         _OPENINGS,
         readers=readers,
     )
 
 
-class _Session:
+class _SqliteConnection:
     """A connection and its transaction, for one thread at a time."""
 
     def __init__(self, engine: Engine, *pragmas: str) -> None:
@@ -115,9 +115,9 @@ class _Session:
         """Whether there is a connection."""
         return self._connection is not None
 
-    def do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
+    def run_work(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
         """Do it, as `Link.run` tells."""
-        with wrapped(_NAME, sqlite3.Error):
+        with wrap_driver_errors(_NAME, sqlite3.Error):
             connection = self._connection or self.open()
             if opens and self._driver.in_transaction:
                 self._driver.execute("ROLLBACK")
@@ -129,7 +129,7 @@ class _Session:
 
     def open(self) -> Connection:
         """Connect."""
-        with wrapped(_NAME, sqlite3.Error):
+        with wrap_driver_errors(_NAME, sqlite3.Error):
             connection = self._engine.connect()
             driver = connection.connection.driver_connection
             if not isinstance(driver, sqlite3.Connection):
@@ -140,7 +140,7 @@ class _Session:
             except sqlite3.Error:
                 connection.close()
                 raise
-            connection.info[DIRECT] = driver
+            connection.info[DRIVER_CONNECTION] = driver
             self._driver = driver
             self._connection = connection
             return connection
@@ -160,46 +160,46 @@ class _Session:
 class _Link:
     """A connection that does short work in the event loop, and all else in its thread."""
 
-    def __init__(self, session: _Session, name: str) -> None:
+    def __init__(self, session: _SqliteConnection, name: str) -> None:
         self._session = session
-        self._thread = _Thread(name)
+        self._thread = _WorkerThread(name)
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """Do it, as `Link.run` tells; wait in the event loop for another program that has the database locked."""
         short = self._is_short(work, first)
         if not opens:
-            return await self._do(work, first, opens=False, short=short)
+            return await self._run_work(work, first, opens=False, short=short)
         if not self._session.is_open:
-            await self._thread.do(self._session.open)
+            await self._thread.run_job(self._session.open)
         clock = asyncio.get_running_loop().time
         deadline = clock() + _LOCKED_SECONDS
         while True:
             try:
-                return await self._do(work, first, opens=True, short=short)
+                return await self._run_work(work, first, opens=True, short=short)
             except StorageUnavailable as error:
                 if not _is_lock(error.__cause__) or clock() >= deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
 
     def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
-        return isinstance(work, Short)
+        return isinstance(work, ShortRead)
 
-    async def _do(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
+    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
         if short and self._thread.is_idle:  # else it is this connection's turn later
-            return self._session.do(work, first, opens)
-        return await self._thread.do(lambda: self._session.do(work, first, opens))
+            return self._session.run_work(work, first, opens)
+        return await self._thread.run_job(lambda: self._session.run_work(work, first, opens))
 
-    def finish(self) -> None:
+    def roll_back(self) -> None:
         """Roll back what is open."""
         if self._thread.is_idle:
-            with wrapped(_NAME, sqlite3.Error):
+            with wrap_driver_errors(_NAME, sqlite3.Error):
                 self._session.roll_back()
         else:
-            self._thread.give(_Job(do=self._session.roll_back))
+            self._thread.submit(_Job(do=self._session.roll_back))
 
     async def drop(self) -> None:
         """Close the connection and end its thread."""
-        await self._thread.do(self._session.close)
+        await self._thread.run_job(self._session.close)
         self._thread.end()
 
 
@@ -207,12 +207,12 @@ class _WritingLink(_Link):
     """The connection that writes. All it does is short, but to copy a log that has grown large."""
 
     def __init__(self, engine: Engine, path: Path) -> None:
-        super().__init__(_Session(engine, *_WRITER_PRAGMAS), "sqlite-writer")
+        super().__init__(_SqliteConnection(engine, *_WRITER_PRAGMAS), "sqlite-writer")
         self._path = path
-        self._syncing = _Thread("sqlite-sync")
+        self._syncing = _WorkerThread("sqlite-sync")
         self._log: int | None = None
         """The log's file, open for its syncs: it is the same one as long as this connection is."""
-        self._copier = _Link(_Session(engine), "sqlite-checkpoint")
+        self._copier = _Link(_SqliteConnection(engine), "sqlite-checkpoint")
         self._copying: asyncio.Task[None] | None = None
         self._commits = 0
         """Since the log was copied last."""
@@ -238,12 +238,12 @@ class _WritingLink(_Link):
         """
         if self._failure is None:
             try:
-                with wrapped(_NAME, OSError):
+                with wrap_driver_errors(_NAME, OSError):
                     if self._log is None:
-                        self._log = await self._syncing.do(lambda: _opened_log(self._path))
+                        self._log = await self._syncing.run_job(lambda: _open_log(self._path))
                     log = self._log
                     # One call of the system: after each the thread waits for the interpreter's lock.
-                    await self._syncing.do(lambda: _sync(log))
+                    await self._syncing.run_job(lambda: _sync(log))
             except StorageUnavailable as error:
                 self._failure = StorageUnavailable(f"{error.message}; start the server again when the disk is well")
                 _logger.exception("the disk failed a sync: no write is acknowledged until a new start")
@@ -265,18 +265,18 @@ class _WritingLink(_Link):
         await super().drop()
         log, self._log = self._log, None
         if log is not None:
-            await self._syncing.do(lambda: os.close(log))
+            await self._syncing.run_job(lambda: os.close(log))
         self._syncing.end()
 
 
 async def _copy_log(link: _Link) -> None:
     try:
-        await link.run(nothing, first=(_COPY,), opens=True)
+        await link.run(do_nothing, first=(_COPY,), opens=True)
     except StorageUnavailable as error:  # the log keeps all, and the next copy may go better
         _logger.warning("the log was not copied into the database: %s", error.message)
 
 
-def _opened_log(path: Path) -> int:
+def _open_log(path: Path) -> int:
     """Open the database's log, and let the disk have its name. Raises OSError."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -311,7 +311,7 @@ class _Job:
     """Whether it was done, and touches the connection no more."""
 
 
-class _Thread:
+class _WorkerThread:
     """Does jobs in order, each to its end even if who waits for it is cancelled. It starts with the first."""
 
     def __init__(self, name: str) -> None:
@@ -324,17 +324,17 @@ class _Thread:
         """Whether it has done all that it was given."""
         return self._last is None or self._last.ended
 
-    async def do(self, job: Callable[[], T]) -> T:
+    async def run_job(self, job: Callable[[], T]) -> T:
         """Do the job and return its outcome."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.give(_Job(do=job, future=future))
+        self.submit(_Job(do=job, future=future))
         return await future
 
-    def give(self, job: _Job) -> None:
+    def submit(self, job: _Job) -> None:
         """Do the job after those given before."""
         if self._jobs is None:
             self._jobs = SimpleQueue()
-            Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True).start()
+            Thread(target=_run_jobs, args=(self._jobs,), name=self._name, daemon=True).start()
         self._last = job
         self._jobs.put(job)
 
@@ -345,7 +345,7 @@ class _Thread:
             self._jobs = None
 
 
-def _serve(jobs: SimpleQueue[_Job | None]) -> None:
+def _run_jobs(jobs: SimpleQueue[_Job | None]) -> None:
     """Do jobs in order until there is none."""
     while (job := jobs.get()) is not None:
         outcome: Any = None
@@ -360,10 +360,10 @@ def _serve(jobs: SimpleQueue[_Job | None]) -> None:
                 _logger.error("a rollback failed", exc_info=error)
             continue
         with suppress(RuntimeError):  # the loop has ended, and who waited with it
-            job.future.get_loop().call_soon_threadsafe(_settle, job.future, outcome, error)
+            job.future.get_loop().call_soon_threadsafe(_set_outcome, job.future, outcome, error)
 
 
-def _settle(future: asyncio.Future[Any], outcome: object, error: BaseException | None) -> None:
+def _set_outcome(future: asyncio.Future[Any], outcome: object, error: BaseException | None) -> None:
     if future.done():
         return  # the caller was cancelled
     if error is None:

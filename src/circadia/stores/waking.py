@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.schedule import Routine
-from circadia.records.wake import Charge, Decision, Tally, Waiting, Wake, WakeCount
+from circadia.records.wake import Charge, Decision, GuardrailCounts, WaitingAgent, Wake, WakeCount
 
 ALL: Final = 2**62
 """More than can be counted."""
@@ -24,29 +24,29 @@ class Wakes(Protocol):
         """Write the new decision of a deferred one; return whether it was deferred."""
         ...
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
+    async def move_charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
         """Move what those of the pulse's requests count as that count as `origin`; return how many these were."""
         ...
 
     async def get(self, wake_id: WakeId) -> Wake | None: ...
 
-    async def by_key(self, key: str) -> Wake | None:
+    async def get_by_key(self, key: str) -> Wake | None:
         """Return the request of this idempotency key."""
         ...
 
-    async def of_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
+    async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
         """Return the requests that started or joined the pulse, in order."""
         ...
 
-    async def of_root(self, root_id: str) -> Sequence[Wake]:
+    async def find_by_root(self, root_id: str) -> Sequence[Wake]:
         """Return the requests of a chain, in order."""
         ...
 
-    async def deferred(self, agent_id: AgentId) -> Sequence[Wake]:
+    async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
         """Return the agent's deferred requests, oldest first."""
         ...
 
-    async def due(
+    async def find_due_agents(
         self,
         now: datetime,
         *,
@@ -54,7 +54,7 @@ class Wakes(Protocol):
         of: Collection[AgentId] | None = (),
         rule: str | None = None,
         limit: int = ALL,
-    ) -> Sequence[Waiting]:
+    ) -> Sequence[WaitingAgent]:
         """Return agents whose deferred requests are to be looked at again, the most pressing first, then the oldest.
 
         Those are the agents with one whose time has come, or that is to expire, or that `rule` defers, and those `of`
@@ -63,23 +63,25 @@ class Wakes(Protocol):
         """
         ...
 
-    async def waits(self, rule: str) -> bool:
+    async def has_deferred_by(self, rule: str) -> bool:
         """Return whether this rule defers any request."""
         ...
 
-    async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+    async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many requests each rule has refused since then."""
         ...
 
-    async def by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+    async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many of the agent's wakes since then count against its budgets, by who asked."""
         ...
 
-    async def matrix(self, *, since: datetime | None = None, until: datetime | None = None) -> Sequence[WakeCount]:
+    async def count_by_pair(
+        self, *, since: datetime | None = None, until: datetime | None = None
+    ) -> Sequence[WakeCount]:
         """Return how often who asked to wake whom in that time, by decision, in the order of the names."""
         ...
 
-    async def every(
+    async def find_all(
         self,
         *,
         agent_id: AgentId | None = None,
@@ -109,7 +111,7 @@ class Wakes(Protocol):
         failures_most: int = 0,
         fleet_open_most: int = ALL,
         fleet_wakes_most: int = ALL,
-    ) -> Tally:
+    ) -> GuardrailCounts:
         """Count what admission of `wake_id` asks for, without it.
 
         `day` is the start of the target's day; `asked_since` that of the sender's pulse or time awake. What may be many
@@ -130,41 +132,41 @@ class Pulses(Protocol):
 
     async def get(self, pulse_id: PulseId) -> Pulse | None: ...
 
-    async def by_token(self, token_hash: str) -> Pulse | None:
+    async def get_by_token(self, token_hash: str) -> Pulse | None:
         """Return the open pulse whose agent was started with this token."""
         ...
 
-    async def open_of(self, agent_id: AgentId) -> Sequence[Pulse]:
+    async def find_open(self, agent_id: AgentId) -> Sequence[Pulse]:
         """Return the agent's pulses that have not ended, oldest first."""
         ...
 
-    async def of_root(self, root_id: str) -> Sequence[Pulse]:
+    async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
         """Return the pulses of a chain, in order."""
         ...
 
-    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
+    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
         """Return pending ones whose time has come, oldest first."""
         ...
 
-    async def overdue(self, now: datetime) -> Sequence[Pulse]:
+    async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
         """Return running ones that no process has taken (times awake) whose time is up."""
         ...
 
-    async def taken(self) -> Sequence[Pulse]:
+    async def find_claimed(self) -> Sequence[Pulse]:
         """Return those that processes have taken."""
         ...
 
-    async def beat(self, owner: str, until: datetime) -> None:
+    async def renew_leases(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
         ...
 
-    async def shift(
+    async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
     ) -> None:
         """Move the start of these open pulses, of all open ones with None, but for those that started in that time."""
         ...
 
-    async def every(
+    async def find_all(
         self,
         *,
         agent_id: AgentId | None = None,
@@ -176,7 +178,7 @@ class Pulses(Protocol):
         """Return pulses, the newest first; `before` is the last one of the page before."""
         ...
 
-    async def failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
+    async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
         """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
         ...
 
@@ -202,18 +204,18 @@ class Routines(Protocol):
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None: ...
 
-    async def of_agent(self, agent_id: AgentId) -> Sequence[Routine]:
+    async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
         """Return the agent's routines by name."""
         ...
 
-    async def next_after(self, now: datetime) -> datetime | None:
+    async def next_due_time(self, now: datetime) -> datetime | None:
         """Return when the next enabled one will be due; none means that there is none."""
         ...
 
-    async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
+    async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled ones whose next_at has come, the longest due first."""
         ...
 
-    async def due_after(self, instant: datetime) -> Sequence[Routine]:
+    async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
         """Return enabled ones whose next_at is later than that."""
         ...

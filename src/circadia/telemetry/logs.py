@@ -10,7 +10,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-class Redacting(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
     """Formats a record, then takes tokens and the given secrets out of the text, tracebacks included."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -25,7 +25,7 @@ class Redacting(logging.Formatter):
         return text
 
 
-def _broken_on_purpose(record: logging.LogRecord) -> bool:
+def _is_unexpected(record: logging.LogRecord) -> bool:
     """Return false for uvicorn's complaint about answers that the gateway breaks off on purpose (GATE-48)."""
     return "returned without completing response" not in record.getMessage()
 
@@ -33,8 +33,8 @@ def _broken_on_purpose(record: logging.LogRecord) -> bool:
 def set_up_logs(secrets: Iterable[str], *, level: int = logging.INFO) -> None:
     """Send all logs to standard error, redacted; called once by the process that serves."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Redacting(secrets))
+    handler.setFormatter(RedactingFormatter(secrets))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("uvicorn.error").addFilter(_broken_on_purpose)
+    logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
     for quiet in ("mcp", "uvicorn.access", "aiohttp.access", "alembic", "asyncio"):
         logging.getLogger(quiet).setLevel(logging.WARNING)

@@ -64,12 +64,12 @@ class Metrics:
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
         )  # fmt: skip
 
-    def looked_up(self, outcome: str, way: str, seconds: float) -> None:
+    def count_lookup(self, outcome: str, way: str, seconds: float) -> None:
         """Count what a call got of the ready answers, and the time that the lookup took."""
         self._answers.labels(outcome, way).inc()
         self._lookups.observe(seconds)
 
-    def count(self, topic: str, data: Mapping[str, object]) -> None:
+    def count_signal(self, topic: str, data: Mapping[str, object]) -> None:
         """Count what a signal tells: a wake's decision, a pulse's or a pass' move, a routine's verdict."""
         if topic == "wake":
             self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
@@ -82,14 +82,14 @@ class Metrics:
         else:
             self._routines.labels(str(data["verdict"])).inc()
 
-    def gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
+    def add_gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
         """Add a gauge that is read when it is asked for."""
         Gauge(name, description, registry=self._registry).set_function(value)
 
-    def saw(self, line: object) -> None:
+    def count_line(self, line: object) -> None:
         """Count a line of the journal."""
         if isinstance(line, Call):
-            self._saw_call(line)
+            self._count_call(line)
         elif isinstance(line, Event):
             self._events.labels(line.type.value).inc()
             waited = line.data.get("waited_seconds")
@@ -97,11 +97,11 @@ class Metrics:
                 outcome = "admitted" if line.type is EventType.ADMITTED else "dropped"
                 self._held.labels(str(line.data.get("door")), outcome).observe(waited)
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def _saw_call(self, call: Call) -> None:
+    def _count_call(self, call: Call) -> None:
         model = call.model if len(self._series) < _MOST_SERIES else "other"  # callers choose the names
         key = (call.upstream, model, call.status.value)
         series = self._series.get(key)
@@ -114,7 +114,7 @@ class Metrics:
                 cost=self._cost.labels(call.upstream, model),
                 first=self._first.labels(call.upstream),
             )
-        series.saw(call)
+        series.count_call(call)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,7 +128,7 @@ class _CallSeries:
     cost: Counter
     first: Histogram
 
-    def saw(self, call: Call) -> None:
+    def count_call(self, call: Call) -> None:
         self.calls.inc()
         for series, count in ((self.input, call.input_tokens), (self.output, call.output_tokens)):
             if count:

@@ -68,7 +68,7 @@ class Traces:
         self.on: Final = tracer is not None
         """Whether spans are recorded; what costs something is not done without."""
 
-    def running(self, run: Pass, bank: Bank) -> AbstractContextManager[Span]:
+    def pass_span(self, run: Pass, bank: Bank) -> AbstractContextManager[Span]:
         """Return the span of one attempt of a pass, the present one within the block."""
         if self._tracer is None:
             return _OFF
@@ -76,22 +76,24 @@ class Traces:
             f"{PASS}id": run.id, f"{PASS}trigger": run.trigger.value, f"{PASS}attempt": run.attempt,
             f"{PASS}full": run.full, f"{PASS}dry_run": run.dry_run, BANK: bank.template or bank.name, BANK_ID: bank.id,
         }  # fmt: skip
-        return self._present("pass", told)
+        return self._start_current_span("pass", told)
 
-    def step(self, operation: str, episodes: int) -> AbstractContextManager[Span]:
+    def step_span(self, operation: str, episodes: int) -> AbstractContextManager[Span]:
         """Return the span of one step of a pass over so many new episodes, the present one within the block."""
         if self._tracer is None:
             return _OFF
-        return self._present(f"step {operation}", {OPERATION: operation, "circadia.step.episodes": episodes})
+        return self._start_current_span(f"step {operation}", {OPERATION: operation, "circadia.step.episodes": episodes})
 
-    def asked(self, line: Call, operation: str) -> Span:
+    def start_sleep_call_span(self, line: Call, operation: str) -> Span:
         """Return the span of a call that a pass makes; `ended` ends it."""
         if self._tracer is None:
             return INVALID_SPAN
-        told = {**_called(CHAT, line.upstream, line.model), OPERATION: operation}
+        told = {**_call_attributes(CHAT, line.upstream, line.model), OPERATION: operation}
         return self._tracer.start_span(f"{CHAT} {line.model}", kind=SpanKind.CLIENT, attributes=told)
 
-    def relayed(self, endpoint: str, upstream: str, model: str | None, headers: Iterable[tuple[bytes, bytes]]) -> Span:
+    def start_gateway_span(
+        self, endpoint: str, upstream: str, model: str | None, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Span:
         """Return the span of a call at the gateway, a child of its caller's; `ended` ends it.
 
         The caller's `traceparent` goes upstream as it came, so that nobody must trust the gateway with his trace.
@@ -102,22 +104,22 @@ class Traces:
         operation, named = _OPERATIONS.get(endpoint, CHAT), model or "unknown"
         return self._tracer.start_span(
             f"{operation} {named}", self._propagator.extract(carried), SpanKind.CLIENT,
-            _called(operation, upstream, named),
+            _call_attributes(operation, upstream, named),
         )  # fmt: skip
 
-    def _present(self, name: str, told: Mapping[str, Any]) -> AbstractContextManager[Span]:
+    def _start_current_span(self, name: str, told: Mapping[str, Any]) -> AbstractContextManager[Span]:
         assert self._tracer is not None
         return self._tracer.start_as_current_span(
             name, attributes=told, record_exception=False, set_status_on_exception=False
         )
 
 
-def ended(span: Span, line: Call | None) -> None:
+def end_call_span(span: Span, line: Call | None) -> None:
     """End the span of a model call with what the ledger says of it; nothing if it did not go out."""
     if not span.is_recording():
         return
     if line is None:
-        failed(span, NOT_SENT)
+        mark_failed(span, NOT_SENT)
         span.end()
         return
     told = {
@@ -131,11 +133,11 @@ def ended(span: Span, line: Call | None) -> None:
     span.set_attributes({name: value for name, value in told.items() if value is not None})
     if line.status is not CallStatus.DONE:
         refused = line.http_status is not None and line.http_status >= 400
-        failed(span, str(line.http_status) if refused else INCOMPLETE)
+        mark_failed(span, str(line.http_status) if refused else INCOMPLETE)
     span.end()
 
 
-def worked(span: Span, run: Pass) -> None:
+def record_pass_end(span: Span, run: Pass) -> None:
     """Tell how an attempt of a pass has ended, and what the pass has done so far."""
     if not span.is_recording():
         return
@@ -143,10 +145,10 @@ def worked(span: Span, run: Pass) -> None:
     generation = {} if run.generation_after is None else {f"{PASS}generation": run.generation_after}
     span.set_attributes({f"{PASS}status": run.status.value, f"{PASS}after": run.after, **counts, **generation})
     if run.status is PassStatus.FAILED:
-        failed(span, run.status.value)
+        mark_failed(span, run.status.value)
 
 
-def failed(span: Span, kind: str) -> None:
+def mark_failed(span: Span, kind: str) -> None:
     """Note that what the span is about has failed, and in which of a few ways."""
     span.set_attribute(ERROR_TYPE, kind)
     span.set_status(Status(StatusCode.ERROR))
@@ -158,7 +160,7 @@ def set_up_traces(environment: Mapping[str, str]) -> Traces:
     Where none is set (as `opentelemetry-instrument` does) and the environment names an endpoint for traces, the SDK of
     the extra `otel` sends them there, by the variables that OpenTelemetry states.
     """
-    if _unset() and any(environment.get(name) for name in _ENDPOINTS):
+    if _is_provider_unset() and any(environment.get(name) for name in _ENDPOINTS):
         if environment.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
             return Traces()
         try:
@@ -173,13 +175,13 @@ def set_up_traces(environment: Mapping[str, str]) -> Traces:
         provider = sdk.TracerProvider(resource=resources.Resource.create({"service.name": name}))
         provider.add_span_processor(export.BatchSpanProcessor(otlp.OTLPSpanExporter()))
         trace.set_tracer_provider(provider)
-    return Traces() if _unset() else Traces(trace.get_tracer("circadia"))
+    return Traces() if _is_provider_unset() else Traces(trace.get_tracer("circadia"))
 
 
-def _unset() -> bool:
+def _is_provider_unset() -> bool:
     """Return whether no SDK has set a tracer provider."""
     return isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
 
 
-def _called(operation: str, upstream: str, model: str) -> dict[str, Any]:
+def _call_attributes(operation: str, upstream: str, model: str) -> dict[str, Any]:
     return {OPERATION_NAME: operation, PROVIDER_NAME: upstream, REQUEST_MODEL: model}

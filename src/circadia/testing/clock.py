@@ -58,7 +58,7 @@ class ManualClock:
         """Return how many sleep now."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
-    async def until_sleepers(self, number: int) -> None:
+    async def wait_for_sleepers(self, number: int) -> None:
         """Return once at least so many sleep, so that a test advances only when all have come to rest."""
         while self.sleepers < number:
             self._more.clear()

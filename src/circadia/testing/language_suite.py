@@ -34,7 +34,7 @@ class NearMiss:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExpectedQuestion:
+class SuiteQuestion:
     """A question answered ahead of time, with questions that ask the same and questions that do not."""
 
     language: str
@@ -84,10 +84,10 @@ class _StoredSuite:
 _SUITE: Final = TypeAdapter(_StoredSuite)
 
 
-def language_suite() -> Sequence[ExpectedQuestion]:
+def load_language_suite() -> Sequence[SuiteQuestion]:
     """Return the expected questions of all languages."""
     return [
-        ExpectedQuestion(
+        SuiteQuestion(
             language=language,
             question=stored.question,
             stands_alone=stored.stands_alone,
@@ -96,17 +96,17 @@ def language_suite() -> Sequence[ExpectedQuestion]:
             phrasings=stored.phrasings,
             near_misses=tuple(NearMiss(kind=kind, question=text) for kind, text in stored.near_misses.items()),
         )
-        for language, questions in _stored_suite().languages.items()
+        for language, questions in _load_suite().languages.items()
         for stored in questions
     ]
 
 
-def english_pairs() -> Sequence[QuestionPair]:
+def load_english_pairs() -> Sequence[QuestionPair]:
     """Return English pairs: clearly reworded questions, and questions that differ in one small thing that matters.
 
     None was made by a rule of `minimal_edits`, so that a judge fitted on those can be measured on these.
     """
-    suite = _stored_suite()
+    suite = _load_suite()
     return [
         QuestionPair(first=first, second=second, same=same, kind=kind)
         for same, pairs in ((True, suite.english_paraphrases), (False, suite.english_near_misses))
@@ -115,5 +115,5 @@ def english_pairs() -> Sequence[QuestionPair]:
 
 
 @cache
-def _stored_suite() -> _StoredSuite:
+def _load_suite() -> _StoredSuite:
     return _SUITE.validate_json(resources.files("circadia.testing").joinpath("language_suite.json").read_bytes())

@@ -5,17 +5,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
+from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from circadia.wake.launchers.environment import prompt_bytes
 
-SUCCEEDED = Ended(succeeded=True)
+SUCCEEDED = LaunchResult(succeeded=True)
 
 
 class FakeLauncher:
     """Implements `circadia.wake.launchers.base.Launcher`.
 
-    A launch ends at once with what `script` holds next (an `Ended`, or a `LaunchFailed` to raise); when the script is
-    empty it runs until `end`, `clear` or a cancellation.
+    A launch ends at once with the next item of `script` (`LaunchResult`, or `LaunchFailed` to raise); when the
+    script is empty it runs until `end`, `clear` or a cancellation.
     """
 
     kind = "fake"
@@ -27,9 +27,9 @@ class FakeLauncher:
         """Each call of `clear`: the pulse and the epoch."""
         self.cancelled: list[Launch] = []
         """What was cancelled while it ran."""
-        self.script: deque[Ended | LaunchFailed] = deque()
+        self.script: deque[LaunchResult | LaunchFailed] = deque()
         """How the next launches end by themselves."""
-        self._running: dict[tuple[PulseId, int], asyncio.Future[Ended]] = {}
+        self._running: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
         self._changed = asyncio.Event()
 
     @property
@@ -37,19 +37,19 @@ class FakeLauncher:
         """The pulses that run now, oldest first."""
         return [pulse_id for pulse_id, _ in self._running]
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Note the launch and wait for its end."""
         prompt_bytes(launch)
         self.launches.append(launch)
         scripted = self.script.popleft() if self.script else None
         if isinstance(scripted, LaunchFailed):
-            self._tell()
+            self._notify()
             raise scripted
         key = (launch.pulse_id, launch.epoch)
-        end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        end: asyncio.Future[LaunchResult] = asyncio.get_running_loop().create_future()
         self._running[key] = end
         try:
-            self._tell()
+            self._notify()
             await started()
             return scripted or await end
         except asyncio.CancelledError:
@@ -57,16 +57,16 @@ class FakeLauncher:
             raise
         finally:
             del self._running[key]
-            self._tell()
+            self._notify()
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
         """Note the call, and end what runs of earlier epochs."""
         self.cleared.append((pulse_id, below_epoch))
         for (each, epoch), end in self._running.items():
             if each == pulse_id and epoch < below_epoch and not end.done():
-                end.set_result(Ended(succeeded=False, detail="cleared"))
+                end.set_result(LaunchResult(succeeded=False, detail="cleared"))
 
-    def end(self, pulse_id: PulseId, ended: Ended = SUCCEEDED) -> None:
+    def end(self, pulse_id: PulseId, ended: LaunchResult = SUCCEEDED) -> None:
         """Let the pulse's latest run end.
 
         Raises:
@@ -79,17 +79,17 @@ class FakeLauncher:
         if not end.done():
             end.set_result(ended)
 
-    async def until_launches(self, number: int) -> None:
+    async def wait_for_launches(self, number: int) -> None:
         """Return once so many launches were seen in all."""
         while len(self.launches) < number:
             self._changed.clear()
             await self._changed.wait()
 
-    async def until_running(self, number: int) -> None:
+    async def wait_for_running(self, number: int) -> None:
         """Return once exactly so many run."""
         while len(self._running) != number:
             self._changed.clear()
             await self._changed.wait()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()

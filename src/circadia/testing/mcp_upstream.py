@@ -47,14 +47,14 @@ class _Journal:
         self.gate.set()
         self._changed = asyncio.Condition()
 
-    async def enter(self, name: str, /, **arguments: Any) -> None:
+    async def record_call(self, name: str, /, **arguments: Any) -> None:
         """Note a call, then wait for the gate."""
         async with self._changed:
             self.calls.append(ToolCall(name=name, arguments=arguments))
             self._changed.notify_all()
         await self.gate.wait()
 
-    async def arrived(self, count: int, timeout_seconds: float) -> list[ToolCall]:
+    async def wait_for_calls(self, count: int, timeout_seconds: float) -> list[ToolCall]:
         """Wait until `count` calls have come in all."""
         async with asyncio.timeout(timeout_seconds), self._changed:
             await self._changed.wait_for(lambda: len(self.calls) >= count)
@@ -68,19 +68,19 @@ def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any
     @server.tool()
     async def echo(text: str) -> str:
         """Return the text."""
-        await journal.enter("echo", text=text)
+        await journal.record_call("echo", text=text)
         return text
 
     @server.tool()
     async def add(a: float, b: float) -> float:
         """Return the sum."""
-        await journal.enter("add", a=a, b=b)
+        await journal.record_call("add", a=a, b=b)
         return a + b
 
     @server.tool()
     async def slow(seconds: float, context: Context) -> str:
         """Take some seconds and report progress in five steps."""
-        await journal.enter("slow", seconds=seconds)
+        await journal.record_call("slow", seconds=seconds)
         for step in range(_STEPS):
             await context.report_progress(step, _STEPS, f"step {step}")
             await clock.sleep(seconds / _STEPS)
@@ -90,7 +90,7 @@ def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any
     @server.tool()
     async def whoami_env(names: list[str] | None = None) -> dict[str, str]:
         """Return the process id and the named environment variables that are set."""
-        await journal.enter("whoami_env", names=names)
+        await journal.record_call("whoami_env", names=names)
         return {"pid": str(os.getpid())} | {name: os.environ[name] for name in names or () if name in os.environ}
 
     if may_crash:
@@ -98,26 +98,26 @@ def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any
         @server.tool()
         async def crash() -> str:
             """End the process at once."""
-            await journal.enter("crash")
+            await journal.record_call("crash")
             os._exit(13)
 
-    _add_texts(server, journal)
+    _add_resource_and_prompt(server, journal)
     return server
 
 
-def _add_texts(server: MCPServer[Any], journal: _Journal) -> None:
+def _add_resource_and_prompt(server: MCPServer[Any], journal: _Journal) -> None:
     """Give the server its resource and its prompt."""
 
     @server.resource("mock://greeting")
     async def greeting() -> str:
         """Return a fixed text."""
-        await journal.enter("resource greeting")
+        await journal.record_call("resource greeting")
         return "hello from the mock"
 
     @server.prompt()
     async def greet(name: str) -> str:
         """Return a prompt that greets."""
-        await journal.enter("prompt greet", name=name)
+        await journal.record_call("prompt greet", name=name)
         return f"Say hello to {name}."
 
 
@@ -159,13 +159,13 @@ class MockMcpServer:
         """Set: calls are answered. Cleared: they wait."""
         return self._journal.gate
 
-    async def arrived(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[ToolCall]:
+    async def wait_for_calls(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[ToolCall]:
         """Wait until `count` calls have reached the server in all, and return them.
 
         Raises:
             TimeoutError: they did not come in time.
         """
-        return await self._journal.arrived(count, timeout_seconds)
+        return await self._journal.wait_for_calls(count, timeout_seconds)
 
     async def __aenter__(self) -> Self:
         """Listen; `url` is known from here on."""
@@ -195,7 +195,7 @@ class MockMcpServer:
             self._uvicorn.should_exit = True
             await self._task
 
-    async def stopped(self) -> None:
+    async def wait_until_stopped(self) -> None:
         """Wait until the server has stopped by itself."""
         if self._task is not None:
             await asyncio.wait({self._task})
@@ -233,7 +233,7 @@ async def _serve_stdio() -> None:
 async def _serve_http(host: str, port: int) -> None:
     async with MockMcpServer(host=host, port=port, may_crash=True) as server:
         print(server.url, flush=True)  # noqa: T201 - the caller reads the address here
-        await server.stopped()
+        await server.wait_until_stopped()
 
 
 def main() -> None:

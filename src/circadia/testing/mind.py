@@ -1,29 +1,34 @@
 """A model that answers as a test says."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.mind import ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 
 T = TypeVar("T", bound=BaseModel)
 
-Answer = BaseModel | Unusable | BaseException
-Script = Callable[[Prompt, type[BaseModel]], Answer | Awaitable[Answer]]
+ScriptedAnswer = BaseModel | ModelAnswerError | BaseException
+AnswerScript = Callable[[Prompt, type[BaseModel]], ScriptedAnswer | Awaitable[ScriptedAnswer]]
 
 
-class ScriptedMind:
+class ScriptedChatModel:
     """Answers each question by a function, or by a list in its order; keeps what it was asked."""
 
-    def __init__(self, script: Script | Iterable[Answer], *, name: str = "scripted", used: Usage | None = None) -> None:
+    def __init__(
+        self, script: AnswerScript | Iterable[ScriptedAnswer], *, name: str = "scripted", used: Usage | None = None
+    ) -> None:
         self.name = name
         self.upstream = "scripted"
         self.asked: list[Prompt] = []
         self._used = used or Usage(input_tokens=100, output_tokens=10)
-        answers = None if callable(script) else iter(script)
-        self._script: Script = script if callable(script) else lambda _, __: next(cast("Iterable[Answer]", answers))  # type: ignore[call-overload]
+        if callable(script):
+            self._script: AnswerScript = script
+        else:
+            answers: Iterator[ScriptedAnswer] = iter(script)
+            self._script = lambda _, __: next(answers)
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return what the script says. Raises what the script gives, if that is an exception."""

@@ -24,23 +24,36 @@ _UNITS: Final = (
     ("days", "weeks"), ("months", "years"), ("GB", "MB"), ("meters", "feet"), ("celsius", "fahrenheit"),
     ("rupees", "dollars"), ("liters", "gallons"), ("year", "month"), ("week", "day"),
 )  # fmt: skip
-_COMPARED: Final = (
+_COMPARISONS: Final = (
     ("best", "worst"), ("more", "less"), ("before", "after"), ("highest", "lowest"), ("cheapest", "most expensive"),
     ("biggest", "smallest"), ("maximum", "minimum"), ("fastest", "slowest"), ("better", "worse"), ("most", "least"),
     ("increase", "decrease"), ("advantages", "disadvantages"), ("above", "below"), ("first", "last"), ("buy", "sell"),
     ("good", "bad"), ("oldest", "newest"), ("largest", "smallest"), ("gain", "lose"),
 )  # fmt: skip
-_OPPOSED: Final = (
+_OPPOSITES: Final = (
     ("deposit", "withdraw"), ("hire", "fire"), ("push", "pull"), ("arrival", "departure"), ("public", "private"),
     ("vertical", "horizontal"), ("empty", "full"), ("deep", "shallow"), ("domestic", "foreign"), ("guilty", "innocent"),
     ("attack", "defend"), ("save", "spend"), ("gain", "lose"), ("learn", "teach"), ("create", "destroy"),
     ("marry", "divorce"), ("question", "answer"), ("lock", "unlock"), ("legal", "illegal"), ("happy", "unhappy"),
     ("connect", "disconnect"), ("appear", "disappear"), ("employed", "unemployed"), ("possible", "impossible"),
 )  # fmt: skip
-_COUNTED: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "fifty")
-_BOUNDED: Final = ("more than", "less than", "at least", "at most", "up to", "over", "fewer than", "nearly")
-_REFUSING: Final = ("refuse to", "fail to", "forget to", "pretend to", "avoid having to")
-_CONTRACTED: Final = (
+_NUMBER_WORDS: Final = (
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "twelve",
+    "twenty",
+    "fifty",
+)
+_BOUNDS: Final = ("more than", "less than", "at least", "at most", "up to", "over", "fewer than", "nearly")
+_REFUSALS: Final = ("refuse to", "fail to", "forget to", "pretend to", "avoid having to")
+_CONTRACTIONS: Final = (
     ("can", "can't"), ("does", "doesn't"), ("do", "don't"), ("did", "didn't"), ("should", "shouldn't"), ("is", "isn't"),
     ("are", "aren't"), ("would", "wouldnt"), ("could", "couldn’t"), ("was", "wasnt"),
     ("will", "won't"), ("has", "hasnt"),
@@ -84,7 +97,7 @@ _DIGITS: Final = re.compile(r"(?<![\w.,])\d{1,6}(?![\w.,]*\w)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Edit:
+class MinimalEdit:
     """One question, changed."""
 
     kind: str
@@ -98,7 +111,7 @@ class Edit:
 Rule = Callable[[str, random.Random], str | None]
 
 
-def minimal_edits(questions: Sequence[str], seed: int, kinds: Sequence[str] = ()) -> Iterator[Edit]:
+def make_minimal_edits(questions: Sequence[str], seed: int, kinds: Sequence[str] = ()) -> Iterator[MinimalEdit]:
     """Return all changes of these questions, one by each rule that applies; the same for the same seed."""
     for question in questions:
         for kind, rule in RULES.items():
@@ -108,48 +121,50 @@ def minimal_edits(questions: Sequence[str], seed: int, kinds: Sequence[str] = ()
             chance = random.Random(f"{seed} {kind} {question}")
             after = rule(question, chance)
             if after is not None and after != question:
-                yield Edit(kind=kind, before=question, after=after)
+                yield MinimalEdit(kind=kind, before=question, after=after)
 
 
-def _number(question: str, chance: random.Random) -> str | None:
+def _change_number(question: str, chance: random.Random) -> str | None:
     found = list(_DIGITS.finditer(question))
     if not found:
         return None
     match = chance.choice(found)
     value = int(match[0])
-    return _put(question, match, str(max(value + chance.choice((-2, -1, 1, 2, 5, 10)), 0)))
+    return _replace_match(question, match, str(max(value + chance.choice((-2, -1, 1, 2, 5, 10)), 0)))
 
 
-def _unit(question: str, chance: random.Random) -> str | None:
-    return _either(question, _UNITS, chance)
+def _change_unit(question: str, chance: random.Random) -> str | None:
+    return _replace_pair(question, _UNITS, chance)
 
 
-def _date(question: str, chance: random.Random) -> str | None:
+def _change_date(question: str, chance: random.Random) -> str | None:
     for group in (_MONTHS, _DAYS, _RELATIVE):
         for word in group:
             match = re.search(rf"\b{word}\b", question, re.I if group is _RELATIVE else 0)
             if match:
-                return _put(question, match, chance.choice([each for each in group if each != word]))
+                return _replace_match(question, match, chance.choice([each for each in group if each != word]))
     match = re.search(r"\b(?:19|20)\d\d\b", question)
-    return None if match is None else _put(question, match, str(int(match[0]) + chance.choice((-3, -1, 1, 4))))
+    return (
+        None if match is None else _replace_match(question, match, str(int(match[0]) + chance.choice((-3, -1, 1, 4))))
+    )
 
 
-def _relative(question: str, chance: random.Random) -> str | None:
+def _add_relative_time(question: str, chance: random.Random) -> str | None:
     """Ask of another time than the present."""
     if len(question.split()) > 12 or re.search(rf"\d|\b(?:{'|'.join(_RELATIVE)})\b", question, re.I):
         return None
     return f"{question.rstrip(' ?')} {chance.choice(_RELATIVE)}?"
 
 
-def _name(question: str, chance: random.Random) -> str | None:
+def _change_name(question: str, chance: random.Random) -> str | None:
     found = list(_CAPITAL.finditer(question))
     if not found:
         return None
     match = chance.choice(found)
-    return _put(question, match, chance.choice(_PLACES + _PEOPLE))
+    return _replace_match(question, match, chance.choice(_PLACES + _PEOPLE))
 
 
-def _negation(question: str, _: random.Random) -> str | None:
+def _negate_question(question: str, _: random.Random) -> str | None:
     match = re.match(rf"(?:(?:how|why|what|when|where|who)\s+)?(?:{_HELPING})\b", question, re.I)
     if match is None or re.search(r"\b(?:not|no|never|without)\b|n['’]t\b", question, re.I):
         return None
@@ -158,25 +173,25 @@ def _negation(question: str, _: random.Random) -> str | None:
     return " ".join([*words[: at + 1], "not", *words[at + 1 :]]) if len(words) > at + 1 else None
 
 
-def _comparison(question: str, chance: random.Random) -> str | None:
-    return _either(question, _COMPARED, chance)
+def _reverse_comparison(question: str, chance: random.Random) -> str | None:
+    return _replace_pair(question, _COMPARISONS, chance)
 
 
-def _direction(question: str, _: random.Random) -> str | None:
+def _reverse_direction(question: str, _: random.Random) -> str | None:
     """Let what is `from` be `to`, and the other way round."""
     match = re.search(r"\bfrom (\w+) to (\w+)\b", question)
     if match is not None:
-        return _put(question, match, f"from {match[2]} to {match[1]}") if match[1] != match[2] else None
+        return _replace_match(question, match, f"from {match[2]} to {match[1]}") if match[1] != match[2] else None
     match = re.search(r"\b(from|to) (?=[A-Z])", question)
-    return None if match is None else _put(question, match, "to " if match[1] == "from" else "from ")
+    return None if match is None else _replace_match(question, match, "to " if match[1] == "from" else "from ")
 
 
-def _quantifier(question: str, chance: random.Random) -> str | None:
+def _change_quantifier(question: str, chance: random.Random) -> str | None:
     pairs = (("all", "only some"), ("any", "all"), ("every", "no"), ("some", "all"), ("only", "also"), ("each", "any"))
-    return _either(question, pairs, chance, back=False)
+    return _replace_pair(question, pairs, chance, back=False)
 
 
-def _swapped(question: str, _: random.Random) -> str | None:
+def _swap_sides(question: str, _: random.Random) -> str | None:
     """Let two names, or the two sides of a verb, change places."""
     names = list(_CAPITAL.finditer(question))
     for one, two in itertools.pairwise(names):
@@ -189,33 +204,33 @@ def _swapped(question: str, _: random.Random) -> str | None:
     return f"{question[: match.start(1)]}{match[3]} {match[2]} {match[1]}{question[match.end(3) :]}"
 
 
-def _number_word(question: str, chance: random.Random) -> str | None:
-    return _either(question, list(itertools.permutations(_COUNTED, 2)), chance, back=False)
+def _change_number_word(question: str, chance: random.Random) -> str | None:
+    return _replace_pair(question, list(itertools.permutations(_NUMBER_WORDS, 2)), chance, back=False)
 
 
-def _contraction(question: str, chance: random.Random) -> str | None:
+def _negate_by_contraction(question: str, chance: random.Random) -> str | None:
     """Let the first helping verb say no, as it is spoken or mistyped."""
     if re.search(r"\b(?:not|no|never)\b|n['’]?t\b", question, re.I):
         return None
-    return _either(question, _CONTRACTED, chance, back=False)
+    return _replace_pair(question, _CONTRACTIONS, chance, back=False)
 
 
-def _refusal(question: str, chance: random.Random) -> str | None:
+def _add_refusal(question: str, chance: random.Random) -> str | None:
     match = re.search(rf"\b(?i:{_HELPING}) (?:I|you|we|they|people|[A-Z][a-z]+) (?=[a-z]{{3,}}\b)", question)
-    return None if match is None else f"{question[: match.end()]}{chance.choice(_REFUSING)} {question[match.end() :]}"
+    return None if match is None else f"{question[: match.end()]}{chance.choice(_REFUSALS)} {question[match.end() :]}"
 
 
-def _bound(question: str, chance: random.Random) -> str | None:
+def _change_bound(question: str, chance: random.Random) -> str | None:
     """Ask of more or less than a number, instead of the number."""
-    for bound in _BOUNDED:
+    for bound in _BOUNDS:
         match = re.search(rf"\b{bound} (?=\d)", question, re.I)
         if match is not None:
-            return _put(question, match, "")
+            return _replace_match(question, match, "")
     match = re.search(r"(?<![\w.,$€])\d{1,6}(?![\w.,]*\w)", question)
-    return None if match is None else _put(question, match, f"{chance.choice(_BOUNDED)} {match[0]}")
+    return None if match is None else _replace_match(question, match, f"{chance.choice(_BOUNDS)} {match[0]}")
 
 
-def _modifier(question: str, chance: random.Random) -> str | None:
+def _add_modifier(question: str, chance: random.Random) -> str | None:
     """Ask of a thing of one kind."""
     found = list(re.finditer(r"\b(?:the|a|an|my|your|of|for) (?=[a-z]{4,}\b)", question))
     if not found or len(question.split()) > _SHORT:
@@ -224,49 +239,51 @@ def _modifier(question: str, chance: random.Random) -> str | None:
     return f"{question[: match.end()]}{chance.choice(_MODIFIERS)} {question[match.end() :]}"
 
 
-def _owner(question: str, chance: random.Random) -> str | None:
+def _change_owner(question: str, chance: random.Random) -> str | None:
     match = re.search(rf"\b(?:{'|'.join(_OWNERS)}) (?=[a-z])", question)
     if match is None:
         return None
-    return _put(question, match, f"{chance.choice([each for each in _OWNERS if each != match[0].strip()])} ")
+    return _replace_match(question, match, f"{chance.choice([each for each in _OWNERS if each != match[0].strip()])} ")
 
 
-def _operator(question: str, chance: random.Random) -> str | None:
+def _change_operator(question: str, chance: random.Random) -> str | None:
     match = re.search(r"(?<=\b[\w)] )[-+*/<>=](?= (?:\d|\(|\w\b))", question)
     if match is None:
         return None
-    return _put(question, match, chance.choice([each for each in ("-", "+", "*", "/", "!=") if each != match[0]]))
+    return _replace_match(
+        question, match, chance.choice([each for each in ("-", "+", "*", "/", "!=") if each != match[0]])
+    )
 
 
-def _cased_unit(question: str, chance: random.Random) -> str | None:
+def _change_unit_case(question: str, chance: random.Random) -> str | None:
     both = [*_CASED_UNITS, *((two, one) for one, two in _CASED_UNITS)]
     fitting = [(found, new) for old, new in both if (found := re.search(rf"(?<=\d) ?{old}\b", question))]
     if not fitting:
         return None
     match, new = chance.choice(fitting)
-    return _put(question, match, f" {new}")
+    return _replace_match(question, match, f" {new}")
 
 
-def _strange_unit(question: str, chance: random.Random) -> str | None:
+def _use_strange_unit(question: str, chance: random.Random) -> str | None:
     match = re.search(r"(?<=\d )[a-z]{3,}s\b", question)
-    return None if match is None else _put(question, match, chance.choice(_STRANGE_UNITS))
+    return None if match is None else _replace_match(question, match, chance.choice(_STRANGE_UNITS))
 
 
-def _joined(question: str, _: random.Random) -> str | None:
+def _swap_and_or(question: str, _: random.Random) -> str | None:
     """Let `and` be `or`, but not where only one of them is said."""
     if re.search(r"\b(?:between|both|either|whether|versus|vs)\b|\?.*\w", question, re.I):
         return None
     match = re.search(r"(?<=[a-z] )(?:and|or)(?= [a-z])", question)
-    return None if match is None else _put(question, match, "or" if match[0] == "and" else "and")
+    return None if match is None else _replace_match(question, match, "or" if match[0] == "and" else "and")
 
 
-def _modal(question: str, chance: random.Random) -> str | None:
+def _change_modal(question: str, chance: random.Random) -> str | None:
     if re.search(r"\bhow\b", question, re.I):  # asks the same with each of them
         return None
-    return _either(question, _MODALS, chance, back=False)
+    return _replace_pair(question, _MODALS, chance, back=False)
 
 
-def _relation(question: str, chance: random.Random) -> str | None:
+def _change_relation(question: str, chance: random.Random) -> str | None:
     """Put another preposition before a name or a thing with an article."""
     fitting = [
         (match, new)
@@ -276,50 +293,56 @@ def _relation(question: str, chance: random.Random) -> str | None:
     if not fitting:
         return None
     match, new = chance.choice(fitting)
-    return _put(question, match, new)
+    return _replace_match(question, match, new)
 
 
-def _tense(question: str, chance: random.Random) -> str | None:
+def _change_tense(question: str, chance: random.Random) -> str | None:
     """Ask of another time by the verb alone, where there is one."""
     helping = list(re.finditer(rf"\b(?:{_HELPING}|had)\b|['’](?:s|re|ve|d)\b", question, re.I))
     if not helping:
-        return _either(question, _VERBS_IN_TIME, chance)
+        return _replace_pair(question, _VERBS_IN_TIME, chance)
     fitting = [new for old, new in _TIMES if old == helping[0][0].lower()]
-    return _put(question, helping[0], chance.choice(fitting)) if fitting and len(helping) == 1 else None
+    return _replace_match(question, helping[0], chance.choice(fitting)) if fitting and len(helping) == 1 else None
 
 
-def _person(question: str, _: random.Random) -> str | None:
+def _change_person(question: str, _: random.Random) -> str | None:
     """Let `I` be `you`, but not where anybody is meant, as in `how do I`."""
     if re.search(rf"{_ANYHOW}|\b(?:me|my|your|we)\b|\?.*\w", question, re.I):
         return None
     match = re.search(r"\b(do|did|have|had|can|should|will) (I|you)\b", question, re.I)
-    return None if match is None else _put(question, match, f"{match[1]} {'I' if match[2].lower() == 'you' else 'you'}")
+    return (
+        None
+        if match is None
+        else _replace_match(question, match, f"{match[1]} {'I' if match[2].lower() == 'you' else 'you'}")
+    )
 
 
-def _duty(question: str, chance: random.Random) -> str | None:
+def _change_duty(question: str, chance: random.Random) -> str | None:
     """Ask of what has to be, or may be, instead of what is; or the other way round."""
     if re.search(_ANYHOW, question, re.I):
         return None
     match = re.search(r"\b(?:have|need) to (?=[a-z])", question)
     if match is not None:
-        return _put(question, match, "")
+        return _replace_match(question, match, "")
     who = r"(?=(?:I|you|we|they|people|[a-z]+s)\b(?! (?:have|need)))"
     match = re.search(rf"\b(do|can|should|must) {who}", question, re.I)
     if match is None:
         return None
     new = chance.choice(("can", "should", "must")) if match[1].lower() == "do" else "do"
-    return _put(question, match, f"{new} ")
+    return _replace_match(question, match, f"{new} ")
 
 
-def _preposition(question: str, chance: random.Random) -> str | None:
+def _change_preposition(question: str, chance: random.Random) -> str | None:
     """Put a name under another preposition, or under none."""
     match = re.search(rf"(?<=[a-z] )(?:{'|'.join(_BESIDE_NAMES)}) (?=(?!How|Wh|If|The|My)[A-Z][a-z]+\b)", question)
     if match is None:
         return None
-    return _put(question, match, chance.choice([*(f"{each} " for each in _BESIDE_NAMES if f"{each} " != match[0]), ""]))
+    return _replace_match(
+        question, match, chance.choice([*(f"{each} " for each in _BESIDE_NAMES if f"{each} " != match[0]), ""])
+    )
 
 
-def _conjunction(question: str, chance: random.Random) -> str | None:
+def _change_conjunction(question: str, chance: random.Random) -> str | None:
     """Let `if` be `when`, inside of a question."""
     fitting = [
         (match, new)
@@ -329,67 +352,71 @@ def _conjunction(question: str, chance: random.Random) -> str | None:
     if not fitting:
         return None
     match, new = chance.choice(fitting)
-    return _put(question, match, new)
+    return _replace_match(question, match, new)
 
 
-def _letter(question: str, chance: random.Random) -> str | None:
+def _change_letter(question: str, chance: random.Random) -> str | None:
     match = re.search(r"(?<=[a-z] )[A-HX-Z](?=[ ?])", question)
     return (
-        None if match is None else _put(question, match, chance.choice([each for each in "ABCDE" if each != match[0]]))
+        None
+        if match is None
+        else _replace_match(question, match, chance.choice([each for each in "ABCDE" if each != match[0]]))
     )
 
 
-def _opposite(question: str, chance: random.Random) -> str | None:
-    return _either(question, _OPPOSED, chance)
+def _use_opposite(question: str, chance: random.Random) -> str | None:
+    return _replace_pair(question, _OPPOSITES, chance)
 
 
 _SHORT: Final = 14
 """Words of a question in which one more counts."""
 
 
-def _either(question: str, pairs: Sequence[tuple[str, str]], chance: random.Random, back: bool = True) -> str | None:
+def _replace_pair(
+    question: str, pairs: Sequence[tuple[str, str]], chance: random.Random, back: bool = True
+) -> str | None:
     """Put one word of a pair in the place of the other."""
     both = [*pairs, *((two, one) for one, two in pairs)] if back else list(pairs)
     fitting = [(match, new) for old, new in both if (match := re.search(rf"\b{old}\b", question, re.I))]
     if not fitting:
         return None
     match, new = chance.choice(fitting)
-    return _put(question, match, new)
+    return _replace_match(question, match, new)
 
 
-def _put(question: str, match: re.Match[str], new: str) -> str:
+def _replace_match(question: str, match: re.Match[str], new: str) -> str:
     return f"{question[: match.start()]}{new}{question[match.end() :]}"
 
 
 RULES: Final[dict[str, Rule]] = {
-    "number": _number,
-    "unit": _unit,
-    "date": _date,
-    "relative time": _relative,
-    "name": _name,
-    "negation": _negation,
-    "comparison": _comparison,
-    "direction": _direction,
-    "quantifier": _quantifier,
-    "swapped": _swapped,
-    "number word": _number_word,
-    "contraction": _contraction,
-    "refusal": _refusal,
-    "bound": _bound,
-    "modifier": _modifier,
-    "owner": _owner,
-    "operator": _operator,
-    "cased unit": _cased_unit,
-    "strange unit": _strange_unit,
-    "and or": _joined,
-    "modal": _modal,
-    "relation": _relation,
-    "tense": _tense,
-    "person": _person,
-    "duty": _duty,
-    "preposition": _preposition,
-    "conjunction": _conjunction,
-    "letter": _letter,
-    "opposite": _opposite,
+    "number": _change_number,
+    "unit": _change_unit,
+    "date": _change_date,
+    "relative time": _add_relative_time,
+    "name": _change_name,
+    "negation": _negate_question,
+    "comparison": _reverse_comparison,
+    "direction": _reverse_direction,
+    "quantifier": _change_quantifier,
+    "swapped": _swap_sides,
+    "number word": _change_number_word,
+    "contraction": _negate_by_contraction,
+    "refusal": _add_refusal,
+    "bound": _change_bound,
+    "modifier": _add_modifier,
+    "owner": _change_owner,
+    "operator": _change_operator,
+    "cased unit": _change_unit_case,
+    "strange unit": _use_strange_unit,
+    "and or": _swap_and_or,
+    "modal": _change_modal,
+    "relation": _change_relation,
+    "tense": _change_tense,
+    "person": _change_person,
+    "duty": _change_duty,
+    "preposition": _change_preposition,
+    "conjunction": _change_conjunction,
+    "letter": _change_letter,
+    "opposite": _use_opposite,
 }
 """All rules by the kind of change."""

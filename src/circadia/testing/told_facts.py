@@ -16,29 +16,29 @@ class Fact:
     """What of theirs, such as `home`."""
     value: str
     """What it is."""
-    was: str = ""
+    history: str = ""
     """What a note says that it was before, with until when, the last first."""
 
     @property
-    def now(self) -> str:
+    def present_sentence(self) -> str:
         """Return it as a sentence of the present, without its end."""
         return _FORMS.get(self.about, "{subject} {about} is {value}").format(
-            subject=self._of if self.about not in _FORMS else self.subject, about=self.about, value=self.value
+            subject=self._possessive if self.about not in _FORMS else self.subject, about=self.about, value=self.value
         )
 
     @property
-    def before(self) -> str:
+    def past_sentence(self) -> str:
         """Return it as a sentence of the past, without its end."""
         return _PAST.get(self.about, "{subject} {about} was {value}").format(
-            subject=self._of if self.about not in _PAST else self.subject, about=self.about, value=self.value
+            subject=self._possessive if self.about not in _PAST else self.subject, about=self.about, value=self.value
         )
 
     @property
-    def _of(self) -> str:
-        return self.subject if self.subject == THE else f"{self.subject}'s"
+    def _possessive(self) -> str:
+        return self.subject if self.subject == NO_OWNER else f"{self.subject}'s"
 
 
-THE: Final = "The"
+NO_OWNER: Final = "The"
 """The subject of facts that are nobody's."""
 _FORMS: Final = {
     "home": "{subject} lives in {value}", "work": "{subject} works {value}",
@@ -69,25 +69,27 @@ _OWN: Final = re.compile(
 _WORDS: Final = frozenset({"What", "That", "This", "It", "He", "She", "They", "We", "You", "There", "Who"})
 
 
-def facts(speaker: str, text: str) -> Iterator[Fact]:
+def find_facts(speaker: str, text: str) -> Iterator[Fact]:
     """Return what a text states; `speaker` is who says `I`."""
     clauses = {found.start(): found[0] for found in _BEFORE.finditer(text)}
     plain = _BEFORE.sub(
         lambda found: ";" + " " * (len(found[0]) - 1), text
     )  # what was before is not stated, but stays known
-    for about, who, found in _found(plain):
-        name = _name(speaker) if who in ("I", "My", "my") else who
+    for about, who, found in _match_facts(plain):
+        name = _capitalize(speaker) if who in ("I", "My", "my") else who
         if name and name not in _WORDS:
-            yield Fact(subject=name, about=about, value=found["value"].strip(), was=clauses.get(found.end("value"), ""))
+            yield Fact(
+                subject=name, about=about, value=found["value"].strip(), history=clauses.get(found.end("value"), "")
+            )
 
 
-def _found(text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
+def _match_facts(text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
     for about, pattern in _PATTERNS:
         for found in pattern.finditer(text):
             yield about, found["who"], found
     for found in _OWN.finditer(text):
-        yield found["about"], found["my"] or found["who"] or THE, found
+        yield found["about"], found["my"] or found["who"] or NO_OWNER, found
 
 
-def _name(speaker: str) -> str:
+def _capitalize(speaker: str) -> str:
     return speaker[:1].upper() + speaker[1:]

@@ -33,7 +33,13 @@ from aiohttp import web
 from circadia.clock import Clock, SystemClock
 from circadia.testing.upstream_anthropic import AnthropicApi
 from circadia.testing.upstream_openai import OpenAIApi
-from circadia.testing.upstream_script import Answer, ProviderApi, Script, SeenRequest, last_user_text
+from circadia.testing.upstream_script import (
+    ProviderApi,
+    RecordedRequest,
+    ResponseScript,
+    ScriptedResponse,
+    find_last_user_text,
+)
 
 _WAIT_SECONDS = 20.0
 _BODY_BYTES = 256 * 1024 * 1024
@@ -57,9 +63,9 @@ class MockUpstream:
         reply: str | Callable[[dict[str, Any]], str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.requests: list[SeenRequest] = []
-        self.cancelled: list[SeenRequest] = []
-        self.answered: list[SeenRequest] = []
+        self.requests: list[RecordedRequest] = []
+        self.cancelled: list[RecordedRequest] = []
+        self.answered: list[RecordedRequest] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.base_url = ""
@@ -70,7 +76,7 @@ class MockUpstream:
         self._clock = clock or SystemClock()
         self._openai: ProviderApi = OpenAIApi()
         self._anthropic: ProviderApi = AnthropicApi()
-        self._scripts: list[Script] = []
+        self._scripts: list[ResponseScript] = []
         self._changed = asyncio.Condition()
         self._closing = False
         self._runner: web.ServerRunner | None = None
@@ -116,7 +122,7 @@ class MockUpstream:
         A script waits in line until a request that fits its `path` comes; requests without a script are answered well.
         """
         raw = orjson.dumps(body) if isinstance(body, Mapping) else body
-        script = Script(
+        script = ResponseScript(
             path=path,
             text=text,
             status=status,
@@ -133,69 +139,73 @@ class MockUpstream:
         )
         self._scripts += [script] * times
 
-    async def arrived(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[SeenRequest]:
+    async def wait_for_requests(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[RecordedRequest]:
         """Wait until `count` requests have come in all, and return them.
 
         Raises:
             TimeoutError: they did not come in time.
         """
-        return await self._until(self.requests, count, timeout_seconds)
+        return await self._wait_for_count(self.requests, count, timeout_seconds)
 
-    async def dropped(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[SeenRequest]:
+    async def wait_for_drops(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[RecordedRequest]:
         """Wait until the clients of `count` requests have gone away in all, and return those requests.
 
         Raises:
             TimeoutError: they stayed.
         """
-        return await self._until(self.cancelled, count, timeout_seconds)
+        return await self._wait_for_count(self.cancelled, count, timeout_seconds)
 
-    async def _until(self, seen: list[SeenRequest], count: int, timeout_seconds: float) -> list[SeenRequest]:
+    async def _wait_for_count(
+        self, seen: list[RecordedRequest], count: int, timeout_seconds: float
+    ) -> list[RecordedRequest]:
         async with asyncio.timeout(timeout_seconds), self._changed:
             await self._changed.wait_for(lambda: len(seen) >= count)
         return list(seen)
 
-    async def _note(self, seen: SeenRequest, where: list[SeenRequest]) -> None:
+    async def _record(self, seen: RecordedRequest, where: list[RecordedRequest]) -> None:
         async with self._changed:
             where.append(seen)
             self._changed.notify_all()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        seen = await self._see(request)
+        seen = await self._receive(request)
         try:
-            response = await self._play(request, seen, self._take(seen))
+            response = await self._respond(request, seen, self._take_script(seen))
         except (asyncio.CancelledError, ConnectionError):
             if not self._closing:
-                await asyncio.shield(self._note(seen, self.cancelled))
+                await asyncio.shield(self._record(seen, self.cancelled))
             raise
-        await self._note(seen, self.answered)
+        await self._record(seen, self.answered)
         return response
 
-    async def _see(self, request: web.BaseRequest) -> SeenRequest:
+    async def _receive(self, request: web.BaseRequest) -> RecordedRequest:
         body = bytearray()
         async for part in request.content.iter_any():
             body += part
             if len(body) > _BODY_BYTES:
                 raise web.HTTPRequestEntityTooLarge(max_size=_BODY_BYTES, actual_size=len(body))
         path, _, query = request.raw_path.partition("?")
-        seen = SeenRequest(
+        seen = RecordedRequest(
             number=len(self.requests) + 1,
             method=request.method,
             path=path,
             query=query,
             headers=tuple((k.decode("latin-1"), v.decode("latin-1")) for k, v in request.raw_headers),
             body=bytes(body),
-            arrived=self._clock.now(),
+            arrived_at=self._clock.now(),
         )
-        await self._note(seen, self.requests)
+        await self._record(seen, self.requests)
         return seen
 
-    def _take(self, seen: SeenRequest) -> Script:
+    def _take_script(self, seen: RecordedRequest) -> ResponseScript:
         for index, script in enumerate(self._scripts):
             if script.path is None or seen.path.endswith(script.path):
                 return self._scripts.pop(index)
-        return Script()
+        return ResponseScript()
 
-    async def _play(self, request: web.BaseRequest, seen: SeenRequest, script: Script) -> web.StreamResponse:
+    async def _respond(
+        self, request: web.BaseRequest, seen: RecordedRequest, script: ResponseScript
+    ) -> web.StreamResponse:
         if script.reset:
             _abort(request, reset=True)
             return web.Response()
@@ -222,7 +232,7 @@ class MockUpstream:
         await response.write_eof()
         return response
 
-    def _answer(self, seen: SeenRequest, script: Script) -> Answer:
+    def _answer(self, seen: RecordedRequest, script: ResponseScript) -> ScriptedResponse:
         anthropic = seen.path.startswith("/v1/messages") or seen.header("anthropic-version") is not None
         api = self._anthropic if anthropic else self._openai
         try:
@@ -233,24 +243,24 @@ class MockUpstream:
             return api.error(401, "wrong API key")
         if script.status is not None and script.status >= 400 and script.body is None:
             return api.error(script.status, f"scripted error {script.status}")
-        answer = api.answer(seen, self._text(asked, script), usage=script.usage)
-        return _altered(answer, script)
+        answer = api.answer(seen, self._reply_text(asked, script), usage=script.usage)
+        return _apply_script(answer, script)
 
-    def _has_key(self, seen: SeenRequest) -> bool:
+    def _has_key(self, seen: RecordedRequest) -> bool:
         bearer = (seen.header("authorization") or "").partition(" ")[2]
         return self._key in (bearer, *(seen.header(name) for name in ("x-api-key", "api-key", "x-goog-api-key")))
 
-    def _text(self, asked: dict[str, Any], script: Script) -> str:
+    def _reply_text(self, asked: dict[str, Any], script: ResponseScript) -> str:
         if script.text is not None:
             return script.text
         if callable(self._reply):
             return self._reply(asked)
         if self._reply is not None:
             return self._reply
-        return last_user_text(asked.get("messages") or asked.get("input") or asked.get("prompt") or "")
+        return find_last_user_text(asked.get("messages") or asked.get("input") or asked.get("prompt") or "")
 
 
-def _altered(answer: Answer, script: Script) -> Answer:
+def _apply_script(answer: ScriptedResponse, script: ResponseScript) -> ScriptedResponse:
     """Return the answer with the script's body, status or rubbish, in pieces that can be counted."""
     pieces = answer.pieces
     if script.body is not None:
@@ -260,7 +270,7 @@ def _altered(answer: Answer, script: Script) -> Answer:
     if len(pieces) == 1 and (script.die_after_chunks is not None or script.pause_after_chunks is not None):
         half = len(pieces[0]) // 2
         pieces = (pieces[0][:half], pieces[0][half:])
-    return Answer(
+    return ScriptedResponse(
         status=script.status or answer.status,
         content_type=answer.content_type,
         pieces=pieces,

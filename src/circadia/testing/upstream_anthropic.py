@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from circadia.testing.upstream_script import Answer, SeenRequest, as_events, as_json, count_tokens, event, words
+from circadia.testing.upstream_script import (
+    RecordedRequest,
+    ScriptedResponse,
+    build_event_answer,
+    build_json_answer,
+    count_tokens,
+    encode_event,
+    split_words,
+)
 
 _ERROR_TYPES = {
     400: "invalid_request_error",
@@ -19,23 +27,25 @@ _MODELS = ("mock-1", "mock-1-mini")
 class AnthropicApi:
     """Messages, token counts and models, as Anthropic answers them."""
 
-    def answer(self, seen: SeenRequest, text: str, *, usage: bool) -> Answer:
+    def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
         """Answer one request; see ProviderApi."""
         path = seen.path.rstrip("/")
         if path.startswith("/v1/models"):
-            return self._models(path.removeprefix("/v1/models").lstrip("/"))
+            return self._answer_models(path.removeprefix("/v1/models").lstrip("/"))
         if seen.method == "POST" and path == "/v1/messages/count_tokens":
-            return as_json({"input_tokens": _asked(seen.json())})
+            return build_json_answer({"input_tokens": _count_input_tokens(seen.json())})
         if seen.method == "POST" and path == "/v1/messages":
-            return _message(seen, seen.json(), text, usage)
+            return _answer_message(seen, seen.json(), text, usage)
         return self.error(404, f"Not found: {seen.method} {seen.path}")
 
-    def error(self, status: int, message: str) -> Answer:
+    def error(self, status: int, message: str) -> ScriptedResponse:
         """Return `{"type": "error", "error": {...}}`."""
         kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
-        return as_json({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_mock"}, status)
+        return build_json_answer(
+            {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_mock"}, status
+        )
 
-    def _models(self, name: str) -> Answer:
+    def _answer_models(self, name: str) -> ScriptedResponse:
         known = [
             {
                 "type": "model",
@@ -47,18 +57,18 @@ class AnthropicApi:
             for model in _MODELS
         ]
         if not name:
-            return as_json({"data": known, "has_more": False, "first_id": _MODELS[0], "last_id": _MODELS[-1]})
+            return build_json_answer({"data": known, "has_more": False, "first_id": _MODELS[0], "last_id": _MODELS[-1]})
         found = [model for model in known if model["id"] == name]
-        return as_json(found[0]) if found else self.error(404, f"model: {name}")
+        return build_json_answer(found[0]) if found else self.error(404, f"model: {name}")
 
 
-def _asked(request: dict[str, Any]) -> int:
+def _count_input_tokens(request: dict[str, Any]) -> int:
     return count_tokens([request.get("system"), request.get("messages")])
 
 
-def _message(seen: SeenRequest, request: dict[str, Any], text: str, usage: bool) -> Answer:
+def _answer_message(seen: RecordedRequest, request: dict[str, Any], text: str, usage: bool) -> ScriptedResponse:
     cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    counted = {"input_tokens": _asked(request), "output_tokens": len(words(text))} | cached
+    counted = {"input_tokens": _count_input_tokens(request), "output_tokens": len(split_words(text))} | cached
     message: dict[str, Any] = {
         "id": f"msg_mock{seen.number}",
         "type": "message",
@@ -69,7 +79,7 @@ def _message(seen: SeenRequest, request: dict[str, Any], text: str, usage: bool)
         "stop_sequence": None,
     }
     if not request.get("stream"):
-        return as_json(message | {"usage": counted} if usage else message)
+        return build_json_answer(message | {"usage": counted} if usage else message)
     start: dict[str, Any] = message | {"content": [], "stop_reason": None}
     delta: dict[str, Any] = {
         "type": "message_delta",
@@ -85,10 +95,10 @@ def _message(seen: SeenRequest, request: dict[str, Any], text: str, usage: bool)
         {"type": "ping"},
         *(
             {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}}
-            for word in words(text)
+            for word in split_words(text)
         ),
         {"type": "content_block_stop", "index": 0},
         delta,
         {"type": "message_stop"},
     ]
-    return as_events([event(step, step["type"]) for step in steps])
+    return build_event_answer([encode_event(step, step["type"]) for step in steps])

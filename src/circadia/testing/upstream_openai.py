@@ -6,7 +6,15 @@ import re
 import struct
 from typing import Any
 
-from circadia.testing.upstream_script import Answer, SeenRequest, as_events, as_json, count_tokens, event, words
+from circadia.testing.upstream_script import (
+    RecordedRequest,
+    ScriptedResponse,
+    build_event_answer,
+    build_json_answer,
+    count_tokens,
+    encode_event,
+    split_words,
+)
 
 Json = dict[str, Any]
 
@@ -33,65 +41,69 @@ class OpenAIApi:
     def __init__(self) -> None:
         self._responses: dict[str, Json] = {}
 
-    def answer(self, seen: SeenRequest, text: str, *, usage: bool) -> Answer:
+    def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
         """Answer one request; see ProviderApi."""
         path = _DEPLOYMENT.sub("/v1", seen.path.rstrip("/"))
         if path.startswith("/v1/responses/"):
-            return self._stored(seen.method, path.split("/")[3:])
+            return self._answer_stored(seen.method, path.split("/")[3:])
         if path.startswith("/v1/models"):
-            return self._models(path.removeprefix("/v1/models").lstrip("/"))
+            return self._answer_models(path.removeprefix("/v1/models").lstrip("/"))
         if seen.method == "POST":
             request: Json = seen.json()
             if path == "/v1/chat/completions":
-                return _chat(seen, request, text, usage)
+                return _answer_chat(seen, request, text, usage)
             if path == "/v1/completions":
-                return _completion(seen, request, text, usage)
+                return _answer_completion(seen, request, text, usage)
             if path == "/v1/embeddings":
-                return _embeddings(request)
+                return _answer_embeddings(request)
             if path == "/v1/responses":
-                return self._respond(seen, request, text, usage)
+                return self._answer_response(seen, request, text, usage)
         return self.error(404, f"Invalid URL ({seen.method} {seen.path})")
 
-    def error(self, status: int, message: str) -> Answer:
+    def error(self, status: int, message: str) -> ScriptedResponse:
         """Return `{"error": {...}}`."""
         kind = _ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-        return as_json({"error": {"message": message, "type": kind, "param": None, "code": None}}, status)
+        return build_json_answer({"error": {"message": message, "type": kind, "param": None, "code": None}}, status)
 
-    def _models(self, name: str) -> Answer:
+    def _answer_models(self, name: str) -> ScriptedResponse:
         known = [{"id": model, "object": "model", "created": 1, "owned_by": "mock"} for model in _MODELS]
         if not name:
-            return as_json({"object": "list", "data": known})
+            return build_json_answer({"object": "list", "data": known})
         found = [model for model in known if model["id"] == name]
-        return as_json(found[0]) if found else self.error(404, f"The model {name!r} does not exist")
+        return build_json_answer(found[0]) if found else self.error(404, f"The model {name!r} does not exist")
 
-    def _respond(self, seen: SeenRequest, request: Json, text: str, usage: bool) -> Answer:
+    def _answer_response(self, seen: RecordedRequest, request: Json, text: str, usage: bool) -> ScriptedResponse:
         previous: str | None = request.get("previous_response_id")
         if previous is not None and previous not in self._responses:
             return self.error(400, f"Previous response with id {previous!r} not found.")
-        done = _response(seen, request, text, usage)
+        done = _build_response(seen, request, text, usage)
         if request.get("store", True):
             self._responses[done["id"]] = done
         if request.get("background"):
             running: Json = done | {"status": "in_progress", "output": [], "usage": None}
             self._responses[done["id"]] = running
-            return as_json(running)
-        return as_events(_response_events(done, text)) if request.get("stream") else as_json(done)
+            return build_json_answer(running)
+        return (
+            build_event_answer(_build_response_events(done, text)) if request.get("stream") else build_json_answer(done)
+        )
 
-    def _stored(self, method: str, rest: list[str]) -> Answer:
+    def _answer_stored(self, method: str, rest: list[str]) -> ScriptedResponse:
         name, action = rest[0], rest[1] if len(rest) > 1 else ""
         stored = self._responses.get(name)
         if stored is None:
             return self.error(404, f"Response with id {name!r} not found.")
         if method == "GET" and action == "":
-            return as_json(stored)
+            return build_json_answer(stored)
         if method == "GET" and action == "input_items":
-            return as_json({"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None})
+            return build_json_answer(
+                {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}
+            )
         if method == "POST" and action == "cancel":
             self._responses[name] = stored | {"status": "cancelled"}
-            return as_json(self._responses[name])
+            return build_json_answer(self._responses[name])
         if method == "DELETE" and action == "":
             del self._responses[name]
-            return as_json({"id": name, "object": "response", "deleted": True})
+            return build_json_answer({"id": name, "object": "response", "deleted": True})
         return self.error(404, f"Invalid URL ({method} on a response)")
 
 
@@ -100,8 +112,8 @@ def _wants_usage(request: Json) -> bool:
     return bool(options.get("include_usage"))
 
 
-def _usage(prompt: object, text: str) -> Json:
-    asked, said = count_tokens(prompt), len(words(text))
+def _build_usage(prompt: object, text: str) -> Json:
+    asked, said = count_tokens(prompt), len(split_words(text))
     return {
         "prompt_tokens": asked,
         "completion_tokens": said,
@@ -111,79 +123,81 @@ def _usage(prompt: object, text: str) -> Json:
     }
 
 
-def _chat(seen: SeenRequest, request: Json, text: str, usage: bool) -> Answer:
+def _answer_chat(seen: RecordedRequest, request: Json, text: str, usage: bool) -> ScriptedResponse:
     head: Json = {
         "id": f"chatcmpl-mock{seen.number}",
-        "created": int(seen.arrived.timestamp()),
+        "created": int(seen.arrived_at.timestamp()),
         "model": request.get("model", _MODELS[0]),
     }
-    counted = _usage(request.get("messages"), text)
+    counted = _build_usage(request.get("messages"), text)
     if not request.get("stream"):
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         whole = head | {"object": "chat.completion", "choices": [choice]}
-        return as_json(whole | {"usage": counted} if usage else whole)
+        return build_json_answer(whole | {"usage": counted} if usage else whole)
     wanted = usage and _wants_usage(request)
     chunk: Json = head | {"object": "chat.completion.chunk"} | ({"usage": None} if wanted else {})
 
-    def piece(delta: Json, finish: str | None = None) -> bytes:
+    def encode_piece(delta: Json, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return event(chunk | {"choices": [choice]})
+        return encode_event(chunk | {"choices": [choice]})
 
-    pieces = [piece({"role": "assistant", "content": ""})]
-    pieces += [piece({"content": word}) for word in words(text)]
-    pieces.append(piece({}, "stop"))
+    pieces = [encode_piece({"role": "assistant", "content": ""})]
+    pieces += [encode_piece({"content": word}) for word in split_words(text)]
+    pieces.append(encode_piece({}, "stop"))
     if wanted:
-        pieces.append(event({**chunk, "choices": [], "usage": counted}))
-    return as_events([*pieces, _DONE])
+        pieces.append(encode_event({**chunk, "choices": [], "usage": counted}))
+    return build_event_answer([*pieces, _DONE])
 
 
-def _completion(seen: SeenRequest, request: Json, text: str, usage: bool) -> Answer:
+def _answer_completion(seen: RecordedRequest, request: Json, text: str, usage: bool) -> ScriptedResponse:
     head: Json = {
         "id": f"cmpl-mock{seen.number}",
         "object": "text_completion",
-        "created": int(seen.arrived.timestamp()),
+        "created": int(seen.arrived_at.timestamp()),
         "model": request.get("model", _MODELS[0]),
     }
-    counted = _usage(request.get("prompt"), text)
+    counted = _build_usage(request.get("prompt"), text)
     if not request.get("stream"):
         choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": "stop"}
         whole = head | {"choices": [choice]}
-        return as_json(whole | {"usage": counted} if usage else whole)
+        return build_json_answer(whole | {"usage": counted} if usage else whole)
     pieces: list[bytes] = []
-    for word in words(text):
+    for word in split_words(text):
         choice = {"index": 0, "text": word, "logprobs": None, "finish_reason": None}
-        pieces.append(event(head | {"choices": [choice]}))
+        pieces.append(encode_event(head | {"choices": [choice]}))
     last = {"index": 0, "text": "", "logprobs": None, "finish_reason": "stop"}
-    pieces.append(event(head | {"choices": [last]}))
+    pieces.append(encode_event(head | {"choices": [last]}))
     if usage and _wants_usage(request):
-        pieces.append(event({**head, "choices": [], "usage": counted}))
-    return as_events([*pieces, _DONE])
+        pieces.append(encode_event({**head, "choices": [], "usage": counted}))
+    return build_event_answer([*pieces, _DONE])
 
 
-def _embeddings(request: Json) -> Answer:
+def _answer_embeddings(request: Json) -> ScriptedResponse:
     given = request.get("input")
     inputs: list[Any] = given if isinstance(given, list) else [given]  # pyright: ignore[reportUnknownVariableType]
     dimensions = int(request.get("dimensions") or _DIMENSIONS)
     rows: list[Json] = []
     for index, item in enumerate(inputs):
-        vector: object = _vector(str(item), dimensions)
+        vector: object = _build_vector(str(item), dimensions)
         if request.get("encoding_format") == "base64":
-            vector = base64.b64encode(struct.pack(f"<{dimensions}f", *_vector(str(item), dimensions))).decode()
+            vector = base64.b64encode(struct.pack(f"<{dimensions}f", *_build_vector(str(item), dimensions))).decode()
         rows.append({"object": "embedding", "index": index, "embedding": vector})
     asked = count_tokens(inputs)
     usage = {"prompt_tokens": asked, "total_tokens": asked}
-    return as_json({"object": "list", "data": rows, "model": request.get("model", "mock-embedding"), "usage": usage})
+    return build_json_answer(
+        {"object": "list", "data": rows, "model": request.get("model", "mock-embedding"), "usage": usage}
+    )
 
 
-def _vector(text: str, dimensions: int) -> list[float]:
+def _build_vector(text: str, dimensions: int) -> list[float]:
     """Return numbers in [-1, 1) that depend on the text only."""
     digest = hashlib.shake_256(text.encode()).digest(2 * dimensions)
     return [number / 32768 for (number,) in struct.iter_unpack("<h", digest)]
 
 
-def _response(seen: SeenRequest, request: Json, text: str, usage: bool) -> Json:
-    asked, said = count_tokens([request.get("instructions"), request.get("input")]), len(words(text))
+def _build_response(seen: RecordedRequest, request: Json, text: str, usage: bool) -> Json:
+    asked, said = count_tokens([request.get("instructions"), request.get("input")]), len(split_words(text))
     part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     message: Json = {
         "id": f"msg_mock{seen.number}",
@@ -202,7 +216,7 @@ def _response(seen: SeenRequest, request: Json, text: str, usage: bool) -> Json:
     return {
         "id": f"resp_mock{seen.number}",
         "object": "response",
-        "created_at": int(seen.arrived.timestamp()),
+        "created_at": int(seen.arrived_at.timestamp()),
         "status": "completed",
         "background": bool(request.get("background")),
         "error": None,
@@ -220,7 +234,7 @@ def _response(seen: SeenRequest, request: Json, text: str, usage: bool) -> Json:
     }
 
 
-def _response_events(done: Json, text: str) -> list[bytes]:
+def _build_response_events(done: Json, text: str) -> list[bytes]:
     """Return the events of a streamed response, numbered as the provider numbers them."""
     message = done["output"][0]
     part = message["content"][0]
@@ -234,12 +248,13 @@ def _response_events(done: Json, text: str) -> list[bytes]:
             {"output_index": 0, "item": message | {"status": "in_progress", "content": []}},
         ),
         ("response.content_part.added", place | {"part": part | {"text": ""}}),
-        *(("response.output_text.delta", place | {"delta": word, "logprobs": []}) for word in words(text)),
+        *(("response.output_text.delta", place | {"delta": word, "logprobs": []}) for word in split_words(text)),
         ("response.output_text.done", place | {"text": text, "logprobs": []}),
         ("response.content_part.done", place | {"part": part}),
         ("response.output_item.done", {"output_index": 0, "item": message}),
         ("response.completed", {"response": done}),
     ]
     return [
-        event({"type": name, "sequence_number": number} | fields, name) for number, (name, fields) in enumerate(steps)
+        encode_event({"type": name, "sequence_number": number} | fields, name)
+        for number, (name, fields) in enumerate(steps)
     ]

@@ -11,7 +11,7 @@ import orjson
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenRequest:
+class RecordedRequest:
     """One request exactly as it arrived."""
 
     number: int
@@ -24,7 +24,7 @@ class SeenRequest:
     headers: tuple[tuple[str, str], ...]
     """Names and values in the order and spelling of the wire."""
     body: bytes
-    arrived: datetime
+    arrived_at: datetime
     """Wall clock at which the body was complete."""
 
     def header(self, name: str) -> str | None:
@@ -42,7 +42,7 @@ class SeenRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Script:
+class ResponseScript:
     """How one request is to be answered. The defaults answer it as a healthy provider does."""
 
     path: str | None = None
@@ -74,7 +74,7 @@ class Script:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ScriptedResponse:
     """An HTTP answer in the pieces in which it goes out."""
 
     status: int = 200
@@ -87,58 +87,58 @@ class Answer:
 class ProviderApi(Protocol):
     """One provider's wire format. Implementations keep what the provider would keep (stored responses)."""
 
-    def answer(self, seen: SeenRequest, text: str, *, usage: bool) -> Answer:
+    def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
         """Answer a request with `text` as the model's words; an unknown path is a 404."""
         ...
 
-    def error(self, status: int, message: str) -> Answer:
+    def error(self, status: int, message: str) -> ScriptedResponse:
         """Return an error in the provider's shape."""
         ...
 
 
-def as_json(document: object, status: int = 200) -> Answer:
+def build_json_answer(document: object, status: int = 200) -> ScriptedResponse:
     """Return a buffered JSON answer."""
-    return Answer(status=status, pieces=(orjson.dumps(document),))
+    return ScriptedResponse(status=status, pieces=(orjson.dumps(document),))
 
 
-def as_events(pieces: list[bytes]) -> Answer:
+def build_event_answer(pieces: list[bytes]) -> ScriptedResponse:
     """Return a streamed answer of server-sent events."""
-    return Answer(content_type="text/event-stream; charset=utf-8", pieces=tuple(pieces), streamed=True)
+    return ScriptedResponse(content_type="text/event-stream; charset=utf-8", pieces=tuple(pieces), streamed=True)
 
 
-def event(document: object, name: str | None = None) -> bytes:
+def encode_event(document: object, name: str | None = None) -> bytes:
     """Return one server-sent event."""
     head = b"" if name is None else b"event: " + name.encode() + b"\n"
     return head + b"data: " + orjson.dumps(document) + b"\n\n"
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split text into words that join to the same text: the chunks of a stream, and its tokens."""
     return re.findall(r"\S+\s*|\s+", text)
 
 
-def texts(node: object) -> list[str]:
+def collect_texts(node: object) -> list[str]:
     """Return the texts of a string, a content part or any list of them, in order."""
     if isinstance(node, str):
         return [node]
     if isinstance(node, list):
-        return [text for part in cast(list[object], node) for text in texts(part)]
+        return [text for part in cast(list[object], node) for text in collect_texts(part)]
     if isinstance(node, dict):
         parts = cast(dict[str, object], node)
-        return [text for key in ("text", "content", "input") for text in texts(parts.get(key))]
+        return [text for key in ("text", "content", "input") for text in collect_texts(parts.get(key))]
     return []
 
 
 def count_tokens(node: object) -> int:
     """Return the mock's token count: words."""
-    return sum(len(words(text)) for text in texts(node))
+    return sum(len(split_words(text)) for text in collect_texts(node))
 
 
-def last_user_text(messages: object) -> str:
+def find_last_user_text(messages: object) -> str:
     """Return the words of the last user message, or of a plain prompt."""
     if isinstance(messages, list):
         listed = cast(list[object], messages)
         said = [cast(dict[str, object], message) for message in listed if isinstance(message, dict)]
         asked = [message for message in said if message.get("role") == "user"]
-        return " ".join(texts(asked[-1].get("content") if asked else listed))
-    return " ".join(texts(messages))
+        return " ".join(collect_texts(asked[-1].get("content") if asked else listed))
+    return " ".join(collect_texts(messages))

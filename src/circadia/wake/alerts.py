@@ -16,13 +16,13 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource
 from circadia.records.agent import Agent
-from circadia.records.alert import BUDGET_SHARE, Unposted
+from circadia.records.alert import BUDGET_SHARE, PendingAlertPost
 from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
-from circadia.wake.budgets import tally_of
-from circadia.wake.chains import Place
+from circadia.wake.budgets import fetch_tally
+from circadia.wake.chains import ChainPosition
 from circadia.wake.guardrails import CIRCUIT_FAILURES
 from circadia.wake.requests import AGEING_SECONDS
 
@@ -45,7 +45,7 @@ _TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
 _READ: Final = (*_TOLD, EventType.PULSE, EventType.WAKE)
 _FAILED: Final = {each.value for each in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
 
-Post = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
+AlertPoster = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
 """Sends an alert on; raises what it likes."""
 
 
@@ -70,11 +70,17 @@ class Alert:
         return ":".join(each for each in (self.session, self.agent) if each)
 
 
-class Alerts:
+class AlertNotifier:
     """Follows the record from the moment at which it starts."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, store: Store, post: Post | None, *, fleet_wakes_per_day: int | None = None
+        self,
+        clock: Clock,
+        ids: IdSource,
+        store: Store,
+        post: AlertPoster | None,
+        *,
+        fleet_wakes_per_day: int | None = None,
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -102,51 +108,57 @@ class Alerts:
 
     async def step(self) -> None:
         """Tell of what has happened since the last step."""
-        async with self._store.read() as tx:
+        async with self._store.begin_read() as tx:
             if self._read_up_to is None:
                 self._read_up_to = await tx.events.last_number()
-            found = await tx.events.after(self._read_up_to, limit=_AT_ONCE, types=_READ)
-            alerts = [alert for event in _first_of_each(found) if (alert := await self._alert(tx, event)) is not None]
-            left: Sequence[Unposted] = ()
+            found = await tx.events.find_after(self._read_up_to, limit=_AT_ONCE, types=_READ)
+            alerts = [
+                alert
+                for event in _first_of_each(found)
+                if (alert := await self._alert_from_event(tx, event)) is not None
+            ]
+            left: Sequence[PendingAlertPost] = ()
             if self._clock.monotonic() >= self._seldom_at:
                 self._seldom_at = self._clock.monotonic() + _SELDOM_SECONDS
-                alerts += await self._old_backlog(tx)
-                left = await self._left(tx)
-            fresh = await self._fresh(tx, alerts)
-        fresh, to_post = await self._taken(fresh) if fresh or left else ((), ())
+                alerts += await self._backlog_alerts(tx)
+                left = await self._fetch_abandoned(tx)
+            fresh = await self._drop_repeated(tx, alerts)
+        fresh, to_post = await self._claim_alerts(fresh) if fresh or left else ((), ())
         self._read_up_to = found[-1].number if found else self._read_up_to
         for alert in fresh:
             _logger.warning("alert %s of %s: %s", alert.cause, alert.subject or "the fleet", dict(alert.detail))
         if self._post is not None:
             for each in to_post:
-                posting = asyncio.create_task(self._posted(each, self._post))
+                posting = asyncio.create_task(self._post_once(each, self._post))
                 self._posting.add(posting)
                 posting.add_done_callback(self._posting.discard)
 
-    async def _taken(self, fresh: Sequence[Alert]) -> tuple[Sequence[Alert], Sequence[Unposted]]:
+    async def _claim_alerts(self, fresh: Sequence[Alert]) -> tuple[Sequence[Alert], Sequence[PendingAlertPost]]:
         """Note that this server tells them, of which another may have been first; return those, and what it posts."""
-        async with self._store.write() as tx:
+        async with self._store.begin_write() as tx:
             now = self._clock.now()
-            to_post = [replace(each, told_at=now) for each in await self._left(tx)]
-            await self._note(tx, to_post)
-            fresh = await self._fresh(tx, fresh)
-            new = [_unposted(alert, now, self._ids.new("alr")) for alert in fresh]
-            await self._note(tx, new)
+            to_post = [replace(each, told_at=now) for each in await self._fetch_abandoned(tx)]
+            await self._store_claims(tx, to_post)
+            fresh = await self._drop_repeated(tx, fresh)
+            new = [_build_pending_post(alert, now, self._ids.new("alr")) for alert in fresh]
+            await self._store_claims(tx, new)
         return fresh, (*to_post, *new)
 
-    async def _note(self, tx: Tx, told: Sequence[Unposted]) -> None:
+    async def _store_claims(self, tx: Tx, told: Sequence[PendingAlertPost]) -> None:
         for each in told:
-            await tx.alerts.tell(each.cause, each.subject, each.told_at, None if self._post is None else each.body)
+            await tx.alerts.record_alert(
+                each.cause, each.subject, each.told_at, None if self._post is None else each.body
+            )
 
-    async def _left(self, tx: Tx) -> list[Unposted]:
+    async def _fetch_abandoned(self, tx: Tx) -> list[PendingAlertPost]:
         """Return what a server has not posted that died meanwhile, if this one posts at all."""
         now = self._clock.now()
-        found = await tx.alerts.unposted() if self._post is not None else ()
+        found = await tx.alerts.find_unposted() if self._post is not None else ()
         return [each for each in found if abs(now - each.told_at) >= POSTED_WITHIN]  # as for those that are told
 
-    async def _fresh(self, tx: Tx, alerts: Sequence[Alert]) -> list[Alert]:
+    async def _drop_repeated(self, tx: Tx, alerts: Sequence[Alert]) -> list[Alert]:
         """Return those that nobody has told within the hour, of the same cause and subject one."""
-        told = {cause: await tx.alerts.told(cause) for cause in {each.cause for each in alerts}}
+        told = {cause: await tx.alerts.find_alert_times(cause) for cause in {each.cause for each in alerts}}
         now = self._clock.now()
         found: dict[tuple[str, str], Alert] = {}
         for each in alerts:
@@ -155,31 +167,34 @@ class Alerts:
                 found.setdefault((each.cause, each.subject), each)
         return list(found.values())
 
-    async def settled(self) -> None:
+    async def wait_until_posted(self) -> None:
         """Wait until all is posted, or has failed to be."""
         await asyncio.gather(*self._posting)
 
-    async def _alert(self, tx: Tx, event: Event) -> Alert | None:
+    async def _alert_from_event(self, tx: Tx, event: Event) -> Alert | None:
         """Return what the event is to people, if anything."""
         data = event.data
         if event.type is EventType.ALERT:
             detail = {key: value for key, value in data.items() if key != "cause"}
-            return self._of(event, str(data.get("cause")), detail)
+            return self._build_alert(event, str(data.get("cause")), detail)
         if event.type is EventType.SESSION_STALLED:
-            return self._of(event, "stalled_session", data)
-        agent = await self._agent(tx, event)
+            return self._build_alert(event, "stalled_session", data)
+        agent = await self._find_agent(tx, event)
         if agent is None:
             return None
         if event.type is EventType.WAKE:
-            return await self._nearly_spent(tx, event, agent)
-        failures, _ = await tx.pulses.failures(agent.id, limit=2 * CIRCUIT_FAILURES)
+            return await self._budget_alert(tx, event, agent)
+        failures, _ = await tx.pulses.count_failures(agent.id, limit=2 * CIRCUIT_FAILURES)
         if failures < STREAK:
             return None
         cause = "circuit_open" if failures >= CIRCUIT_FAILURES else "failure_streak"
-        return self._of(event, cause, {"failures": failures, "last": data.get("detail")})
+        return self._build_alert(event, cause, {"failures": failures, "last": data.get("detail")})
 
-    async def _nearly_spent(self, tx: Tx, event: Event, agent: Agent) -> Alert | None:
-        tally, limits = await tally_of(tx, agent, self._clock.now(), place=Place()), agent.coordination.wake_guardrails
+    async def _budget_alert(self, tx: Tx, event: Event, agent: Agent) -> Alert | None:
+        tally, limits = (
+            await fetch_tally(tx, agent, self._clock.now(), place=ChainPosition()),
+            agent.coordination.wake_guardrails,
+        )
         budgets = (
             ("wakes_today", tally.wakes_today, "max_wakes_per_day", limits.max_wakes_per_day),
             (
@@ -196,46 +211,46 @@ class Alerts:
             if limit and spent >= BUDGET_SHARE * limit
             for key, value in ((used, spent), (setting, limit))
         }
-        return self._of(event, "budget", detail) if detail else None
+        return self._build_alert(event, "budget", detail) if detail else None
 
-    async def _old_backlog(self, tx: Tx) -> list[Alert]:
+    async def _backlog_alerts(self, tx: Tx) -> list[Alert]:
         """Return an alert for each agent whose oldest deferred wake waits too long."""
         now = self._clock.now()
         alerts: list[Alert] = []
-        for each in await tx.wakes.due(now, ageing_seconds=AGEING_SECONDS, of=None):
-            waiting = await tx.wakes.deferred(each.agent_id)
+        for each in await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, of=None):
+            waiting = await tx.wakes.find_deferred(each.agent_id)
             agent = await tx.agents.get(each.agent_id)
             if agent is not None and waiting and now - waiting[0].at >= BACKLOG:
                 detail = {"waiting": len(waiting), "oldest": waiting[0].id, "since": waiting[0].at.isoformat()}
                 alerts.append(Alert(cause="backlog", session=agent.session, agent=agent.name, at=now, detail=detail))
         return alerts
 
-    async def _agent(self, tx: Tx, event: Event) -> Agent | None:
-        found = await tx.agents.ever_named(event.session or "", event.agent or "")
+    async def _find_agent(self, tx: Tx, event: Event) -> Agent | None:
+        found = await tx.agents.find_by_past_name(event.session or "", event.agent or "")
         return next((each for each in found if each.deleted_at is None), None)
 
-    def _of(self, event: Event, cause: str, detail: Mapping[str, object]) -> Alert:
+    def _build_alert(self, event: Event, cause: str, detail: Mapping[str, object]) -> Alert:
         return Alert(cause=cause, session=event.session, agent=event.agent, at=event.at, detail=detail)
 
-    async def _posted(self, each: Unposted, post: Post) -> None:
+    async def _post_once(self, each: PendingAlertPost, post: AlertPoster) -> None:
         """Post it once, whatever comes of it, and note that."""
         try:
             await post(each.body)
         except Exception as error:  # noqa: BLE001 - whatever stands behind the URL
             _logger.warning("an alert could not be posted: %s", type(error).__name__)
         try:
-            async with self._store.write() as tx:
-                await tx.alerts.posted(each.cause, each.subject, each.told_at)
+            async with self._store.begin_write() as tx:
+                await tx.alerts.mark_posted(each.cause, each.subject, each.told_at)
         except CircadiaError as error:
             _logger.warning("an alert will be posted again, since it could not be noted that it is: %s", error)
 
 
-def _unposted(alert: Alert, now: datetime, key: str) -> Unposted:
+def _build_pending_post(alert: Alert, now: datetime, key: str) -> PendingAlertPost:
     body = {
         "type": "alert", "id": key, "cause": alert.cause, "session": alert.session, "agent": alert.agent,
         "at": alert.at.isoformat(), "detail": dict(alert.detail),
     }  # fmt: skip
-    return Unposted(cause=alert.cause, subject=alert.subject, told_at=now, body=body)
+    return PendingAlertPost(cause=alert.cause, subject=alert.subject, told_at=now, body=body)
 
 
 def _first_of_each(events: Sequence[Event]) -> Collection[Event]:

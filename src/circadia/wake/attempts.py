@@ -13,11 +13,11 @@ from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed
-from circadia.wake.launchers.output import redacted
-from circadia.wake.pulse_rows import PulseRows
-from circadia.wake.pulses import Pulses, Taken
-from circadia.wake.requests import Requests
-from circadia.wake.routines import Routines
+from circadia.wake.launchers.output import redact_tail
+from circadia.wake.pulse_rows import PulseLifecycle
+from circadia.wake.pulses import LeasedPulse, PulseService
+from circadia.wake.requests import WakeRequests
+from circadia.wake.routines import RoutineService
 
 _logger = logging.getLogger(__name__)
 
@@ -30,13 +30,13 @@ class WorkerParts:
     """The database."""
     signals: Signals
     """Hints."""
-    requests: Requests
+    requests: WakeRequests
     """Wake requests."""
-    rows: PulseRows
+    rows: PulseLifecycle
     """The rows of pulses."""
-    pulses: Pulses
+    pulses: PulseService
     """Pulses."""
-    routines: Routines
+    routines: RoutineService
     """Schedules."""
     inbox: Inbox
     """Tells senders."""
@@ -49,29 +49,29 @@ class WorkerParts:
 class Attempt:
     """One attempt at a pulse that was taken; `pulse` is its row as this process wrote it last."""
 
-    def __init__(self, parts: WorkerParts, taken: Taken, launcher: Launcher) -> None:
+    def __init__(self, parts: WorkerParts, taken: LeasedPulse, launcher: Launcher) -> None:
         self._parts = parts
         self._taken = taken
         self._launcher = launcher
         self.pulse = taken.pulse
 
-    async def outcome(self) -> tuple[PulseStatus, str]:
+    async def run(self) -> tuple[PulseStatus, str]:
         """Run the agent and return how it ended, in words that each database can keep and that hold no token.
 
         Raises:
             StorageUnavailable: its start could not be written, so it was stopped.
         """
-        status, detail = await self._ran()
-        return status, redacted(detail, (self._taken.token,))
+        status, detail = await self._run_launcher()
+        return status, redact_tail(detail, (self._taken.token,))
 
-    async def _ran(self) -> tuple[PulseStatus, str]:
+    async def _run_launcher(self) -> tuple[PulseStatus, str]:
         limit = self._taken.timeout_seconds
         bound = asyncio.timeout(limit)
         try:
             if self.pulse.epoch > 1:  # it was begun before
                 await self._launcher.clear(self.pulse.id, below_epoch=self.pulse.epoch)
             async with bound:
-                ended = await self._launcher.run(self._launch(limit or float("inf")), self._started)
+                ended = await self._launcher.run(self._build_launch(limit or float("inf")), self._mark_started)
         except LaunchFailed as error:
             return PulseStatus.FAILED, f"could not be started: {error}"
         except Conflict as error:  # it was cancelled or taken away before it ran
@@ -85,11 +85,11 @@ class Attempt:
             return PulseStatus.FAILED, f"its launcher failed ({type(error).__name__}); the server's log says why"
         return PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED, ended.detail
 
-    async def _started(self) -> None:
-        async with self._parts.store.write() as tx:
-            self.pulse = await self._parts.pulses.started(tx, self.pulse)
+    async def _mark_started(self) -> None:
+        async with self._parts.store.begin_write() as tx:
+            self.pulse = await self._parts.pulses.mark_started(tx, self.pulse)
 
-    def _launch(self, timeout_seconds: float) -> Launch:
+    def _build_launch(self, timeout_seconds: float) -> Launch:
         pulse = self._taken.pulse
         return Launch(
             pulse_id=pulse.id,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from circadia.records.schedule import Blackout, OneOffBlackout, Weekday, aware, zone_named
-from circadia.wake.wall import first_instant, last_instant, wall_at
+from circadia.records.schedule import Blackout, OneOffBlackout, Weekday, load_zone, to_utc
+from circadia.wake.wall import first_instant, last_instant, wall_time
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DAY: Final = timedelta(days=1)
@@ -22,7 +22,7 @@ _WEEKDAYS: Final = tuple(Weekday)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class BlackoutPeriod:
     """A stretch of blackouts that overlap or touch."""
 
     start: datetime
@@ -33,13 +33,13 @@ class Span:
     """What people call the blackouts: those that hold at the instant asked for, or all in the stretch."""
 
 
-def blackout_at(blackouts: Sequence[Blackout], zone: str, at: datetime) -> Span | None:
+def blackout_at(blackouts: Sequence[Blackout], zone: str, at: datetime) -> BlackoutPeriod | None:
     """Return the stretch of blackouts that holds at `at`, or none.
 
     Raises:
         InvalidRequest: `at` or the zone is none.
     """
-    at = aware("at", at)
+    at = to_utc("at", at)
     held = _ranges(blackouts, zone, at, at + _MICROSECOND)
     if not held:
         return None
@@ -51,16 +51,18 @@ def blackout_at(blackouts: Sequence[Blackout], zone: str, at: datetime) -> Span 
         end = max(r.end for r in further)
     while start >= first and (earlier := _ranges(blackouts, zone, start - _MICROSECOND, start)):
         start = min(r.start for r in earlier)
-    return Span(start=start, end=end if end <= last else None, labels=_labels(held))
+    return BlackoutPeriod(start=start, end=end if end <= last else None, labels=_labels(held))
 
 
-def blackouts_between(blackouts: Sequence[Blackout], zone: str, start: datetime, end: datetime) -> tuple[Span, ...]:
+def blackouts_between(
+    blackouts: Sequence[Blackout], zone: str, start: datetime, end: datetime
+) -> tuple[BlackoutPeriod, ...]:
     """Return the stretches of blackouts from `start` up to and without `end`, cut off at both, in order.
 
     Raises:
         InvalidRequest: `start`, `end` or the zone is none.
     """
-    start, end = aware("start", start), aware("end", end)
+    start, end = to_utc("start", start), to_utc("end", end)
     merged: list[list[_Range]] = []
     reach = start
     for held in sorted(_ranges(blackouts, zone, start, end), key=lambda r: (r.start, r.end)):
@@ -71,7 +73,7 @@ def blackouts_between(blackouts: Sequence[Blackout], zone: str, start: datetime,
             reach = held.end
         reach = max(reach, held.end)
     return tuple(
-        Span(
+        BlackoutPeriod(
             start=max(start, min(r.start for r in parts)),
             end=min(end, max(r.end for r in parts)),
             labels=_labels(parts),
@@ -95,15 +97,15 @@ def _labels(ranges: Iterable[_Range]) -> tuple[str, ...]:
 
 def _ranges(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> list[_Range]:
     """Return each blackout, as often as it overlaps the time from `start` up to and without `end`."""
-    near = _near(blackouts, zone_name, start, end)
+    near = _ranges_around(blackouts, zone_name, start, end)
     return [found for found in near if found.start < found.end and found.start < end and found.end > start]
 
 
-def _near(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> Iterator[_Range]:
+def _ranges_around(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> Iterator[_Range]:
     """Yield the ranges of the days around, a day more on each side for nights and for days that a clock leaves out."""
-    zone = zone_named(zone_name)
-    first = wall_at(start, zone).replace(hour=0, minute=0, second=0, microsecond=0) - 2 * _DAY
-    days = (wall_at(end, zone) - first) // _DAY + 2
+    zone = load_zone(zone_name)
+    first = wall_time(start, zone).replace(hour=0, minute=0, second=0, microsecond=0) - 2 * _DAY
+    days = (wall_time(end, zone) - first) // _DAY + 2
     for blackout in blackouts:
         if isinstance(blackout, OneOffBlackout):
             yield _Range(start=blackout.start, end=blackout.end, label=blackout.label)

@@ -7,10 +7,10 @@ from typing import Final
 from circadia.ids import WakeId
 from circadia.records.agent import Agent
 from circadia.records.coordination import PairMode
-from circadia.records.wake import Decision, Tally, Wake
+from circadia.records.wake import Decision, GuardrailCounts, Wake
 from circadia.stores.base import Tx
-from circadia.wake.chains import Place
-from circadia.wake.wall import day_of
+from circadia.wake.chains import ChainPosition
+from circadia.wake.wall import day_bounds
 
 SPENT: Final = frozenset({
     "max_wakes_per_session", "max_wakes_per_day", "max_wakes_per_pair_per_day", "max_daily_session_minutes", "fleet",
@@ -33,7 +33,7 @@ class Budget:
     """What counts against it now."""
 
     @property
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Return what is left, none where there is no limit."""
         return None if self.limit is None else max(0.0, self.limit - self.used)
 
@@ -50,24 +50,26 @@ class Budgets:
     """Of these, those of the pair; none for a person."""
 
 
-async def tally_of(tx: Tx, target: Agent, now: datetime, *, sender: Agent | None = None, place: Place) -> Tally:
+async def fetch_tally(
+    tx: Tx, target: Agent, now: datetime, *, sender: Agent | None = None, place: ChainPosition
+) -> GuardrailCounts:
     """Return what the ledger counts now, with all that is decided."""
     return await tx.wakes.tally(
         target.id,
         wake_id=_NO_WAKE,
         sender_id=sender.id if sender is not None else None,
         sender_pulse=place.pulse_id,
-        asked_since=place.counted(now)[0],
+        asked_since=place.counting_window(now)[0],
         root_id=place.root_id or _NO_ROOT,
-        day=day_of(target.coordination.zone, now)[0],
+        day=day_bounds(target.coordination.zone, now)[0],
         utc_day=_utc_midnight(now),
         now=now,
     )
 
 
-async def budgets_of(tx: Tx, target: Agent, now: datetime, *, sender: Agent | None, place: Place) -> Budgets:
+async def fetch_budgets(tx: Tx, target: Agent, now: datetime, *, sender: Agent | None, place: ChainPosition) -> Budgets:
     """Return what is left of the budgets now."""
-    tally = await tally_of(tx, target, now, sender=sender, place=place)
+    tally = await fetch_tally(tx, target, now, sender=sender, place=place)
     limits = target.coordination.wake_guardrails
     day = Budget(limit=limits.max_wakes_per_day, used=tally.wakes_today)
     if sender is None:
@@ -87,13 +89,13 @@ def retry_at(wake: Wake, target: Agent) -> datetime | None:
     if wake.not_before is not None:
         return wake.not_before
     if wake.rule in _OF_THE_DAY:
-        return day_of(target.coordination.zone, wake.decided_at)[1]
+        return day_bounds(target.coordination.zone, wake.decided_at)[1]
     if wake.rule == "money":
         return _utc_midnight(wake.decided_at) + timedelta(days=1)
     return None
 
 
-def in_words(wake: Wake | None, target: Agent) -> str:
+def describe_decision(wake: Wake | None, target: Agent) -> str:
     """Return what became of a message and its wake, for whoever sent it."""
     name = target.reference
     if wake is None:
@@ -108,7 +110,7 @@ def in_words(wake: Wake | None, target: Agent) -> str:
         case Decision.DEFERRED:
             return (
                 f"{name!r} is woken later, without another request: {wake.detail}.{kept} "
-                f"The request waits until {_time(wake.expires_at)} at most."
+                f"The request waits until {_format_time(wake.expires_at)} at most."
             )
         case Decision.REFUSED:
             free = " message_agent stays free: use it for what can wait." if wake.rule in SPENT else ""
@@ -123,5 +125,5 @@ def _utc_midnight(now: datetime) -> datetime:
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _time(at: datetime | None) -> str:
+def _format_time(at: datetime | None) -> str:
     return "then" if at is None else at.isoformat(timespec="seconds")

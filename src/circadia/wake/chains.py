@@ -8,11 +8,11 @@ from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.stores.base import Tx
-from circadia.wake.wall import day_of
+from circadia.wake.wall import day_bounds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class ChainPosition:
     """A place in a chain."""
 
     root_id: str | None = None
@@ -28,7 +28,7 @@ class Place:
     endless_in: str | None = None
     """The agent's zone if nothing but a sleep ends that pulse or time awake; none where a time limit does."""
 
-    def counted(self, now: datetime) -> tuple[datetime, datetime | None]:
+    def counting_window(self, now: datetime) -> tuple[datetime, datetime | None]:
         """Return since when what is asked for here counts together, and when it is counted anew without a sleep.
 
         Of what may never end, each day is counted by itself: a limit of it would be one for ever.
@@ -36,36 +36,36 @@ class Place:
         since = self.since or now
         if self.endless_in is None:
             return since, None
-        starts, ends = day_of(self.endless_in, now)
+        starts, ends = day_bounds(self.endless_in, now)
         return max(since, starts), ends
 
 
-NOWHERE = Place()
+NOWHERE = ChainPosition()
 
 
-async def place_of(tx: Tx, principal: Principal) -> Place:
+async def fetch_place(tx: Tx, principal: Principal) -> ChainPosition:
     """Return where the principal acts: in the pulse of its token, else in its time awake, else nowhere."""
     agent = principal.agent
     if agent is None:
         return NOWHERE
     if principal.pulse_id is None:
-        return await place_of_agent(tx, agent)
+        return await fetch_agent_place(tx, agent)
     pulse = await tx.pulses.get(principal.pulse_id)
-    return _awake(agent) if pulse is None else _in_pulse(pulse, agent)
+    return _awake_place(agent) if pulse is None else _pulse_place(pulse, agent)
 
 
-async def place_of_agent(tx: Tx, agent: Agent) -> Place:
+async def fetch_agent_place(tx: Tx, agent: Agent) -> ChainPosition:
     """Return where an agent acts that no token tells more of: in its latest pulse, else in its time awake."""
-    running = [each for each in await tx.pulses.open_of(agent.id) if each.status is PulseStatus.RUNNING]
-    return _in_pulse(running[-1], agent) if running else _awake(agent)
+    running = [each for each in await tx.pulses.find_open(agent.id) if each.status is PulseStatus.RUNNING]
+    return _pulse_place(running[-1], agent) if running else _awake_place(agent)
 
 
-def _awake(agent: Agent) -> Place:
-    return Place(since=agent.since, endless_in=agent.coordination.zone)
+def _awake_place(agent: Agent) -> ChainPosition:
+    return ChainPosition(since=agent.since, endless_in=agent.coordination.zone)
 
 
-def _in_pulse(pulse: Pulse, agent: Agent) -> Place:
-    return Place(
+def _pulse_place(pulse: Pulse, agent: Agent) -> ChainPosition:
+    return ChainPosition(
         root_id=pulse.root_id,
         parent_id=pulse.wake_id,
         depth=pulse.depth,

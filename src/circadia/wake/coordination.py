@@ -9,21 +9,28 @@ from pydantic import ValidationError
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, NotFound
 from circadia.records.agent import Agent
-from circadia.records.coordination import KEYS, Coordination, Setting, SettingSource, coordination_of, values_of
+from circadia.records.coordination import (
+    KEYS,
+    Coordination,
+    Setting,
+    SettingSource,
+    build_coordination,
+    flatten_coordination,
+)
 from circadia.records.event import Event, EventType
-from circadia.records.schedule import check_blackouts, zone_named
+from circadia.records.schedule import check_blackouts, load_zone
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.suggestions import did_you_mean
-from circadia.wake.pulses import Pulses
-from circadia.wake.routines import Routines
+from circadia.wake.pulses import PulseService
+from circadia.wake.routines import RoutineService
 
 
 class Coordinations:
     """The only writer of coordination."""
 
     def __init__(
-        self, clock: Clock, signals: Signals, routines: Routines, pulses: Pulses, launchers: Collection[str]
+        self, clock: Clock, signals: Signals, routines: RoutineService, pulses: PulseService, launchers: Collection[str]
     ) -> None:
         self._clock = clock
         self._signals = signals
@@ -37,10 +44,10 @@ class Coordinations:
         Raises:
             InvalidRequest: an unknown key, or a bad value.
         """
-        flat = flattened(changes)
+        flat = flatten_keys(changes)
         now = self._clock.now()
         settings = dict(agent.settings)
-        for name, value in self._checked(agent, flat).items():
+        for name, value in self._validate(agent, flat).items():
             old = agent.settings.get(name)
             settings[name] = Setting(
                 value=value,
@@ -68,10 +75,10 @@ class Coordinations:
         self.check({key: setting.value for key, setting in settings.items() if key in KEYS})
         return await self._save(tx, agent, settings, by=by)
 
-    async def read_file(self, tx: Tx, agent: Agent, stated: Mapping[str, object]) -> Agent:
+    async def apply_file(self, tx: Tx, agent: Agent, stated: Mapping[str, object]) -> Agent:
         """Take over what changed in the file since it was read last; what was patched later stays."""
         now = self._clock.now()
-        checked = self._checked(agent, flattened(stated))
+        checked = self._validate(agent, flatten_keys(stated))
         settings = dict(agent.settings)
         for name in (agent.settings.keys() & set(KEYS)) - checked.keys():  # the routines of the file stand there too
             old = settings[name]
@@ -91,17 +98,17 @@ class Coordinations:
         Raises:
             InvalidRequest: an unknown key, or a bad value.
         """
-        flat = flattened(stated)
+        flat = flatten_keys(stated)
         for name in flat:
             if name not in KEYS:
                 raise InvalidRequest(f"no coordination key {name!r}{did_you_mean(name, KEYS)}")
         try:
-            made = coordination_of(flat)
+            made = build_coordination(flat)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
             raise InvalidRequest(f"{where}: {first['msg']}; the value was {first['input']!r}") from error
-        zone_named(made.zone)
+        load_zone(made.zone)
         check_blackouts(made.blackouts)
         if made.launcher not in self._launchers:
             raise InvalidRequest(
@@ -109,19 +116,19 @@ class Coordinations:
             )
         return made
 
-    def _checked(self, agent: Agent, flat: Mapping[str, object]) -> dict[str, object]:
+    def _validate(self, agent: Agent, flat: Mapping[str, object]) -> dict[str, object]:
         """Return these values ready for JSON; what they make together with the agent's others must be sound."""
         others = {name: setting.value for name, setting in agent.settings.items() if name in KEYS}
-        made = values_of(self.check({**others, **flat}))
+        made = flatten_coordination(self.check({**others, **flat}))
         return {name: made[name] for name in flat}
 
     async def _save(self, tx: Tx, agent: Agent, settings: Mapping[str, Setting], *, by: str) -> Agent:
-        coordination = coordination_of({name: setting.value for name, setting in settings.items()})
+        coordination = build_coordination({name: setting.value for name, setting in settings.items()})
         changed = replace(agent, settings=settings, coordination=coordination)
         await tx.agents.save(changed)
         if coordination.launcher != agent.coordination.launcher:
-            changed = await self._pulses.launcher_changed(tx, changed, by=by)
-        before, after = values_of(agent.coordination), values_of(coordination)
+            changed = await self._pulses.on_launcher_change(tx, changed, by=by)
+        before, after = flatten_coordination(agent.coordination), flatten_coordination(coordination)
         moved = {name: after[name] for name in after if after[name] != before[name]}
         event = Event(
             type=EventType.COORDINATION, at=self._clock.now(), session=agent.session, agent=agent.name,
@@ -131,14 +138,14 @@ class Coordinations:
         if coordination.zone != agent.coordination.zone:
             await self._routines.follow_zone(tx, changed, origin=agent.coordination.zone, by=by)
         if {"launcher", "heartbeat_minutes"} & moved.keys():
-            await self._routines.keep_heartbeat(tx, changed, by=by)
+            await self._routines.ensure_heartbeat(tx, changed, by=by)
         for topic in ("agent", "coordination"):
             tx.after_commit(lambda topic=topic: self._signals.publish(topic, agent.id))
         tx.after_commit(lambda: self._signals.publish("event", agent.session))
         return changed
 
 
-def flattened(given: Mapping[str, object]) -> dict[str, object]:
+def flatten_keys(given: Mapping[str, object]) -> dict[str, object]:
     """Return the keys of nested groups as flat names.
 
     Raises:

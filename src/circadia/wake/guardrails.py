@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from circadia.records.agent import Agent
 from circadia.records.coordination import Guardrails, OnBlock, PairMode
 from circadia.records.schedule import BlackoutPolicy
-from circadia.records.wake import Checked, Decision, Tally, WakeSource
+from circadia.records.wake import Decision, GuardrailCheck, GuardrailCounts, WakeSource
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +26,7 @@ class FleetLimits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
+class AdmissionFacts:
     """All that a decision rests on."""
 
     target: Agent
@@ -35,7 +35,7 @@ class Facts:
     """What asks."""
     now: datetime
     """The moment."""
-    tally: Tally
+    tally: GuardrailCounts
     """What the ledger counts."""
     depth: int
     """Depth of the wake in its chain."""
@@ -62,12 +62,12 @@ class Facts:
         return self.target.coordination.wake_guardrails
 
     @property
-    def resident(self) -> bool:
+    def is_resident(self) -> bool:
         """Whether its pulses are its times awake."""
         return self.target.coordination.launcher == "resident"
 
 
-class Finding(NamedTuple):
+class GuardrailFinding(NamedTuple):
     """What one guardrail has to say; a tuple, as each decision makes many."""
 
     against: bool = False
@@ -85,7 +85,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class WakeDecision:
     """What is decided."""
 
     decision: Decision
@@ -96,11 +96,11 @@ class Verdict:
     """Why."""
     not_before: datetime | None = None
     """When a deferred one is looked at again at the latest; of a refused one, when what is in the way ends."""
-    trace: Sequence[Checked] = ()
+    trace: Sequence[GuardrailCheck] = ()
     """What was said; up to the one that decided, or by all."""
 
 
-_FINE: Final = Finding()
+_FINE: Final = GuardrailFinding()
 CIRCUIT_FAILURES: Final = 5
 """Pulses that fail in a row until the circuit opens."""
 CIRCUIT_SECONDS: Final = 900.0
@@ -109,46 +109,54 @@ LOOK_AGAIN_SECONDS: Final = 60.0
 """Where no end is known, a deferred wake is looked at after so long, besides at each end that may matter to it."""
 
 
-def judge(facts: Facts, *, to_the_end: bool = False) -> Verdict:
+def check_guardrails(facts: AdmissionFacts, *, to_the_end: bool = False) -> WakeDecision:
     """Return what the guardrails decide; `to_the_end` asks those behind the deciding one too."""
-    trace: list[Checked] = []
-    first: tuple[str, Finding] | None = None
+    trace: list[GuardrailCheck] = []
+    first: tuple[str, GuardrailFinding] | None = None
     for rule, look in GUARDRAILS:
         found = look(facts)
         trace.append(
-            Checked(rule=rule, passed=not found.against, limit=found.limit, value=found.value, detail=found.detail)
+            GuardrailCheck(
+                rule=rule, passed=not found.against, limit=found.limit, value=found.value, detail=found.detail
+            )
         )
         if found.against and first is None:
             first = rule, found
             if not to_the_end:
                 break
     if first is None:
-        return Verdict(decision=Decision.ADMITTED, trace=tuple(trace))
+        return WakeDecision(decision=Decision.ADMITTED, trace=tuple(trace))
     rule, found = first
     if found.on_block is OnBlock.DEFER:
         until = found.until or facts.now + timedelta(seconds=LOOK_AGAIN_SECONDS)
-        return Verdict(decision=Decision.DEFERRED, rule=rule, detail=found.detail, not_before=until, trace=tuple(trace))
-    return Verdict(
+        return WakeDecision(
+            decision=Decision.DEFERRED, rule=rule, detail=found.detail, not_before=until, trace=tuple(trace)
+        )
+    return WakeDecision(
         decision=Decision.REFUSED, rule=rule, detail=found.detail, not_before=found.until, trace=tuple(trace)
     )
 
 
-def _enabled(facts: Facts) -> Finding:
+def _enabled(facts: AdmissionFacts) -> GuardrailFinding:
     if not facts.target.enabled:
-        return Finding(against=True, detail=f"{facts.target.reference!r} is disabled")
+        return GuardrailFinding(against=True, detail=f"{facts.target.reference!r} is disabled")
     if not facts.target.coordination.wakes_enabled and facts.source is not WakeSource.PERSON:
-        return Finding(against=True, detail=f"{facts.target.reference!r} takes no wakes (wakes_enabled is false)")
+        return GuardrailFinding(
+            against=True, detail=f"{facts.target.reference!r} takes no wakes (wakes_enabled is false)"
+        )
     return _FINE
 
 
-def _session(facts: Facts) -> Finding:
+def _session(facts: AdmissionFacts) -> GuardrailFinding:
     if facts.source not in (WakeSource.AGENT, WakeSource.THREAD):
         return _FINE
     # The one limit that is the sender's own: it keeps in what one run of it may set off.
     limit = (facts.asker or facts.limits).max_wakes_per_session
     if limit is None:
         return _FINE  # without a limit it is not counted
-    found = _count(limit, facts.tally.asked_in_session, "wakes that an agent may ask for in one pulse, or time awake")
+    found = _compare_with_limit(
+        limit, facts.tally.asked_in_session, "wakes that an agent may ask for in one pulse, or time awake"
+    )
     if not found.against:
         return found
     anew = "in its next pulse"
@@ -157,15 +165,15 @@ def _session(facts: Facts) -> Finding:
     return found._replace(detail=f"{found.detail}; it may ask again {anew}", until=facts.asks_anew_at)
 
 
-def _chain_depth(facts: Facts) -> Finding:
-    return _count(facts.limits.max_chain_depth, facts.depth - 1, "wakes from the root of a chain")
+def _chain_depth(facts: AdmissionFacts) -> GuardrailFinding:
+    return _compare_with_limit(facts.limits.max_chain_depth, facts.depth - 1, "wakes from the root of a chain")
 
 
-def _chain_visits(facts: Facts) -> Finding:
-    return _count(facts.limits.max_chain_visits, facts.tally.visits, "wakes of this agent in one chain")
+def _chain_visits(facts: AdmissionFacts) -> GuardrailFinding:
+    return _compare_with_limit(facts.limits.max_chain_visits, facts.tally.visits, "wakes of this agent in one chain")
 
 
-def _blackout(facts: Facts) -> Finding:
+def _blackout(facts: AdmissionFacts) -> GuardrailFinding:
     policy = facts.target.coordination.blackout_policies.wake
     if facts.source is WakeSource.SCHEDULE:
         policy = facts.routine_policy
@@ -174,22 +182,22 @@ def _blackout(facts: Facts) -> Finding:
     label, end = facts.blackout
     detail = f"{facts.target.reference!r} is in its blackout {label!r} until {end.isoformat()}"
     on_block = OnBlock.DEFER if policy is BlackoutPolicy.DEFER else OnBlock.REFUSE
-    return Finding(against=True, detail=detail, until=end, on_block=on_block)
+    return GuardrailFinding(against=True, detail=detail, until=end, on_block=on_block)
 
 
-def _busy(facts: Facts) -> Finding:
+def _busy(facts: AdmissionFacts) -> GuardrailFinding:
     if facts.source is WakeSource.SCHEDULE:
         return _FINE
-    awake = facts.resident and not facts.target.asleep
+    awake = facts.is_resident and not facts.target.asleep
     if facts.tally.under_way == 0 and not awake:
-        return Finding(value=0)
+        return GuardrailFinding(value=0)
     detail = f"{facts.target.reference!r} is {'awake' if awake else 'at work'} already; it is woken when that ends"
     on_block = facts.target.coordination.on_busy
-    return Finding(against=True, value=max(1, facts.tally.under_way), detail=detail, on_block=on_block)
+    return GuardrailFinding(against=True, value=max(1, facts.tally.under_way), detail=detail, on_block=on_block)
 
 
-def _concurrency(facts: Facts) -> Finding:
-    return _count(
+def _concurrency(facts: AdmissionFacts) -> GuardrailFinding:
+    return _compare_with_limit(
         facts.target.coordination.max_concurrent_pulse_sessions,
         facts.tally.open_pulses,
         "pulses at the same time",
@@ -197,44 +205,46 @@ def _concurrency(facts: Facts) -> Finding:
     )
 
 
-def _cooldown(facts: Facts) -> Finding:
+def _cooldown(facts: AdmissionFacts) -> GuardrailFinding:
     seconds, last = facts.limits.cooldown_seconds, facts.tally.last_wake_at
     if facts.source is WakeSource.SCHEDULE or seconds is None or last is None:
-        return Finding(limit=seconds)
+        return GuardrailFinding(limit=seconds)
     # A clock that was set back must not make it longer than it is.
     passed = max(0.0, (facts.now - last).total_seconds())
     if passed >= seconds:
-        return Finding(limit=seconds, value=passed)
+        return GuardrailFinding(limit=seconds, value=passed)
     until = min(last, facts.now) + timedelta(seconds=seconds)
     detail = f"{facts.target.reference!r} was woken {passed:.0f} s ago; its cooldown is {seconds:g} s"
     on_block = facts.target.coordination.on_cooldown
-    return Finding(against=True, limit=seconds, value=passed, detail=detail, until=until, on_block=on_block)
+    return GuardrailFinding(against=True, limit=seconds, value=passed, detail=detail, until=until, on_block=on_block)
 
 
-def _day(facts: Facts) -> Finding:
+def _day(facts: AdmissionFacts) -> GuardrailFinding:
     if facts.source is WakeSource.SCHEDULE:
         return _FINE
-    return _count(facts.limits.max_wakes_per_day, facts.tally.wakes_today, "wakes a day")
+    return _compare_with_limit(facts.limits.max_wakes_per_day, facts.tally.wakes_today, "wakes a day")
 
 
-def _pair(facts: Facts) -> Finding:
+def _pair(facts: AdmissionFacts) -> GuardrailFinding:
     if facts.source not in (WakeSource.AGENT, WakeSource.THREAD):
         return _FINE
     both = facts.limits.pair_mode is PairMode.UNDIRECTED
     count = facts.tally.by_sender_today + (facts.tally.of_sender_today if both else 0)
     what = "wakes a day between the two" if both else "wakes a day by the same agent"
-    return _count(facts.limits.max_wakes_per_pair_per_day, count, what)
+    return _compare_with_limit(facts.limits.max_wakes_per_pair_per_day, count, what)
 
 
-def _minutes(facts: Facts) -> Finding:
-    return _count(facts.limits.max_daily_session_minutes, facts.tally.run_seconds_today / 60, "minutes of pulses a day")
+def _minutes(facts: AdmissionFacts) -> GuardrailFinding:
+    return _compare_with_limit(
+        facts.limits.max_daily_session_minutes, facts.tally.run_seconds_today / 60, "minutes of pulses a day"
+    )
 
 
-def _fleet(facts: Facts) -> Finding:
+def _fleet(facts: AdmissionFacts) -> GuardrailFinding:
     pulses, wakes = facts.fleet.max_concurrent_pulses, facts.fleet.max_wakes_per_day
     found = _FINE  # without a limit it is not counted
     if pulses is not None:
-        found = _count(
+        found = _compare_with_limit(
             pulses,
             facts.tally.fleet_open,
             "pulses of all agents at the same time",
@@ -242,33 +252,39 @@ def _fleet(facts: Facts) -> Finding:
         )
     if found.against or wakes is None or facts.source is WakeSource.SCHEDULE:
         return found
-    return _count(wakes, facts.tally.fleet_wakes_today, "wakes of all agents a UTC day")
+    return _compare_with_limit(wakes, facts.tally.fleet_wakes_today, "wakes of all agents a UTC day")
 
 
-def _money(facts: Facts) -> Finding:
-    return _count(facts.target.policy.max_usd_per_day, facts.spent_usd, "US dollars of model calls a UTC day")
+def _money(facts: AdmissionFacts) -> GuardrailFinding:
+    return _compare_with_limit(
+        facts.target.policy.max_usd_per_day, facts.spent_usd, "US dollars of model calls a UTC day"
+    )
 
 
-def _circuit(facts: Facts) -> Finding:
+def _circuit(facts: AdmissionFacts) -> GuardrailFinding:
     if facts.failures < CIRCUIT_FAILURES or facts.failed_at is None or facts.source is WakeSource.PERSON:
-        return Finding(limit=CIRCUIT_FAILURES, value=facts.failures)
+        return GuardrailFinding(limit=CIRCUIT_FAILURES, value=facts.failures)
     until = facts.failed_at + timedelta(seconds=CIRCUIT_SECONDS)
     if until <= facts.now:
-        return Finding(limit=CIRCUIT_FAILURES, value=facts.failures)
+        return GuardrailFinding(limit=CIRCUIT_FAILURES, value=facts.failures)
     detail = f"the last {facts.failures} pulses of {facts.target.reference!r} failed; it is tried again then"
-    return Finding(
+    return GuardrailFinding(
         against=True, limit=CIRCUIT_FAILURES, value=facts.failures, detail=detail, until=until, on_block=OnBlock.DEFER
     )
 
 
-def _count(limit: float | None, value: float, what: str, *, on_block: OnBlock = OnBlock.REFUSE) -> Finding:
+def _compare_with_limit(
+    limit: float | None, value: float, what: str, *, on_block: OnBlock = OnBlock.REFUSE
+) -> GuardrailFinding:
     """Compare a count with its limit: the one that would reach beyond it is refused."""
     if limit is None or value < limit:
-        return Finding(limit=limit, value=value)
-    return Finding(against=True, limit=limit, value=value, detail=f"limit reached: {limit:g} {what}", on_block=on_block)
+        return GuardrailFinding(limit=limit, value=value)
+    return GuardrailFinding(
+        against=True, limit=limit, value=value, detail=f"limit reached: {limit:g} {what}", on_block=on_block
+    )
 
 
-GUARDRAILS: Final[Sequence[tuple[str, Callable[[Facts], Finding]]]] = (
+GUARDRAILS: Final[Sequence[tuple[str, Callable[[AdmissionFacts], GuardrailFinding]]]] = (
     ("enabled", _enabled),
     ("max_wakes_per_session", _session),
     ("max_chain_depth", _chain_depth),

@@ -6,7 +6,7 @@ from circadia.stores.base import Tx
 from circadia.wake.pulse_rows import RESIDENT
 
 
-async def nothing_to_do(tx: Tx, agent: Agent, routine: Routine) -> str | None:
+async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None:
     """Return why a pulse of the routine would find nothing to do, none if it would find something."""
     if agent.coordination.launcher == RESIDENT and not agent.asleep:
         return "it is awake already"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from circadia.agents.directory import agent_by_reference
+from circadia.agents.directory import find_agent_by_reference
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
@@ -15,11 +15,11 @@ from circadia.records.message import Delivery, DeliveryState, Message, MessageTy
 from circadia.records.principal import Principal
 from circadia.records.session import Session
 from circadia.records.thread import Thread, ThreadStatus
-from circadia.records.wake import Wake, WakeReason, WakeSource, may_have_come_with
+from circadia.records.wake import Wake, WakeReason, WakeSource, matches_override
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-from circadia.wake.chains import Place, place_of
-from circadia.wake.requests import Ask, Requests
+from circadia.wake.chains import ChainPosition, fetch_place
+from circadia.wake.requests import NewWake, WakeRequests
 
 MAX_SNOOZE_SECONDS: Final = 30 * 86_400.0
 MAX_KEY_CHARACTERS: Final = 200
@@ -27,7 +27,7 @@ _WAKING: Final = frozenset({Priority.HIGH, Priority.URGENT})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Letter:
+class OutgoingMessage:
     """What somebody wants to tell an agent."""
 
     to: str
@@ -49,14 +49,14 @@ class Letter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sent:
+class MessageReceipt:
     """What became of it: stored, and perhaps with a wake request."""
 
     message: Message
     """The message, in its reader's inbox."""
     to: Agent
     """Its reader."""
-    place: Place
+    place: ChainPosition
     """Where its sender acts."""
     wake: Wake | None = None
     """The request that came with it."""
@@ -66,7 +66,7 @@ class Inbox:
     """Sends and keeps direct messages. All of it happens in the caller's transaction."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, signals: Signals, requests: Requests, *, max_message_characters: int
+        self, clock: Clock, ids: IdSource, signals: Signals, requests: WakeRequests, *, max_message_characters: int
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -76,7 +76,7 @@ class Inbox:
         self._directs: set[ThreadId] = set()
         """Threads of direct messages that are known to be stored: none is ever deleted."""
 
-    async def send(self, tx: Tx, principal: Principal, home: Session, letter: Letter) -> Sent:
+    async def send(self, tx: Tx, principal: Principal, home: Session, letter: OutgoingMessage) -> MessageReceipt:
         """Store the message with its wake request; a key that was used before gives what was stored then.
 
         Raises:
@@ -84,27 +84,27 @@ class Inbox:
             reached, or the sender may not override. Conflict: it is disabled, or the key stands for something else.
         """
         self._require_sendable(letter)
-        if letter.override is not None and not principal.operator:
+        if letter.override is not None and not principal.is_operator:
             raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
-        target = await agent_by_reference(tx, principal, home, letter.to)
+        target = await find_agent_by_reference(tx, principal, home, letter.to)
         self._require_reader(principal, target)
         key = self._key(principal, letter.key)
-        known = await tx.messages.by_key(key) if key is not None else None
-        place = await place_of(tx, principal)
+        known = await tx.messages.get_by_key(key) if key is not None else None
+        place = await fetch_place(tx, principal)
         if known is not None:
-            return await self._repeated(tx, target, letter, place, known)
-        message = await self._stored(tx, principal, target, letter, place, key)
+            return await self._find_repeated(tx, target, letter, place, known)
+        message = await self._store_message(tx, principal, target, letter, place, key)
         wake = None
         if letter.wake is not None or (letter.priority in _WAKING and target.coordination.wake_on_high_priority):
-            wake = await self._requests.ask(tx, self._ask(principal, target, letter, message, place, key))
-        return Sent(message=message, to=target, place=place, wake=wake)
+            wake = await self._requests.ask(tx, self._build_ask(principal, target, letter, message, place, key))
+        return MessageReceipt(message=message, to=target, place=place, wake=wake)
 
     async def notify(self, tx: Tx, agent: Agent, content: str, *, root_id: str | None = None) -> None:
         """Put a message of Circadia's own into an inbox: it wakes nobody."""
         message = Message(
             id=MessageId(self._ids.new("msg")),
             number=0,
-            thread_id=await self._direct(tx, agent),
+            thread_id=await self._ensure_direct_thread(tx, agent),
             session_id=agent.session_id,
             sender_id=None,
             sender="circadia",
@@ -113,7 +113,7 @@ class Inbox:
             root_id=root_id,
         )
         await tx.messages.add(message, [(agent.id, False)])
-        self._ring(tx, agent.id)
+        self._signal_delivery(tx, agent.id)
 
     async def ack(self, tx: Tx, agent: Agent, messages: Sequence[MessageId]) -> Sequence[MessageId]:
         """Mark as handled; return which were not before.
@@ -122,8 +122,8 @@ class Inbox:
             NotFound: one is not in this inbox.
         """
         await self._require_own(tx, agent, messages)
-        handled = await tx.deliveries.handle(agent.id, messages, self._clock.now())
-        await self._tell(tx, agent, "handled", handled)
+        handled = await tx.deliveries.mark_handled(agent.id, messages, self._clock.now())
+        await self._record_delivery_event(tx, agent, "handled", handled)
         return handled
 
     async def snooze(self, tx: Tx, agent: Agent, messages: Sequence[MessageId], seconds: float) -> datetime:
@@ -141,10 +141,10 @@ class Inbox:
         snoozed = await tx.deliveries.lease(agent.id, messages, until, now=now, snoozed=True)
         if set(snoozed) != set(messages):
             raise Conflict("some of these messages are handled already; read the inbox again")
-        await self._tell(tx, agent, "snoozed", snoozed)
+        await self._record_delivery_event(tx, agent, "snoozed", snoozed)
         return until
 
-    def _require_sendable(self, letter: Letter) -> None:
+    def _require_sendable(self, letter: OutgoingMessage) -> None:
         if not letter.content.strip():
             raise InvalidRequest("a message needs content")
         if len(letter.content) > self._max_characters:
@@ -160,31 +160,39 @@ class Inbox:
         if not target.enabled:
             raise Conflict(f"{target.reference!r} is disabled; the operator can enable it")
 
-    async def _repeated(self, tx: Tx, target: Agent, letter: Letter, place: Place, known: Message) -> Sent:
+    async def _find_repeated(
+        self, tx: Tx, target: Agent, letter: OutgoingMessage, place: ChainPosition, known: Message
+    ) -> MessageReceipt:
         """Return what was stored with the key, and nothing new (WAKE-03)."""
-        wake = None if known.key is None else await tx.wakes.by_key(known.key)
+        wake = None if known.key is None else await tx.wakes.get_by_key(known.key)
         same = (
             known.content == letter.content
             and known.type is letter.type
             and known.priority is _priority(letter)
             and known.reply_to == letter.reply_to
             and (letter.wake is None if wake is None else wake.reason == _reason(letter))
-            and (wake is None or may_have_come_with(wake, override=letter.override is not None))
+            and (wake is None or matches_override(wake, override=letter.override is not None))
             and await tx.deliveries.get(target.id, known.id) is not None
         )
         if not same:
             raise Conflict(
                 f"the key {letter.key!r} stands for another message, or another reason to wake; take a new key"
             )
-        return Sent(message=known, to=target, place=place, wake=wake)
+        return MessageReceipt(message=known, to=target, place=place, wake=wake)
 
     def _key(self, principal: Principal, key: str | None) -> str | None:
         if key is None:
             return None
         return f"{principal.agent.id if principal.agent else 'operator'} {key}"
 
-    async def _stored(
-        self, tx: Tx, principal: Principal, target: Agent, letter: Letter, place: Place, key: str | None
+    async def _store_message(
+        self,
+        tx: Tx,
+        principal: Principal,
+        target: Agent,
+        letter: OutgoingMessage,
+        place: ChainPosition,
+        key: str | None,
     ) -> Message:
         if letter.reply_to is not None:
             await self._require_answerable(tx, principal, letter.reply_to)
@@ -192,7 +200,7 @@ class Inbox:
         message = Message(
             id=message_id,
             number=0,
-            thread_id=await self._direct(tx, target),
+            thread_id=await self._ensure_direct_thread(tx, target),
             session_id=target.session_id,
             sender_id=principal.agent.id if principal.agent else None,
             sender=principal.name,
@@ -211,14 +219,14 @@ class Inbox:
             "message": message.id, "from": message.sender, "type": message.type.value,
             "priority": message.priority.value, "root": message.root_id, "depth": message.depth,
         }  # fmt: skip
-        await self._record(tx, EventType.DIRECT_MESSAGE, target, data)
-        self._ring(tx, target.id)
+        await self._record_event(tx, EventType.DIRECT_MESSAGE, target, data)
+        self._signal_delivery(tx, target.id)
         return message
 
     async def _require_answerable(self, tx: Tx, principal: Principal, message_id: MessageId) -> None:
         message = await tx.messages.get(message_id)
         mine = message is not None and (
-            principal.operator
+            principal.is_operator
             or (
                 principal.agent is not None
                 and (
@@ -230,12 +238,18 @@ class Inbox:
         if not mine:
             raise NotFound(f"no message {message_id!r} in your inbox or among those that you sent")
 
-    def _ask(
-        self, principal: Principal, target: Agent, letter: Letter, message: Message, place: Place, key: str | None
-    ) -> Ask:
-        return Ask(
+    def _build_ask(
+        self,
+        principal: Principal,
+        target: Agent,
+        letter: OutgoingMessage,
+        message: Message,
+        place: ChainPosition,
+        key: str | None,
+    ) -> NewWake:
+        return NewWake(
             target=target,
-            source=WakeSource.PERSON if principal.operator else WakeSource.AGENT,
+            source=WakeSource.PERSON if principal.is_operator else WakeSource.AGENT,
             sender=principal.agent,
             by=principal.name,
             reason=_reason(letter),
@@ -247,7 +261,7 @@ class Inbox:
             overridden_by=None if letter.override is None else f"{principal.name}: {letter.override}",
         )
 
-    async def _direct(self, tx: Tx, target: Agent) -> ThreadId:
+    async def _ensure_direct_thread(self, tx: Tx, target: Agent) -> ThreadId:
         thread_id = ThreadId(f"direct_{target.session_id}")
         if thread_id in self._directs:
             return thread_id
@@ -270,29 +284,29 @@ class Inbox:
             if await tx.deliveries.get(agent.id, message) is None:
                 raise NotFound(f"no message {message!r} in the inbox of {agent.reference!r}")
 
-    async def _tell(self, tx: Tx, agent: Agent, what: str, messages: Sequence[MessageId]) -> None:
+    async def _record_delivery_event(self, tx: Tx, agent: Agent, what: str, messages: Sequence[MessageId]) -> None:
         if messages:
-            await self._record(tx, EventType.DELIVERY, agent, {"state": what, "messages": list(messages)})
+            await self._record_event(tx, EventType.DELIVERY, agent, {"state": what, "messages": list(messages)})
 
-    async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
+    async def _record_event(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
         now = self._clock.now()
         await tx.events.add([Event(type=kind, at=now, session=agent.session, agent=agent.name, data=data)])
         await tx.sessions.touch(agent.session_id, now)
         tx.after_commit(lambda: self._signals.publish("event", agent.session))
 
-    def _ring(self, tx: Tx, agent_id: AgentId) -> None:
+    def _signal_delivery(self, tx: Tx, agent_id: AgentId) -> None:
         tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
 
 
-def _priority(letter: Letter) -> Priority:
+def _priority(letter: OutgoingMessage) -> Priority:
     return Priority.URGENT if letter.wake is not None else letter.priority
 
 
-def _reason(letter: Letter) -> str:
+def _reason(letter: OutgoingMessage) -> str:
     return f"{letter.priority.value} message" if letter.wake is None else letter.wake.value
 
 
-def seen_state(delivery: Delivery) -> str:
+def delivery_status(delivery: Delivery) -> str:
     """Return how its sender sees it: `delivered`, `seen`, `handled` or `expired` (WAKE-34)."""
     if delivery.state is DeliveryState.HANDLED:
         return "handled"

@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 
-from circadia.agents.sleep import SleepState
+from circadia.agents.sleep import AgentSleepService
 from circadia.records.agent import Agent, Cause
 from circadia.records.pulse import Pulse, PulseKind
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
-from circadia.wake.pulse_rows import RESIDENT, PulseRows
+from circadia.wake.pulse_rows import RESIDENT, PulseLifecycle
 
 
-class Openings:
+class PulseStarter:
     """Begins pulses, in the transaction of their admission."""
 
-    def __init__(self, rows: PulseRows, sleep: SleepState) -> None:
+    def __init__(self, rows: PulseLifecycle, sleep: AgentSleepService) -> None:
         self._rows = rows
         self._sleep = sleep
 
@@ -26,7 +26,7 @@ class Openings:
         actor = f"{wake.reason} by {wake.sender}"
         await self._sleep.set(tx, target, asleep=False, cause=Cause.EVENT, actor=actor)
 
-    async def open(
+    async def open_pulse(
         self,
         tx: Tx,
         target: Agent,
@@ -40,7 +40,7 @@ class Openings:
         """Make the pulse, with this limit. A resident agent that is awake already goes on in the pulse that it has."""
         resident = target.coordination.launcher == RESIDENT
         if resident and not target.asleep:
-            running = [each for each in await tx.pulses.open_of(target.id) if each.launcher == RESIDENT]
+            running = [each for each in await tx.pulses.find_open(target.id) if each.launcher == RESIDENT]
             if running:
                 return running[-1]
         pulse = await self._rows.add(
@@ -60,7 +60,7 @@ class Openings:
             await self._sleep.set(tx, target, asleep=False, cause=Cause.PULSE, actor=f"{reason} by {by}")
         return pulse
 
-    async def join(self, tx: Tx, target: Agent, wake: Wake) -> None:
+    async def extend_joined_pulse(self, tx: Tx, target: Agent, wake: Wake) -> None:
         """Let the pulse that the wake joined, if it did, run as long as the longest of its wakes may."""
         if wake.decision is not Decision.COALESCED or wake.pulse_id is None:
             return

@@ -20,7 +20,7 @@ RESIDENT = "resident"
 """The launcher of an agent whose pulses are its times awake."""
 
 
-class PulseRows:
+class PulseLifecycle:
     """The only writer of pulses."""
 
     def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
@@ -65,8 +65,8 @@ class PulseRows:
             **more,
         )
         await tx.pulses.add(pulse)
-        self._note(tx, pulse)
-        await self._tell(tx, agent.session, agent.name, pulse)
+        self._track_running(tx, pulse)
+        await self._record_event(tx, agent.session, agent.name, pulse)
         return pulse
 
     async def move(
@@ -83,7 +83,7 @@ class PulseRows:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value}; it cannot become {to.value}")
         now = self._clock.now()
         if pulse.started_at is not None:
-            pulse = replace(pulse, started_at=self._jumps.true(pulse.started_at))
+            pulse = replace(pulse, started_at=self._jumps.corrected_start(pulse.started_at))
         moved = replace(pulse, status=to, **changes)
         if not PULSE_MOVES[to]:
             moved = replace(moved, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)
@@ -96,37 +96,37 @@ class PulseRows:
             raise Conflict(f"pulse {pulse.id!r} was moved by another process")
         released = 0
         if to is PulseStatus.RUNNING:
-            await tx.wakes.charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
+            await tx.wakes.move_charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
         elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:  # what is reserved has never run
-            released = await tx.wakes.charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
-        self._note(tx, moved)
+            released = await tx.wakes.move_charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
+        self._track_running(tx, moved)
         session, _, name = moved.agent.rpartition(":")
-        await self._tell(tx, session or "default", name, moved, released)
+        await self._record_event(tx, session or "default", name, moved, released)
         return moved
 
-    def clock_was_set(self) -> bool:
+    def has_clock_jumped(self) -> bool:
         """Look at the wall clock, each second or so; once it was set, `keep_spans` is due."""
         if self._jumps.gained_seconds:
             return True
-        self._jumps.looked()
+        self._jumps.resync()
         return False
 
-    async def keep_spans(self, tx: Tx, *, of_all: bool) -> None:
+    async def shift_open_pulses(self, tx: Tx, *, of_all: bool) -> None:
         """Let open pulses have begun as long ago as they did before the wall clock was set (WAKE-53).
 
         Without `of_all` those only that this process began: others have a process that looks after them.
         """
         of = None if of_all else tuple(self._begun)
-        gained, fresh_from = self._jumps.gained_seconds, self._jumps.fresh_from
-        await tx.pulses.shift(gained, of=of, but_from=fresh_from, but_to=self._clock.now())
-        tx.after_commit(self._jumps.looked)
+        gained, fresh_from = self._jumps.gained_seconds, self._jumps.last_check_at
+        await tx.pulses.shift_starts(gained, of=of, but_from=fresh_from, but_to=self._clock.now())
+        tx.after_commit(self._jumps.resync)
 
-    def _note(self, tx: Tx, pulse: Pulse) -> None:
+    def _track_running(self, tx: Tx, pulse: Pulse) -> None:
         """Keep in mind which of the pulses that run were begun here."""
         change = self._begun.add if pulse.status is PulseStatus.RUNNING else self._begun.discard
         tx.after_commit(lambda: change(pulse.id))
 
-    async def _tell(self, tx: Tx, session: str, name: str, pulse: Pulse, released: int = 0) -> None:
+    async def _record_event(self, tx: Tx, session: str, name: str, pulse: Pulse, released: int = 0) -> None:
         now = self._clock.now()
         data: Mapping[str, object] = {
             "pulse": pulse.id,
@@ -139,7 +139,7 @@ class PulseRows:
             "detail": pulse.detail,
             "root": pulse.root_id,
             "depth": pulse.depth,
-            "run_seconds": round(ran_seconds(pulse, now), 3),
+            "run_seconds": round(total_run_seconds(pulse, now), 3),
             "released": released,
         }
         if pulse.kind is not PulseKind.GATE:  # of that, the events of the sleep state tell
@@ -149,15 +149,15 @@ class PulseRows:
         tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, told))
 
 
-class TimesAwake:
+class AwakePulseTracker:
     """Makes each time awake of an agent a pulse, and ends it when the agent sleeps (WAKE-56)."""
 
-    def __init__(self, rows: PulseRows) -> None:
+    def __init__(self, rows: PulseLifecycle) -> None:
         self._rows = rows
 
-    async def moved(self, tx: Tx, agent: Agent) -> None:
+    async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
         """Begin or end a pulse, unless the wake tier itself has opened or closed the gate for one."""
-        pulses = [pulse for pulse in await tx.pulses.open_of(agent.id) if pulse.launcher == RESIDENT]
+        pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
         if agent.asleep:
             for pulse in pulses:
                 await self._rows.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
@@ -167,7 +167,7 @@ class TimesAwake:
             )  # fmt: skip
 
 
-def ran_seconds(pulse: Pulse, now: datetime) -> float:
+def total_run_seconds(pulse: Pulse, now: datetime) -> float:
     """Return how long the pulse's agent has run, in all its attempts."""
     if pulse.started_at is None:
         return pulse.run_seconds

@@ -21,8 +21,8 @@ from typing import Final
 
 from cronsim import CronSim
 
-from circadia.records.schedule import Recurrence, aware, zone_named
-from circadia.wake.wall import first_instant, instants, wall_at
+from circadia.records.schedule import Recurrence, load_zone, to_utc
+from circadia.wake.wall import first_instant, instants, wall_time
 
 MAX_COUNTED: Final = 1_000
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -39,7 +39,7 @@ def next_after(recurrence: Recurrence, after: datetime, *, seed: str) -> datetim
     Raises:
         InvalidRequest: `after` has no zone.
     """
-    return next(_after(recurrence, aware("after", after), seed), None)
+    return next(_occurrences_after(recurrence, to_utc("after", after), seed), None)
 
 
 def occurrences(recurrence: Recurrence, start: datetime, end: datetime, seed: str) -> Iterator[datetime]:
@@ -48,8 +48,8 @@ def occurrences(recurrence: Recurrence, start: datetime, end: datetime, seed: st
     Raises:
         InvalidRequest: `start` or `end` has no zone.
     """
-    end = aware("end", end)
-    return takewhile(lambda at: at < end, _after(recurrence, aware("start", start) - MICROSECOND, seed))
+    end = to_utc("end", end)
+    return takewhile(lambda at: at < end, _occurrences_after(recurrence, to_utc("start", start) - MICROSECOND, seed))
 
 
 def last_between(recurrence: Recurrence, first: datetime, last: datetime, *, seed: str) -> datetime | None:
@@ -79,7 +79,7 @@ def count_between(recurrence: Recurrence, first: datetime, last: datetime, *, se
             return 0
         # Jitter is shorter than an interval, so a rounded down count of intervals is off by at most the part of one.
         every = timedelta(seconds=recurrence.every_seconds)
-        phase = _phase(recurrence) + _stagger(recurrence, seed)
+        phase = _first_base(recurrence) + _stagger(recurrence, seed)
         return (final - phase) // every - (shown - phase) // every + 1
     number = 0
     for _ in occurrences(recurrence, first, last + MICROSECOND, seed):
@@ -103,7 +103,7 @@ def _stagger(recurrence: Recurrence, seed: str) -> timedelta:
     return _share(timedelta(seconds=recurrence.stagger_seconds), _draw("stagger", seed))
 
 
-def _after(recurrence: Recurrence, after: datetime, seed: str) -> Iterator[datetime]:
+def _occurrences_after(recurrence: Recurrence, after: datetime, seed: str) -> Iterator[datetime]:
     """Yield the occurrences after the instant."""
     if recurrence.at:
         yield from recurrence.at[bisect_right(recurrence.at, after) :]
@@ -131,9 +131,9 @@ def _bases(recurrence: Recurrence, after: datetime) -> Iterator[datetime]:
     """Yield the rule's occurrences after the instant, before jitter and stagger."""
     if recurrence.every_seconds is None:
         assert recurrence.cron is not None
-        yield from _cron(recurrence.cron, recurrence.zone, after)
+        yield from _cron_instants(recurrence.cron, recurrence.zone, after)
         return
-    every, phase = timedelta(seconds=recurrence.every_seconds), _phase(recurrence)
+    every, phase = timedelta(seconds=recurrence.every_seconds), _first_base(recurrence)
     base = phase + ((after - phase) // every + 1) * every
     while True:
         yield base
@@ -153,19 +153,19 @@ def _last_base(recurrence: Recurrence, at: datetime, span: timedelta) -> datetim
         back = min(2 * back, span)
 
 
-def _phase(recurrence: Recurrence) -> datetime:
-    anchor = recurrence.anchor or first_instant(_ANCHOR, zone_named(recurrence.zone))
+def _first_base(recurrence: Recurrence) -> datetime:
+    anchor = recurrence.anchor or first_instant(_ANCHOR, load_zone(recurrence.zone))
     return anchor + timedelta(seconds=recurrence.offset_seconds)
 
 
-def _cron(cron: str, zone_name: str, after: datetime) -> Iterator[datetime]:
+def _cron_instants(cron: str, zone_name: str, after: datetime) -> Iterator[datetime]:
     """Yield the instants after `after` at which the rule is due on the zone's wall clock.
 
     Bounded: 50 years without a match end it (cronsim), and no more times are passed over than a gap or a repeated hour
     holds.
     """
-    zone = zone_named(zone_name)
-    wall = wall_at(after, zone)
+    zone = load_zone(zone_name)
+    wall = wall_time(after, zone)
     walls = CronSim(cron, wall)
     if len(walls.hours) < _HOURS:
         for due in walls:

@@ -17,13 +17,20 @@ from pydantic import ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, PulseId
-from circadia.records.coordination import DEFAULT, Coordination, OnBlock, PairMode, coordination_of, values_of
+from circadia.records.coordination import (
+    DEFAULT,
+    Coordination,
+    OnBlock,
+    PairMode,
+    build_coordination,
+    flatten_coordination,
+)
 from circadia.records.schedule import BlackoutPolicy
-from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
+from circadia.records.wake import Charge, Decision, GuardrailCheck, Wake, WakeSource
 from circadia.suggestions import did_you_mean
 from circadia.wake.guardrails import GUARDRAILS
 from circadia.wake.requests import DRAINING
-from circadia.wake.wall import day_of
+from circadia.wake.wall import day_bounds
 
 _GROUP: Final = "wake_guardrails"
 _COUNTED: Final = (
@@ -49,7 +56,7 @@ _BLOCKED: Final = frozenset({Decision.REFUSED, Decision.DEFERRED, Decision.EXPIR
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class ReplayOutcome:
     """What would become of a request."""
 
     wake: Wake
@@ -66,7 +73,7 @@ class Outcome:
     """Guardrails of which nothing is recorded; they are taken to have nothing against it."""
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether it would be decided otherwise."""
         return self.decision is not self.wake.decision
 
@@ -82,9 +89,9 @@ def settings_to_replay(given: Mapping[str, object]) -> Mapping[str, object]:
         bare = name.removeprefix(f"{_GROUP}.")
         if bare not in SETTABLE:
             raise InvalidRequest(f"a replay cannot change {name!r}{did_you_mean(bare, SETTABLE)}")
-        flat[_flat(bare)] = value
+        flat[_flat_name(bare)] = value
     try:
-        coordination_of(flat)
+        build_coordination(flat)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
@@ -99,7 +106,7 @@ def replay(
     *,
     since: datetime | None = None,
     only: AgentId | None = None,
-) -> Sequence[Outcome]:
+) -> Sequence[ReplayOutcome]:
     """Return what would become of each request, in the order of the decisions.
 
     `settings` are those of `settings_to_replay`; they hold from `since` on, for all agents or for `only` one.
@@ -108,12 +115,12 @@ def replay(
     """
     ordered = sorted(requests, key=lambda each: (each.decided_at, each.decision is Decision.COALESCED, each.at))
     led = {each.pulse_id for each in ordered if each.decision is Decision.ADMITTED and each.pulse_id is not None}
-    run = _Run(settings, coordinations, frozenset(led), only)
+    run = _Replay(settings, coordinations, frozenset(led), only)
     return [run.step(each, replayed=since is None or each.at >= since) for each in ordered]
 
 
-def _flat(bare: str) -> str:
-    return bare if bare in values_of(DEFAULT) else f"{_GROUP}.{bare}"
+def _flat_name(bare: str) -> str:
+    return bare if bare in flatten_coordination(DEFAULT) else f"{_GROUP}.{bare}"
 
 
 _Session = tuple[AgentId | None, PulseId | datetime]
@@ -135,7 +142,7 @@ class _Ledger:
             self.visits[wake.root_id, wake.agent_id] += 1
             insort(self._woken[wake.agent_id], (at, wake.sender_id or AgentId("")))
 
-    def woken(self, target: AgentId, start: datetime, now: datetime, sender: AgentId | None = None) -> int:
+    def count_wakes(self, target: AgentId, start: datetime, now: datetime, sender: AgentId | None = None) -> int:
         found = 0
         for at, by in reversed(self._woken[target]):
             if at < start:
@@ -143,16 +150,16 @@ class _Ledger:
             found += at <= now and sender in (None, by)
         return found
 
-    def last(self, target: AgentId, now: datetime) -> datetime | None:
+    def last_wake_at(self, target: AgentId, now: datetime) -> datetime | None:
         return next((at for at, _ in reversed(self._woken[target]) if at <= now), None)
 
-    def waits(self, target: AgentId, now: datetime) -> bool:
+    def has_pending_wake(self, target: AgentId, now: datetime) -> bool:
         """Whether the target will be woken by a request that is deferred now."""
         woken = self._woken[target]
         return bool(woken) and woken[-1][0] > now
 
 
-class _Run:
+class _Replay:
     """One replay: the course of events as it was, and as it would be."""
 
     def __init__(
@@ -172,61 +179,61 @@ class _Run:
         self._was = _Ledger()
         self._would = _Ledger()
 
-    def step(self, wake: Wake, *, replayed: bool) -> Outcome:
-        same = Outcome(wake=wake, decision=wake.decision, rule=wake.rule)
+    def step(self, wake: Wake, *, replayed: bool) -> ReplayOutcome:
+        same = ReplayOutcome(wake=wake, decision=wake.decision, rule=wake.rule)
         names = frozenset(
             name for name in self._names if self._only in (None, wake.sender_id if name == _SENDERS else wake.agent_id)
         )
         fixed = not replayed or not wake.trace or wake.overridden_by is not None or _recorded_rule(wake) == DRAINING
-        outcome = same if fixed else self._outcome(wake, self._coordination(wake, names), names)
-        self._note(wake, outcome)
+        outcome = same if fixed else self._replay_request(wake, self._coordination_of(wake, names), names)
+        self._count_in_both(wake, outcome)
         return outcome
 
-    def _coordination(self, wake: Wake, names: frozenset[str]) -> Coordination:
+    def _coordination_of(self, wake: Wake, names: frozenset[str]) -> Coordination:
         own = self._own.get(wake.agent_id, DEFAULT)
         if not names:
             return own
         if wake.agent_id not in self._changed:
-            self._changed[wake.agent_id] = coordination_of({**values_of(own), **self._settings})
+            self._changed[wake.agent_id] = build_coordination({**flatten_coordination(own), **self._settings})
         return self._changed[wake.agent_id]
 
-    def _outcome(self, wake: Wake, coordination: Coordination, names: frozenset[str]) -> Outcome:
-        judged = self._judged(wake, coordination, names)
+    def _replay_request(self, wake: Wake, coordination: Coordination, names: frozenset[str]) -> ReplayOutcome:
+        judged = self._apply_guardrails(wake, coordination, names)
         if wake.decision is Decision.COALESCED and wake.pulse_id is not None:
             joined = wake.pulse_id not in self._led or wake.pulse_id not in self._gone
             if joined and (judged.rule not in ("enabled", "max_chain_depth") or judged.rule == _recorded_rule(wake)):
-                return Outcome(wake=wake, decision=Decision.COALESCED)
+                return ReplayOutcome(wake=wake, decision=Decision.COALESCED)
         elif wake.decision is Decision.COALESCED and judged.decision is Decision.DEFERRED:
-            return Outcome(wake=wake, decision=Decision.COALESCED)
+            return ReplayOutcome(wake=wake, decision=Decision.COALESCED)
         return judged
 
-    def _judged(self, wake: Wake, coordination: Coordination, names: frozenset[str]) -> Outcome:
+    def _apply_guardrails(self, wake: Wake, coordination: Coordination, names: frozenset[str]) -> ReplayOutcome:
         """Ask the guardrails in their order, each from what is recorded."""
         said = {each.rule: each for each in wake.trace}
         assumed: list[str] = []
         for rule, _ in GUARDRAILS:
             check = said.get(rule)
-            limit, value = self._compared(wake, rule, check, coordination, names)
-            if check is None and value is None and _applies(rule, wake.source):
+            limit, value = self._limit_and_value(wake, rule, check, coordination, names)
+            if check is None and value is None and _rule_applies(rule, wake.source):
                 assumed.append(rule)
-            if _against(rule, check, limit, value):
-                decision = self._blocked(wake, rule, coordination, names)
-                return Outcome(wake=wake, decision=decision, rule=rule, limit=limit, value=value)
-        return Outcome(wake=wake, decision=Decision.ADMITTED, assumed=tuple(assumed))
+            if _is_against(rule, check, limit, value):
+                decision = self._blocked_decision(wake, rule, coordination, names)
+                return ReplayOutcome(wake=wake, decision=decision, rule=rule, limit=limit, value=value)
+        return ReplayOutcome(wake=wake, decision=Decision.ADMITTED, assumed=tuple(assumed))
 
-    def _compared(
-        self, wake: Wake, rule: str, check: Checked | None, coordination: Coordination, names: frozenset[str]
+    def _limit_and_value(
+        self, wake: Wake, rule: str, check: GuardrailCheck | None, coordination: Coordination, names: frozenset[str]
     ) -> tuple[float | None, float | None]:
         """Return the limit and what is compared with it."""
-        if rule not in (*_COUNTED, *_RECORDED) or not _applies(rule, wake.source):
+        if rule not in (*_COUNTED, *_RECORDED) or not _rule_applies(rule, wake.source):
             return (None, None) if check is None else (check.limit, check.value)
         limit = self._limit(wake, rule, coordination) if rule in names or check is None else check.limit
         if rule in _RECORDED:
             alone = rule == "max_concurrent_pulse_sessions" and wake.pulse_id in self._gone
             value = None if check is None or check.value is None else check.value - alone
         elif rule == "cooldown_seconds":
-            value = self._passed(wake, check)
-        elif check is None or _asks_anew(wake, rule, check, names):
+            value = self._seconds_since_wake(wake, check)
+        elif check is None or _must_recount(wake, rule, check, names):
             value = self._count(self._would, wake, rule, coordination)
         elif check.value is None:
             value = None
@@ -240,8 +247,8 @@ class _Run:
     def _limit(self, wake: Wake, rule: str, coordination: Coordination) -> float | None:
         if rule == _SENDERS:
             own = DEFAULT if wake.sender_id is None else self._own.get(wake.sender_id, DEFAULT)
-            changed = _flat(rule) in self._settings and self._only in (None, wake.sender_id)
-            coordination = coordination_of({**values_of(own), **self._settings}) if changed else own
+            changed = _flat_name(rule) in self._settings and self._only in (None, wake.sender_id)
+            coordination = build_coordination({**flatten_coordination(own), **self._settings}) if changed else own
         holder = coordination if rule == "max_concurrent_pulse_sessions" else coordination.wake_guardrails
         return getattr(holder, rule)
 
@@ -253,22 +260,22 @@ class _Run:
         if rule in ("max_wakes_per_session", "max_wakes_per_pair_per_day") and wake.sender_id is None:
             return 0
         if rule == "max_wakes_per_session":
-            return ledger.asked[self._session(wake)]
-        start, now = day_of(coordination.zone, wake.decided_at)[0], wake.decided_at
+            return ledger.asked[self._session_of(wake)]
+        start, now = day_bounds(coordination.zone, wake.decided_at)[0], wake.decided_at
         if rule == "max_wakes_per_day":
-            return ledger.woken(wake.agent_id, start, now)
+            return ledger.count_wakes(wake.agent_id, start, now)
         both = coordination.wake_guardrails.pair_mode is PairMode.UNDIRECTED
-        back = ledger.woken(wake.sender_id, start, now, wake.agent_id) if both and wake.sender_id else 0
-        return ledger.woken(wake.agent_id, start, now, wake.sender_id) + back
+        back = ledger.count_wakes(wake.sender_id, start, now, wake.agent_id) if both and wake.sender_id else 0
+        return ledger.count_wakes(wake.agent_id, start, now, wake.sender_id) + back
 
-    def _passed(self, wake: Wake, check: Checked | None) -> float | None:
+    def _seconds_since_wake(self, wake: Wake, check: GuardrailCheck | None) -> float | None:
         """Return the seconds since the target's last wake."""
-        was, would = (each.last(wake.agent_id, wake.decided_at) for each in (self._was, self._would))
+        was, would = (each.last_wake_at(wake.agent_id, wake.decided_at) for each in (self._was, self._would))
         if check is not None and check.limit is not None and was == would:
             return check.value
         return None if would is None else (wake.decided_at - would).total_seconds()
 
-    def _blocked(self, wake: Wake, rule: str, coordination: Coordination, names: frozenset[str]) -> Decision:
+    def _blocked_decision(self, wake: Wake, rule: str, coordination: Coordination, names: frozenset[str]) -> Decision:
         policy = _ON_BLOCK.get(rule)
         if rule == _recorded_rule(wake) and wake.decision in _BLOCKED and policy not in names:
             return wake.decision
@@ -281,13 +288,13 @@ class _Run:
             return Decision.REFUSED
         return wake.decision if wake.decision in _BLOCKED - {Decision.REFUSED} else Decision.DEFERRED
 
-    def _note(self, wake: Wake, outcome: Outcome) -> None:
+    def _count_in_both(self, wake: Wake, outcome: ReplayOutcome) -> None:
         """Count it in both courses of events."""
         counted = wake.charge in _COUNTS
         at = wake.decided_at
-        session = self._session(wake)
+        session = self._session_of(wake)
         self._was.add(wake, wake.decision, session, counts=counted, at=at)
-        if outcome.changed:
+        if outcome.is_changed:
             if wake.decision is Decision.ADMITTED and wake.pulse_id is not None:
                 self._gone.add(wake.pulse_id)
             counted = wake.source is not WakeSource.SCHEDULE and outcome.decision in (
@@ -297,14 +304,14 @@ class _Run:
             if outcome.decision is Decision.ADMITTED and wake.pulse_id is not None:
                 self._gone.discard(wake.pulse_id)
             elif outcome.decision is Decision.DEFERRED:
-                counted = counted and not self._would.waits(wake.agent_id, at)
+                counted = counted and not self._would.has_pending_wake(wake.agent_id, at)
                 if outcome.rule == "cooldown_seconds" and outcome.limit is not None and outcome.value is not None:
                     at += timedelta(seconds=outcome.limit - outcome.value)
         self._would.add(wake, outcome.decision, session, counts=counted, at=at)
 
-    def _session(self, wake: Wake) -> _Session:
+    def _session_of(self, wake: Wake) -> _Session:
         own = DEFAULT if wake.sender_id is None else self._own.get(wake.sender_id, DEFAULT)
-        return wake.sender_id, wake.sender_pulse or day_of(own.zone, wake.at)[0]
+        return wake.sender_id, wake.sender_pulse or day_bounds(own.zone, wake.at)[0]
 
 
 def _recorded_rule(wake: Wake) -> str | None:
@@ -312,7 +319,7 @@ def _recorded_rule(wake: Wake) -> str | None:
     return next((each.rule for each in wake.trace if not each.passed), None)
 
 
-def _applies(rule: str, source: WakeSource) -> bool:
+def _rule_applies(rule: str, source: WakeSource) -> bool:
     """Whether the guardrail asks anything of a request from there."""
     if rule in ("max_wakes_per_session", "max_wakes_per_pair_per_day"):
         return source in _OF_AGENTS
@@ -321,7 +328,7 @@ def _applies(rule: str, source: WakeSource) -> bool:
     return rule != "circuit" or source is not WakeSource.PERSON
 
 
-def _asks_anew(wake: Wake, rule: str, check: Checked, names: frozenset[str]) -> bool:
+def _must_recount(wake: Wake, rule: str, check: GuardrailCheck, names: frozenset[str]) -> bool:
     """Whether what the trace counted is not what the changed setting counts."""
     if rule == "max_wakes_per_pair_per_day":
         return "pair_mode" in names
@@ -331,7 +338,7 @@ def _asks_anew(wake: Wake, rule: str, check: Checked, names: frozenset[str]) -> 
     return rule == _SENDERS and rule in names and unsure
 
 
-def _against(rule: str, check: Checked | None, limit: float | None, value: float | None) -> bool:
+def _is_against(rule: str, check: GuardrailCheck | None, limit: float | None, value: float | None) -> bool:
     if rule not in (*_COUNTED, *_RECORDED):
         return check is not None and not check.passed
     if check is not None and (check.limit, check.value) == (limit, value):

@@ -3,7 +3,7 @@
 import asyncio
 
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended
+from circadia.wake.launchers.base import LaunchResult
 
 
 class PulseReports:
@@ -13,18 +13,18 @@ class PulseReports:
     """
 
     def __init__(self) -> None:
-        self._awaited: dict[tuple[PulseId, int], asyncio.Future[Ended]] = {}
+        self._awaited: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
 
-    async def ended(self, pulse_id: PulseId, *, epoch: int) -> Ended:
+    async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
         """Wait for the report of this epoch's run and return it; to be called before the run is asked for."""
-        place: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        place: asyncio.Future[LaunchResult] = asyncio.get_running_loop().create_future()
         self._awaited[pulse_id, epoch] = place
         try:
             return await place
         finally:
             self._awaited.pop((pulse_id, epoch), None)
 
-    def report(self, pulse_id: PulseId, epoch: int, ended: Ended) -> None:
+    def deliver_report(self, pulse_id: PulseId, epoch: int, ended: LaunchResult) -> None:
         """Hand in a report that is durable."""
         place = self._awaited.get((pulse_id, epoch))
         if place is not None and not place.done():

@@ -21,22 +21,22 @@ from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import (
     DECISION_MOVES,
     Charge,
-    Checked,
     Decision,
-    Tally,
+    GuardrailCheck,
+    GuardrailCounts,
     Wake,
     WakeSource,
-    may_have_come_with,
+    matches_override,
 )
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.blackouts import blackout_at
-from circadia.wake.chains import NOWHERE, Place
-from circadia.wake.guardrails import CIRCUIT_FAILURES, Facts, FleetLimits, Verdict, judge
-from circadia.wake.idle import nothing_to_do
-from circadia.wake.openings import Openings
+from circadia.wake.chains import NOWHERE, ChainPosition
+from circadia.wake.guardrails import CIRCUIT_FAILURES, AdmissionFacts, FleetLimits, WakeDecision, check_guardrails
+from circadia.wake.idle import find_idle_reason
+from circadia.wake.openings import PulseStarter
 from circadia.wake.pulse_rows import RESIDENT
-from circadia.wake.wall import day_of
+from circadia.wake.wall import day_bounds
 
 DRAINING: Final = "draining"
 """The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
@@ -53,7 +53,7 @@ _KINDS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ask:
+class NewWake:
     """What somebody asks for."""
 
     target: Agent
@@ -76,7 +76,7 @@ class Ask:
     """The routine that is due."""
     timeout_seconds: float | None = None
     """Longest pulse, if not the agent's own limit."""
-    place: Place = NOWHERE
+    place: ChainPosition = NOWHERE
     """Where the asker acts."""
     key: str | None = None
     """Idempotency key, with the sender before it."""
@@ -84,10 +84,12 @@ class Ask:
     """The person who lets it pass, and why."""
 
 
-class Requests:
+class WakeRequests:
     """The only writer of wake requests."""
 
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, openings: Openings, fleet: FleetLimits) -> None:
+    def __init__(
+        self, clock: Clock, ids: IdSource, signals: Signals, openings: PulseStarter, fleet: FleetLimits
+    ) -> None:
         self._clock = clock
         self._ids = ids
         self._signals = signals
@@ -101,51 +103,51 @@ class Requests:
         self._openings.drain()
 
     @property
-    def draining(self) -> bool:
+    def is_draining(self) -> bool:
         """Whether the server is stopping."""
         return self._draining
 
-    async def ask(self, tx: Tx, ask: Ask) -> Wake:
+    async def ask(self, tx: Tx, ask: NewWake) -> Wake:
         """Decide, and store the request with its decision; one of the same key is returned as it stands.
 
         Raises:
             Conflict: the key stands for another request.
         """
-        known = None if ask.key is None else await tx.wakes.by_key(ask.key)
+        known = None if ask.key is None else await tx.wakes.get_by_key(ask.key)
         if known is not None:
             asked = (ask.target.id, ask.reason, ask.message_id)
-            same = may_have_come_with(known, override=ask.overridden_by is not None)
+            same = matches_override(known, override=ask.overridden_by is not None)
             if not same or (known.agent_id, known.reason, known.message_id) != asked:
                 raise Conflict("this key stands for another agent, reason, message or override; take a new key")
             return known
-        wake, facts = await self._judged(tx, ask)
+        wake, facts = await self._decide_new(tx, ask)
         if wake.decision is Decision.ADMITTED:
-            wake = await self._admitted(tx, wake, facts)
+            wake = await self._admit(tx, wake, facts)
         elif wake.decision is not Decision.DEFERRED:
             wake = replace(wake, expires_at=None)
-        await self._openings.join(tx, ask.target, wake)
+        await self._openings.extend_joined_pulse(tx, ask.target, wake)
         await tx.wakes.add(wake)
-        await self._tell(tx, wake, ask.target)
+        await self._record_event(tx, wake, ask.target)
         return wake
 
-    async def explain(self, tx: Tx, ask: Ask) -> Wake:
+    async def explain(self, tx: Tx, ask: NewWake) -> Wake:
         """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
-        return (await self._judged(tx, ask, to_the_end=True))[0]
+        return (await self._decide_new(tx, ask, to_the_end=True))[0]
 
     async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
         """Decide an agent's deferred requests again: by priority, then age (WAKE-25)."""
         now = self._clock.now()
         moved: list[Wake] = []
         opened: PulseId | None = None
-        for wake in sorted(waiting, key=lambda each: (-_pressing(each, now), each.at)):
-            again = await self._again(tx, wake, agent, opened, now)
+        for wake in sorted(waiting, key=lambda each: (-_aged_priority(each, now), each.at)):
+            again = await self._decide_again(tx, wake, agent, opened, now)
             if not await tx.wakes.save(again):
                 continue
             if again.decision is not Decision.DEFERRED:
                 moved.append(again)
                 if agent is not None:
-                    await self._openings.join(tx, agent, again)
-                    await self._tell(tx, again, agent)
+                    await self._openings.extend_joined_pulse(tx, agent, again)
+                    await self._record_event(tx, again, agent)
             if again.decision is Decision.ADMITTED:
                 opened = again.pulse_id
         return moved
@@ -156,13 +158,13 @@ class Requests:
         Raises:
             Conflict: it is decided.
         """
-        cancelled = self._moved(wake, Decision.CANCELLED, detail=f"cancelled by {by}")
+        cancelled = self._move(wake, Decision.CANCELLED, detail=f"cancelled by {by}")
         if not await tx.wakes.save(cancelled):
             raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
-        await self._tell(tx, cancelled, agent)
+        await self._record_event(tx, cancelled, agent)
         return cancelled
 
-    def _new(self, ask: Ask) -> Wake:
+    def _build_wake(self, ask: NewWake) -> Wake:
         now = self._clock.now()
         wake_id = WakeId(self._ids.new("wak"))
         return Wake(
@@ -188,20 +190,22 @@ class Requests:
             timeout_seconds=ask.timeout_seconds,
         )
 
-    async def _judged(self, tx: Tx, ask: Ask, *, to_the_end: bool = False) -> tuple[Wake, Facts]:
+    async def _decide_new(self, tx: Tx, ask: NewWake, *, to_the_end: bool = False) -> tuple[Wake, AdmissionFacts]:
         """Return the request with its decision, and what it rests on; `to_the_end` asks all guardrails."""
-        wake = self._new(ask)
-        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
-        wake = self._decided(wake, facts, ask.overridden_by, to_the_end=to_the_end)
+        wake = self._build_wake(ask)
+        facts = await self._gather_facts(tx, wake, ask.target, ask.sender, ask.place)
+        wake = self._decide(wake, facts, ask.overridden_by, to_the_end=to_the_end)
         if ask.overridden_by is None and await self._must_queue(tx, wake, ask.target):
-            wake = _queued(wake, ask.target)
+            wake = _put_in_queue(wake, ask.target)
         return wake, facts
 
-    def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None, *, to_the_end: bool = False) -> Wake:
-        verdict = Verdict(decision=Decision.ADMITTED)
+    def _decide(
+        self, wake: Wake, facts: AdmissionFacts, overridden_by: str | None, *, to_the_end: bool = False
+    ) -> Wake:
+        verdict = WakeDecision(decision=Decision.ADMITTED)
         enabled = facts.target.enabled  # nothing and nobody lets a wake pass that its agent could not answer
-        if not (enabled and _unguarded(wake, facts.target)):
-            verdict = judge(facts, to_the_end=to_the_end or overridden_by is not None)
+        if not (enabled and _is_unguarded(wake, facts.target)):
+            verdict = check_guardrails(facts, to_the_end=to_the_end or overridden_by is not None)
         overridden_by = overridden_by if enabled else None
         needed = verdict.decision is not Decision.ADMITTED
         if overridden_by is not None and needed:
@@ -210,45 +214,47 @@ class Requests:
         overridden_by = overridden_by if needed or self._draining else None
         if overridden_by != wake.overridden_by:
             wake = replace(wake, overridden_by=overridden_by)
-        return self._with(wake, verdict, facts.tally, facts.target)
+        return self._apply_verdict(wake, verdict, facts.tally, facts.target)
 
-    async def _again(self, tx: Tx, wake: Wake, agent: Agent | None, opened: PulseId | None, now: datetime) -> Wake:
+    async def _decide_again(
+        self, tx: Tx, wake: Wake, agent: Agent | None, opened: PulseId | None, now: datetime
+    ) -> Wake:
         if agent is None or agent.deleted_at is not None:
-            return self._moved(wake, Decision.CANCELLED, detail="the agent was deleted")
+            return self._move(wake, Decision.CANCELLED, detail="the agent was deleted")
         if await self._is_read(tx, wake):
-            return self._moved(wake, Decision.COALESCED, detail="its message was read meanwhile")
+            return self._move(wake, Decision.COALESCED, detail="its message was read meanwhile")
         if wake.expires_at is not None and wake.expires_at <= now:
-            return self._moved(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
+            return self._move(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
         if opened is not None:
-            return replace(self._moved(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
+            return replace(self._move(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
         policy, idle = BlackoutPolicy.RUN, None
         if wake.routine is not None:
             routine = await tx.routines.get(agent.id, wake.routine)
             if routine is None or not routine.enabled:
-                return self._moved(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
+                return self._move(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
             wake = replace(wake, timeout_seconds=routine.timeout_seconds)
-            policy = routine.blackout_policy or agent.coordination.blackout_policies.of(routine.recurrence.kind)
-            idle = await nothing_to_do(tx, agent, routine)
-        facts = await self._facts(tx, wake, agent, None, NOWHERE)
+            policy = routine.blackout_policy or agent.coordination.blackout_policies.policy_for(routine.recurrence.kind)
+            idle = await find_idle_reason(tx, agent, routine)
+        facts = await self._gather_facts(tx, wake, agent, None, NOWHERE)
         # Its sender was free to ask when it asked; what the sender has asked for since then does not count against it.
         tally = replace(facts.tally, asked_in_session=0)
         if wake.rule == "cooldown_seconds" and wake.not_before is not None and wake.not_before <= now:
             last = tally.last_wake_at  # in the future only where the clock was set back: then once is enough
             tally = replace(tally, last_wake_at=None if last is not None and last > now else last)
         facts = replace(facts, tally=tally, asker=_ANY_NUMBER, routine_policy=policy)
-        again = self._decided(wake, facts, wake.overridden_by)
+        again = self._decide(wake, facts, wake.overridden_by)
         if again.decision is Decision.ADMITTED and idle is not None:
-            return self._moved(wake, Decision.CANCELLED, detail=f"skipped: {idle}")
+            return self._move(wake, Decision.CANCELLED, detail=f"skipped: {idle}")
         if again.decision is Decision.ADMITTED:
-            again = await self._admitted(tx, again, facts)
+            again = await self._admit(tx, again, facts)
         return again
 
     async def _must_queue(self, tx: Tx, wake: Wake, target: Agent) -> bool:
         """Return whether others wait for the place in the fleet that it would take: the worker lets them in by turn."""
         bounded = self._fleet.max_concurrent_pulses is not None
-        if not bounded or wake.decision is not Decision.ADMITTED or _unguarded(wake, target):
+        if not bounded or wake.decision is not Decision.ADMITTED or _is_unguarded(wake, target):
             return False
-        return await tx.wakes.waits(FLEET)
+        return await tx.wakes.has_deferred_by(FLEET)
 
     async def _is_read(self, tx: Tx, wake: Wake) -> bool:
         if wake.message_id is None:
@@ -256,13 +262,13 @@ class Requests:
         delivery = await tx.deliveries.get(wake.agent_id, wake.message_id)
         return delivery is not None and delivery.state in (DeliveryState.HANDLED, DeliveryState.DEAD)
 
-    def _with(self, wake: Wake, verdict: Verdict, tally: Tally, target: Agent) -> Wake:
+    def _apply_verdict(self, wake: Wake, verdict: WakeDecision, tally: GuardrailCounts, target: Agent) -> Wake:
         joins = tally.joinable is not None and target.enabled and verdict.rule not in ("enabled", "max_chain_depth")
         if joins and tally.joinable is not None:
-            joined = self._moved(wake, Decision.COALESCED, detail="joined a pulse that had not begun")
+            joined = self._move(wake, Decision.COALESCED, detail="joined a pulse that had not begun")
             return replace(joined, pulse_id=tally.joinable, trace=verdict.trace)
         if self._draining and verdict.decision is Decision.ADMITTED:
-            verdict = _until_the_start(verdict, self._clock.now())
+            verdict = _defer_until_start(verdict, self._clock.now())
         return replace(
             wake,
             decision=verdict.decision,
@@ -273,23 +279,23 @@ class Requests:
             trace=verdict.trace,
         )
 
-    def _moved(self, wake: Wake, to: Decision, *, detail: str) -> Wake:
+    def _move(self, wake: Wake, to: Decision, *, detail: str) -> Wake:
         if to not in DECISION_MOVES[wake.decision]:
             raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
         return replace(wake, decision=to, rule=None, detail=detail, not_before=None, decided_at=self._clock.now())
 
-    async def _admitted(self, tx: Tx, wake: Wake, facts: Facts) -> Wake:
+    async def _admit(self, tx: Tx, wake: Wake, facts: AdmissionFacts) -> Wake:
         target = facts.target
-        unguarded = _unguarded(wake, target)
+        unguarded = _is_unguarded(wake, target)
         counts = wake.source is not WakeSource.SCHEDULE and not unguarded
         if unguarded and target.coordination.launcher == RESIDENT:
             await self._openings.open_gate(tx, target, wake)
             return replace(wake, expires_at=None)
         limit = wake.timeout_seconds or target.coordination.pulse_timeout_seconds
-        spare = spare_seconds(target, facts.tally)
+        spare = remaining_run_seconds(target, facts.tally)
         if spare is not None and wake.overridden_by is None:
             limit = min(limit or spare, spare)
-        pulse = await self._openings.open(
+        pulse = await self._openings.open_pulse(
             tx,
             target,
             kind=_KINDS[wake.source],
@@ -302,12 +308,14 @@ class Requests:
         charge = (Charge.CHARGED if started else Charge.RESERVED) if counts else Charge.NONE
         return replace(wake, pulse_id=pulse.id, charge=charge, expires_at=None)
 
-    async def _facts(self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, place: Place) -> Facts:
+    async def _gather_facts(
+        self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, place: ChainPosition
+    ) -> AdmissionFacts:
         now = self._clock.now()
         coordination = target.coordination
-        starts, _ = day_of(coordination.zone, now)
+        starts, _ = day_bounds(coordination.zone, now)
         utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        asked_since, asks_anew_at = place.counted(now)
+        asked_since, asks_anew_at = place.counting_window(now)
         asker = None if sender is None else sender.coordination.wake_guardrails
         asked_most = (asker or coordination.wake_guardrails).max_wakes_per_session
         tally = await tx.wakes.tally(
@@ -328,8 +336,8 @@ class Requests:
         span = blackout_at(coordination.blackouts, coordination.zone, now) if coordination.blackouts else None
         spent = 0.0
         if target.policy.max_usd_per_day is not None:
-            spent = (await tx.calls.spent(target.id, utc_day)).nanousd / 1e9
-        return Facts(
+            spent = (await tx.calls.sum_usage(target.id, utc_day)).nanousd / 1e9
+        return AdmissionFacts(
             target=target,
             source=wake.source,
             now=now,
@@ -344,7 +352,7 @@ class Requests:
             asks_anew_at=asks_anew_at,
         )
 
-    async def _tell(self, tx: Tx, wake: Wake, target: Agent) -> None:
+    async def _record_event(self, tx: Tx, wake: Wake, target: Agent) -> None:
         now = self._clock.now()
         data = {
             "wake": wake.id,
@@ -368,12 +376,12 @@ class Requests:
         tx.after_commit(lambda: self._signals.publish("wake", target.id, told))
 
 
-def _unguarded(wake: Wake, target: Agent) -> bool:
+def _is_unguarded(wake: Wake, target: Agent) -> bool:
     """Return whether no guardrail is asked: a thread event that is a request only because that opens no gate."""
     return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
 
 
-def _queued(wake: Wake, target: Agent) -> Wake:
+def _put_in_queue(wake: Wake, target: Agent) -> Wake:
     """Return it as one that found no place in the fleet; the worker looks at it with those that wait."""
     trace = tuple(replace(each, passed=False, detail=_QUEUED) if each.rule == FLEET else each for each in wake.trace)
     wake = replace(wake, decision=Decision.REFUSED, rule=FLEET, detail=_QUEUED, trace=trace)
@@ -382,19 +390,19 @@ def _queued(wake: Wake, target: Agent) -> Wake:
     return wake
 
 
-def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:
+def _defer_until_start(verdict: WakeDecision, now: datetime) -> WakeDecision:
     """Return it deferred; another process that works on the same database may take it at once."""
     detail = "the server is stopping; it goes on after the start"
-    trace = (*verdict.trace, Checked(rule=DRAINING, passed=False, detail=detail))
+    trace = (*verdict.trace, GuardrailCheck(rule=DRAINING, passed=False, detail=detail))
     return replace(verdict, decision=Decision.DEFERRED, rule=DRAINING, detail=detail, not_before=now, trace=trace)
 
 
-def spare_seconds(agent: Agent, tally: Tally) -> float | None:
+def remaining_run_seconds(agent: Agent, tally: GuardrailCounts) -> float | None:
     """Return how long its pulses may still run in its day; none means without a limit."""
     minutes = agent.coordination.wake_guardrails.max_daily_session_minutes
     return None if minutes is None else max(0.0, minutes * 60 - tally.run_seconds_today)
 
 
-def _pressing(wake: Wake, now: datetime) -> int:
+def _aged_priority(wake: Wake, now: datetime) -> int:
     waited = max(0.0, (now - wake.at).total_seconds())
     return wake.priority.rank + int(waited / AGEING_SECONDS)

@@ -17,10 +17,10 @@ from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, R
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-from circadia.wake.idle import nothing_to_do
+from circadia.wake.idle import find_idle_reason
 from circadia.wake.pulse_rows import RESIDENT
-from circadia.wake.requests import Ask, Requests
-from circadia.wake.schedule import SET_BACK, Plan, Verdict, after_set_back, first_at, plan
+from circadia.wake.requests import NewWake, WakeRequests
+from circadia.wake.schedule import SET_BACK, RoutineAction, RoutinePlan, plan_from, plan_routine, replan_if_set_back
 
 HEARTBEAT: Final = "heartbeat"
 """The routine of a launched agent that has no other: it reads what waits for it, and else runs nothing."""
@@ -33,10 +33,10 @@ _S = TypeVar("_S", bound=RoutineSpec)
 _SPEC: Final = tuple(field.name for field in fields(RoutineSpec))
 
 
-class Routines:
+class RoutineService:
     """The only writer of routines."""
 
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, requests: Requests) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, requests: WakeRequests) -> None:
         self._clock = clock
         self._ids = ids
         self._signals = signals
@@ -53,29 +53,29 @@ class Routines:
             raise InvalidRequest("two routines have the same name; give each a name of its own")
         if len(specs) > MOST_ROUTINES:
             raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, these are {len(specs)}")
-        specs = specs or _heartbeat(agent)
+        specs = specs or _heartbeat_specs(agent)
         names = [spec.name for spec in specs]
         now = self._clock.now()
-        known = {each.name: each for each in await tx.routines.of_agent(agent.id)}
+        known = {each.name: each for each in await tx.routines.find_by_agent(agent.id)}
         await tx.routines.remove_others(agent.id, known.keys() & set(names))
         for spec in specs:
             old = known.get(spec.name)
             values = {name: getattr(spec, name) for name in _SPEC}
             if old is None:
                 fresh = Routine(**values, id=RoutineId(self._ids.new("rtn")), agent_id=agent.id, created_at=now)
-                await tx.routines.add(first_at(fresh, now))
+                await tx.routines.add(plan_from(fresh, now))
             elif any(getattr(old, name) != value for name, value in values.items()):
-                await tx.routines.save(first_at(replace(old, **values), now), origin=old)
-        await self._tell(tx, agent, {"changed_by": by, "routines": names})
-        return await tx.routines.of_agent(agent.id)
+                await tx.routines.save(plan_from(replace(old, **values), now), origin=old)
+        await self._record_event(tx, agent, {"changed_by": by, "routines": names})
+        return await tx.routines.find_by_agent(agent.id)
 
-    async def keep_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
+    async def ensure_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
         """Give a launched agent without routines its heartbeat, and take it away from one that is to have none."""
-        there = await tx.routines.of_agent(agent.id)
-        if all(_is_heartbeat(each) for each in there) and (there or _heartbeat(agent)):
+        there = await tx.routines.find_by_agent(agent.id)
+        if all(_is_heartbeat(each) for each in there) and (there or _heartbeat_specs(agent)):
             await self.replace(tx, agent, (), by=by)
 
-    async def read_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
+    async def apply_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
         """Take over the file's routines if they have changed since the file was read last (WAKE-16).
 
         All are on the clock of the agent's zone, which may have been set later than the file says.
@@ -83,7 +83,7 @@ class Routines:
         stated = _SPECS.dump_python(tuple(specs), mode="json")
         old = agent.settings.get(FILE_ROUTINES)
         if (old.file if old is not None else []) == stated:
-            await self.keep_heartbeat(tx, agent, by="file")
+            await self.ensure_heartbeat(tx, agent, by="file")
             return
         noted = Setting(value=None, source=SettingSource.FILE, at=self._clock.now(), file=stated)
         await tx.agents.save(replace(agent, settings={**agent.settings, FILE_ROUTINES: noted}))
@@ -92,27 +92,29 @@ class Routines:
     async def follow_zone(self, tx: Tx, agent: Agent, *, origin: str, by: str) -> None:
         """Put the routines on the clock of the agent's new zone; one in another zone than the `origin` stays there."""
         now = self._clock.now()
-        moved = [each for each in await tx.routines.of_agent(agent.id) if each.recurrence.zone == origin]
+        moved = [each for each in await tx.routines.find_by_agent(agent.id) if each.recurrence.zone == origin]
         for old in moved:
             again = _in_zone(old, agent.coordination.zone)
-            await tx.routines.save(first_at(again, now) if again.recurrence.on_the_clock else again, origin=old)
+            await tx.routines.save(plan_from(again, now) if again.recurrence.depends_on_zone else again, origin=old)
         if moved:
-            await self._tell(tx, agent, {"changed_by": by, "routines": [each.name for each in moved]})
+            await self._record_event(tx, agent, {"changed_by": by, "routines": [each.name for each in moved]})
 
-    async def planned_ahead(self, tx: Tx) -> Sequence[Routine]:
+    async def fetch_planned_ahead(self, tx: Tx) -> Sequence[Routine]:
         """Return those that a clock has planned that was days ahead and was set back since."""
         now = self._clock.now()
-        late = await tx.routines.due_after(now + SET_BACK)
-        return [each for each in late if after_set_back(each, now) is not each]
+        late = await tx.routines.find_due_after(now + SET_BACK)
+        return [each for each in late if replan_if_set_back(each, now) is not each]
 
-    async def plan_anew(self, tx: Tx, routine: Routine) -> None:
+    async def replan(self, tx: Tx, routine: Routine) -> None:
         """Let one of them follow the clock as it is set now (WAKE-43)."""
         agent = await tx.agents.get(routine.agent_id)
-        again = after_set_back(routine, self._clock.now())
+        again = replan_if_set_back(routine, self._clock.now())
         if agent is not None and await tx.routines.save(again, origin=routine):
-            await self._tell(tx, agent, {"changed_by": "the clock, which was set back", "routines": [routine.name]})
+            await self._record_event(
+                tx, agent, {"changed_by": "the clock, which was set back", "routines": [routine.name]}
+            )
 
-    async def fire(self, tx: Tx, routine: Routine) -> Plan:
+    async def fire(self, tx: Tx, routine: Routine) -> RoutinePlan:
         """Decide what becomes of a routine that is due, and do it.
 
         Raises:
@@ -122,26 +124,26 @@ class Routines:
         agent = await tx.agents.get(routine.agent_id)
         if agent is None or agent.deleted_at is not None:
             await tx.routines.remove(routine.agent_id, routine.name)
-            return Plan(verdict=Verdict.WAIT, routine=routine)
+            return RoutinePlan(verdict=RoutineAction.WAIT, routine=routine)
         coordination = agent.coordination
-        planned = plan(
+        planned = plan_routine(
             routine, coordination.blackouts, now, zone=coordination.zone, policies=coordination.blackout_policies
         )
         after, told = planned.routine, None
-        if planned.verdict is Verdict.RUN:
-            after, told = await self._run(tx, agent, routine, planned)
+        if planned.verdict is RoutineAction.RUN:
+            after, told = await self._ask_for_pulse(tx, agent, routine, planned)
         if not await tx.routines.save(after, origin=routine):
             raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
-        if told is None and planned.verdict not in (Verdict.WAIT, Verdict.RUN):
+        if told is None and planned.verdict not in (RoutineAction.WAIT, RoutineAction.RUN):
             told = {"verdict": planned.verdict.value}
         if told is not None:
             occurrence = planned.occurrence.isoformat() if planned.occurrence else None
             more = {"routine": routine.name, "occurrence": occurrence, "missed": planned.missed, "skips": after.skips}
-            await self._tell(tx, agent, {**more, **told})
+            await self._record_event(tx, agent, {**more, **told})
         await self._alert_if_too_many(tx, agent, routine, after)
         return planned
 
-    async def skipped(self, tx: Tx, agent: Agent, wake: Wake) -> None:
+    async def record_skip(self, tx: Tx, agent: Agent, wake: Wake) -> None:
         """Record that a request of a routine, which had waited, came to nothing (WAKE-46).
 
         Raises:
@@ -153,21 +155,21 @@ class Routines:
         after = replace(routine, skips=routine.skips + 1)
         if not await tx.routines.save(after, origin=routine):
             raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
-        await self._tell(tx, agent, {"routine": routine.name, "skips": after.skips, **_refused(wake)})
+        await self._record_event(tx, agent, {"routine": routine.name, "skips": after.skips, **_skip_data(wake)})
         await self._alert_if_too_many(tx, agent, routine, after)
 
-    async def _run(
-        self, tx: Tx, agent: Agent, routine: Routine, planned: Plan
+    async def _ask_for_pulse(
+        self, tx: Tx, agent: Agent, routine: Routine, planned: RoutinePlan
     ) -> tuple[Routine, dict[str, object] | None]:
         """Ask for a pulse; return the routine afterwards and what to tell, if anything."""
-        reason = await nothing_to_do(tx, agent, routine)
+        reason = await find_idle_reason(tx, agent, routine)
         if reason is not None and _is_heartbeat(routine):
             return planned.routine, None
         if reason is not None:
             return replace(planned.routine, skips=routine.skips + 1), {"verdict": "skipped", "reason": reason}
         wake = await self._requests.ask(
             tx,
-            Ask(
+            NewWake(
                 target=agent,
                 source=WakeSource.SCHEDULE,
                 by=f"schedule {routine.name}",
@@ -180,7 +182,7 @@ class Routines:
         if wake.decision in (Decision.ADMITTED, Decision.COALESCED, Decision.DEFERRED):
             told: dict[str, object] = {"verdict": "run", "wake": wake.id, "decision": wake.decision.value}
             return replace(planned.routine, skips=0), told
-        return replace(planned.routine, skips=routine.skips + 1), _refused(wake)
+        return replace(planned.routine, skips=routine.skips + 1), _skip_data(wake)
 
     async def _alert_if_too_many(self, tx: Tx, agent: Agent, before: Routine, routine: Routine) -> None:
         """Alert once the skips in a row reach the agent's number, also where several came at once."""
@@ -195,7 +197,7 @@ class Routines:
             ]
         )  # fmt: skip
 
-    async def _tell(self, tx: Tx, agent: Agent, data: dict[str, object]) -> None:
+    async def _record_event(self, tx: Tx, agent: Agent, data: dict[str, object]) -> None:
         event = Event(
             type=EventType.ROUTINE, at=self._clock.now(), session=agent.session, agent=agent.name, data=data
         )  # fmt: skip
@@ -205,7 +207,7 @@ class Routines:
         tx.after_commit(lambda: self._signals.publish("routine", agent.id, told))
 
 
-def _heartbeat(agent: Agent) -> tuple[RoutineSpec, ...]:
+def _heartbeat_specs(agent: Agent) -> tuple[RoutineSpec, ...]:
     """Return the default routines of the agent; the beats of many agents are spread over the interval."""
     coordination = agent.coordination
     if coordination.launcher == RESIDENT or coordination.heartbeat_minutes is None:
@@ -224,5 +226,5 @@ def _in_zone(spec: _S, zone: str) -> _S:
     return replace(spec, recurrence=replace(spec.recurrence, zone=zone))
 
 
-def _refused(wake: Wake) -> dict[str, object]:
+def _skip_data(wake: Wake) -> dict[str, object]:
     return {"verdict": "skipped", "reason": wake.detail, "rule": wake.rule, "wake": wake.id}

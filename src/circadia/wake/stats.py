@@ -6,11 +6,11 @@ from datetime import date, datetime, timedelta
 
 from circadia.records.agent import Agent
 from circadia.records.coordination import Guardrails
-from circadia.records.schedule import zone_named
+from circadia.records.schedule import load_zone
 from circadia.stores.base import Tx
-from circadia.wake.budgets import tally_of
+from circadia.wake.budgets import fetch_tally
 from circadia.wake.chains import NOWHERE
-from circadia.wake.wall import day_of
+from circadia.wake.wall import day_bounds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,28 +43,28 @@ class WakeStats:
     """Pulses that have not ended."""
 
 
-async def wake_stats(tx: Tx, agent: Agent, now: datetime) -> WakeStats:
+async def fetch_wake_stats(tx: Tx, agent: Agent, now: datetime) -> WakeStats:
     """Count the agent's present day, from the same rows that admission counts."""
     limits, zone = agent.coordination.wake_guardrails, agent.coordination.zone
-    starts, ends = day_of(zone, now)
-    tally = await tally_of(tx, agent, now, place=NOWHERE)
+    starts, ends = day_bounds(zone, now)
+    tally = await fetch_tally(tx, agent, now, place=NOWHERE)
     return WakeStats(
         limits=limits,
         wakes_today=tally.wakes_today,
         last_wake_at=tally.last_wake_at,
-        day=now.astimezone(zone_named(zone)).date(),
+        day=now.astimezone(load_zone(zone)).date(),
         zone=zone,
         resets_at=ends,
-        cooldown_remaining_seconds=_remaining(limits.cooldown_seconds, tally.last_wake_at, now),
+        cooldown_remaining_seconds=_remaining_cooldown(limits.cooldown_seconds, tally.last_wake_at, now),
         session_minutes_today=round(tally.run_seconds_today / 60, 3),
-        per_source=await tx.wakes.by_sender(agent.id, starts),
-        refused_today=await tx.wakes.refused(agent.id, starts),
-        deferred=len(await tx.wakes.deferred(agent.id)),
+        per_source=await tx.wakes.count_by_sender(agent.id, starts),
+        refused_today=await tx.wakes.count_refused_by_rule(agent.id, starts),
+        deferred=len(await tx.wakes.find_deferred(agent.id)),
         active_pulses=tally.open_pulses,
     )
 
 
-def _remaining(cooldown_seconds: float | None, last: datetime | None, now: datetime) -> float:
+def _remaining_cooldown(cooldown_seconds: float | None, last: datetime | None, now: datetime) -> float:
     if cooldown_seconds is None or last is None:
         return 0.0
     # As the guardrail counts: a clock that was set back makes it no longer than it is.

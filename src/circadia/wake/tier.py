@@ -2,36 +2,36 @@
 
 from dataclasses import dataclass
 
-from circadia.agents.sleep import SleepState
+from circadia.agents.sleep import AgentSleepService
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
-from circadia.wake.pulse_rows import PulseRows
-from circadia.wake.pulses import Pulses
+from circadia.wake.pulse_rows import PulseLifecycle
+from circadia.wake.pulses import PulseService
 from circadia.wake.reports import PulseReports
-from circadia.wake.requests import Requests
-from circadia.wake.routines import Routines
-from circadia.wake.thread_events import ThreadEvents
+from circadia.wake.requests import WakeRequests
+from circadia.wake.routines import RoutineService
+from circadia.wake.thread_events import ThreadEventHandler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WakeTier:
+class WakeServices:
     """The services of the wake tier."""
 
-    sleep: SleepState
+    sleep: AgentSleepService
     """The sleep state, whose changes are pulses."""
-    requests: Requests
+    requests: WakeRequests
     """Wake requests."""
     inbox: Inbox
     """Direct messages."""
-    rows: PulseRows
+    rows: PulseLifecycle
     """The rows of pulses."""
-    pulses: Pulses
+    pulses: PulseService
     """Pulses."""
-    routines: Routines
+    routines: RoutineService
     """Schedules."""
     coordinations: Coordinations
     """How agents may be woken."""
-    thread_events: ThreadEvents
+    thread_events: ThreadEventHandler
     """What befalls agents in threads."""
     reports: PulseReports
     """Ends that programs elsewhere report."""

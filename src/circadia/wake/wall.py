@@ -3,20 +3,20 @@
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from circadia.records.schedule import zone_named
+from circadia.records.schedule import load_zone
 
 SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 
 
-def wall_at(instant: datetime, zone: ZoneInfo) -> datetime:
+def wall_time(instant: datetime, zone: ZoneInfo) -> datetime:
     """Return what the zone's clock shows at the instant, naive."""
     return instant.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
 def instants(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
     """Return the instants at which the zone's clock shows `wall`: one, two where it was set back, none in a gap."""
-    first, second = _reading(wall, zone, 0), _reading(wall, zone, 1)
+    first, second = _instant_at_fold(wall, zone, 0), _instant_at_fold(wall, zone, 1)
     if first == second:
         return (first,)
     return (first, second) if first < second else ()
@@ -34,17 +34,17 @@ def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     return shown[-1] if shown else _end_of_gap(wall, zone)
 
 
-def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
+def day_bounds(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
     """Return start and end of the day that it is in the zone: 23, 24 or 25 hours (WAKE-15)."""
     if zone_name == "UTC":  # the most usual one, and the most simple
         start = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return start, start + _DAY
-    zone = zone_named(zone_name)
-    midnight = wall_at(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    zone = load_zone(zone_name)
+    midnight = wall_time(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     return first_instant(midnight, zone), first_instant(midnight + _DAY, zone)
 
 
-def _reading(wall: datetime, zone: ZoneInfo, fold: int) -> datetime:
+def _instant_at_fold(wall: datetime, zone: ZoneInfo, fold: int) -> datetime:
     offset = wall.replace(tzinfo=zone, fold=fold).utcoffset()
     assert offset is not None
     return (wall - offset).replace(tzinfo=UTC)
@@ -56,7 +56,7 @@ def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
     The two readings of a time that does not exist enclose it (PEP 495): fold 1 reads it by the offset after the gap and
     so lands before it. Changes of an offset are at whole seconds.
     """
-    before, after = _reading(wall, zone, 1), _reading(wall, zone, 0)
+    before, after = _instant_at_fold(wall, zone, 1), _instant_at_fold(wall, zone, 0)
     offset = after.astimezone(zone).utcoffset()
     seconds = int((after - before) / SECOND)
     low, high = 0, seconds

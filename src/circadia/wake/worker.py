@@ -19,13 +19,13 @@ from typing import Final, TypeVar
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
-from circadia.jobs.leases import StandingLeases
+from circadia.jobs.leases import LeaseMonitor
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.wake.attempts import Attempt, WorkerParts
-from circadia.wake.pulses import LEASE_SECONDS, Taken
+from circadia.wake.pulses import LEASE_SECONDS, LeasedPulse
 from circadia.wake.requests import AGEING_SECONDS, FLEET
 
 _logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ RETRY_SECONDS: Final = 1.0
 """Time until the end of a pulse is written again when the database was away."""
 
 
-class Worker:
+class WakeWorker:
     """One per process. `owner` names it in the rows; `alone` says that no other process works on this database."""
 
     def __init__(self, clock: Clock, parts: WorkerParts, *, owner: str, alone: bool) -> None:
@@ -61,11 +61,13 @@ class Worker:
         self._draining = False
         self._beat_at = 0.0
         self._next_at: datetime | None = None
-        self._leases = StandingLeases[tuple[PulseId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
+        self._leases = LeaseMonitor[tuple[PulseId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
         for topic, heard in (
-            ("pulse", self._pulse_moved), ("routine", self._routine_changed), ("coordination", self._agent_changed),
-            ("sleep", self._agent_moved),
-        ):  # fmt: skip
+            ("pulse", self._on_pulse_moved),
+            ("routine", self._on_routine_changed),
+            ("coordination", self._on_agent_changed),
+            ("sleep", self._on_agent_moved),
+        ):
             parts.signals.listen(topic, heard)
 
     async def run(self) -> None:
@@ -76,15 +78,15 @@ class Worker:
             while (left := until - self._clock.monotonic()) > 0:
                 if self._next_at is not None:
                     left = min(left, (self._next_at - self._clock.now()).total_seconds())
-                await self._rest(left)
-                await self._do_rung()
+                await self._wait_for_bell(left)
+                await self._run_queued_work()
 
     async def step(self) -> None:
         """Do all that is due now, once."""
         for work in (
-            self._mind_clock, self._recover, self._time_out, self._reconsider, self._fire, self._start, self._beat,
+            self._check_clock, self._recover, self._time_out, self._reconsider, self._fire, self._start, self._beat,
         ):  # fmt: skip
-            await self._guarded(work)
+            await self._run_guarded(work)
 
     async def drain(self, seconds: float) -> None:
         """Admit and take up nothing more, let pulses end for so long, then put back the rest (WAKE-55)."""
@@ -99,48 +101,48 @@ class Worker:
         await asyncio.gather(*self._running.values(), *self._clearing, return_exceptions=True)
 
     @property
-    def running(self) -> int:
+    def running_count(self) -> int:
         """Return how many pulses this process runs."""
         return len(self._running)
 
-    def _ring(self, work: Callable[[], Awaitable[None]]) -> None:
+    def _queue_work(self, work: Callable[[], Awaitable[None]]) -> None:
         self._rung.add(work)
         self._bell.set()
 
-    def _pulse_moved(self, key: str, data: Mapping[str, object]) -> None:
+    def _on_pulse_moved(self, key: str, data: Mapping[str, object]) -> None:
         status = PulseStatus(str(data["status"]))
         if status is PulseStatus.PENDING:
-            self._ring(self._start)
+            self._queue_work(self._start)
         elif not PULSE_MOVES[status]:
-            self._agent_changed(str(data["agent"]), data)
+            self._on_agent_changed(str(data["agent"]), data)
             self._stop_if_running(PulseId(key), status)
 
-    def _routine_changed(self, _: str, __: Mapping[str, object]) -> None:
-        self._ring(self._fire)
+    def _on_routine_changed(self, _: str, __: Mapping[str, object]) -> None:
+        self._queue_work(self._fire)
 
-    def _agent_moved(self, key: str, data: Mapping[str, object]) -> None:
+    def _on_agent_moved(self, key: str, data: Mapping[str, object]) -> None:
         if data["asleep"]:  # it may have been awake outside of all pulses
-            self._agent_changed(key, data)
+            self._on_agent_changed(key, data)
 
-    def _agent_changed(self, key: str, _: Mapping[str, object]) -> None:
+    def _on_agent_changed(self, key: str, _: Mapping[str, object]) -> None:
         self._ended.add(AgentId(key))
-        self._ring(self._reconsider)
+        self._queue_work(self._reconsider)
 
-    async def _do_rung(self) -> None:
+    async def _run_queued_work(self) -> None:
         """Do what signals have asked for, and fire the routine for whose moment it was that we woke."""
         rung, self._rung = self._rung, set()
         if self._next_at is not None and self._next_at <= self._clock.now():
             rung.add(self._fire)
         for work in (self._reconsider, self._fire, self._start):
             if work in rung:
-                await self._guarded(work)
+                await self._run_guarded(work)
 
     def _stop_if_running(self, pulse_id: PulseId, status: PulseStatus) -> None:
         task = self._running.get(pulse_id)
         if task is not None and status is PulseStatus.CANCELLED:
             task.cancel()
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait_for_bell(self, seconds: float) -> None:
         """Return after so long, or when a bell rings."""
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         bell = asyncio.ensure_future(self._bell.wait())
@@ -151,7 +153,7 @@ class Worker:
             bell.cancel()
             self._bell.clear()
 
-    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
+    async def _run_guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Do it and return whether it did not fail."""
         try:
             await work()
@@ -163,7 +165,7 @@ class Worker:
             return True
         return False
 
-    async def _each(self, work: Callable[[T], Awaitable[None]], things: Sequence[T]) -> bool:
+    async def _run_each(self, work: Callable[[T], Awaitable[None]], things: Sequence[T]) -> bool:
         """Do it for all of them; their transactions follow each other in this order and share commits.
 
         Returns whether any did not fail: else more of them would fail too, and wait for the next look.
@@ -171,27 +173,27 @@ class Worker:
         done: list[bool] = []
         for first in range(0, len(things), AT_ONCE):
             group = things[first : first + AT_ONCE]
-            done += await asyncio.gather(*(self._guarded(lambda thing=thing: work(thing)) for thing in group))
+            done += await asyncio.gather(*(self._run_guarded(lambda thing=thing: work(thing)) for thing in group))
         return any(done)
 
-    async def _mind_clock(self) -> None:
+    async def _check_clock(self) -> None:
         """If the wall clock was set, keep what runs as long as it has run, and look at all that waits.
 
         It may have been set while nobody worked, too: at the start routines are looked at anyway.
         """
-        was_set = self._parts.rows.clock_was_set()
+        was_set = self._parts.rows.has_clock_jumped()
         if was_set or self._look_at_all:
-            async with self._parts.store.read() as tx:
-                ahead = await self._parts.routines.planned_ahead(tx)
-            await self._each(self._plan_anew, ahead)
+            async with self._parts.store.begin_read() as tx:
+                ahead = await self._parts.routines.fetch_planned_ahead(tx)
+            await self._run_each(self._replan, ahead)
         if was_set:
-            async with self._parts.store.write() as tx:
-                await self._parts.rows.keep_spans(tx, of_all=self._alone)
+            async with self._parts.store.begin_write() as tx:
+                await self._parts.rows.shift_open_pulses(tx, of_all=self._alone)
             self._clock_set, self._look_at_all = not self._alone, True
 
-    async def _plan_anew(self, routine: Routine) -> None:
-        async with self._parts.store.write() as tx:
-            await self._parts.routines.plan_anew(tx, routine)
+    async def _replan(self, routine: Routine) -> None:
+        async with self._parts.store.begin_write() as tx:
+            await self._parts.routines.replan(tx, routine)
 
     async def _recover(self) -> None:
         """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
@@ -200,20 +202,20 @@ class Worker:
         was not told of: its database was away at that moment.
         """
         try:
-            async with self._parts.store.read() as tx:
-                taken = await tx.pulses.taken()
+            async with self._parts.store.begin_read() as tx:
+                taken = await tx.pulses.find_claimed()
         except StorageUnavailable:
-            self._leases.forget()
+            self._leases.reset()
             raise
         seen = {(each.id, each.epoch, each.lease_until): each for each in taken if each.owner != self._owner}
         lost = [each for each in taken if each.owner == self._owner and each.id not in self._running]
-        for pulse in [*map(seen.__getitem__, seen if self._alone else self._leases.dead(seen)), *lost]:
+        for pulse in [*map(seen.__getitem__, seen if self._alone else self._leases.find_expired(seen)), *lost]:
             await self._put_back(pulse)
 
     async def _put_back(self, pulse: Pulse) -> None:
         with suppress(Conflict):  # somebody else was first
-            async with self._parts.store.write() as tx:
-                await self._parts.pulses.give_back(tx, pulse, "its process died", died=True)
+            async with self._parts.store.begin_write() as tx:
+                await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
             clearing = asyncio.create_task(self._clear(pulse))
             self._clearing.add(clearing)
             clearing.add_done_callback(self._clearing.discard)
@@ -222,19 +224,19 @@ class Worker:
         """End at once what a dead process has left running: its next attempt comes later, or never."""
         launcher = self._parts.launchers.get(pulse.launcher)
         if launcher is not None:
-            await self._guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
+            await self._run_guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
 
     async def _time_out(self) -> None:
-        if self._parts.rows.clock_was_set() or self._clock_set:
+        if self._parts.rows.has_clock_jumped() or self._clock_set:
             self._clock_set = False  # other processes have yet to see to what they began
             return
-        async with self._parts.store.read() as tx:
-            overdue = await tx.pulses.overdue(self._clock.now())
-        await self._each(self._time_out_pulse, overdue)
+        async with self._parts.store.begin_read() as tx:
+            overdue = await tx.pulses.find_overdue(self._clock.now())
+        await self._run_each(self._time_out_pulse, overdue)
 
     async def _time_out_pulse(self, pulse: Pulse) -> None:
         with suppress(Conflict):
-            async with self._parts.store.write() as tx:
+            async with self._parts.store.begin_write() as tx:
                 await self._parts.pulses.time_out(tx, pulse)
 
     async def _reconsider(self) -> None:
@@ -244,32 +246,34 @@ class Worker:
         everything, ended, now = self._look_at_all, self._ended, self._clock.now()
         self._ended = set()
         try:
-            async with self._parts.store.read() as tx:
-                due = list(await tx.wakes.due(now, ageing_seconds=AGEING_SECONDS, of=None if everything else ended))
+            async with self._parts.store.begin_read() as tx:
+                due = list(
+                    await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, of=None if everything else ended)
+                )
                 if ended and not everything:
-                    due += await tx.wakes.due(now, ageing_seconds=AGEING_SECONDS, rule=FLEET, limit=AT_ONCE)
+                    due += await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, rule=FLEET, limit=AT_ONCE)
         except CircadiaError:
             self._ended |= ended
             raise
         self._look_at_all = False
         due.sort(key=lambda each: (-each.pressing, each.since))
-        await self._each(self._reconsider_agent, list(dict.fromkeys(each.agent_id for each in due)))
+        await self._run_each(self._reconsider_agent, list(dict.fromkeys(each.agent_id for each in due)))
 
     async def _reconsider_agent(self, agent_id: AgentId) -> None:
         try:
-            async with self._parts.store.write() as tx:
+            async with self._parts.store.begin_write() as tx:
                 agent = await tx.agents.get(agent_id)
-                moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.deferred(agent_id))
+                moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.find_deferred(agent_id))
                 for wake in moved:
                     if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
-                        await self._tell_sender(tx, wake, wake.sender_id)
+                        await self._notify_sender(tx, wake, wake.sender_id)
                     if agent is not None and wake.decision in _CAME_TO_NOTHING:
-                        await self._parts.routines.skipped(tx, agent, wake)
+                        await self._parts.routines.record_skip(tx, agent, wake)
         except CircadiaError:
             self._ended.add(agent_id)  # what its requests waited for has ended, and nobody says so again
             raise
 
-    async def _tell_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
+    async def _notify_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
         """Tell the agent that asked that nobody is woken for it any more (WAKE-22)."""
         sender = await tx.agents.get(sender_id)
         if sender is not None and sender.deleted_at is None:
@@ -284,37 +288,37 @@ class Worker:
         if self._draining:
             return
         now = self._clock.now()
-        async with self._parts.store.read() as tx:
-            due = await tx.routines.due(now, limit=AT_ONCE)
-            self._next_at = await tx.routines.next_after(now)
-        if await self._each(self._fire_routine, due) and len(due) == AT_ONCE:
-            self._ring(self._fire)
+        async with self._parts.store.begin_read() as tx:
+            due = await tx.routines.find_due(now, limit=AT_ONCE)
+            self._next_at = await tx.routines.next_due_time(now)
+        if await self._run_each(self._fire_routine, due) and len(due) == AT_ONCE:
+            self._queue_work(self._fire)
 
     async def _fire_routine(self, routine: Routine) -> None:
         with suppress(Conflict):
-            async with self._parts.store.write() as tx:
+            async with self._parts.store.begin_write() as tx:
                 await self._parts.routines.fire(tx, routine)
 
     async def _start(self) -> None:
         if self._draining:
             return
-        async with self._parts.store.read() as tx:
-            found = await tx.pulses.startable(self._clock.now(), limit=AT_ONCE)
+        async with self._parts.store.begin_read() as tx:
+            found = await tx.pulses.find_startable(self._clock.now(), limit=AT_ONCE)
         async with self._taking:
-            some = await self._each(self._start_pulse, [pulse for pulse in found if pulse.id not in self._running])
+            some = await self._run_each(self._start_pulse, [pulse for pulse in found if pulse.id not in self._running])
         if some and len(found) == AT_ONCE:
-            self._ring(self._start)
+            self._queue_work(self._start)
 
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
-            async with self._parts.store.write() as tx:
+            async with self._parts.store.begin_write() as tx:
                 taken = None if self._draining else await self._parts.pulses.take(tx, pulse, self._owner)
         except Conflict:
             return  # another process was first
         if taken is None:
             return
         if self._draining:
-            await self._interrupted(taken.pulse, "the server stopped", stopped=True)
+            await self._requeue_interrupted(taken.pulse, "the server stopped", stopped=True)
             return
         task = asyncio.create_task(self._run(taken))
         self._running[pulse.id] = task
@@ -326,16 +330,16 @@ class Worker:
         if not self._running or now < self._beat_at:
             return
         self._beat_at = now + BEAT_SECONDS
-        async with self._parts.store.write() as tx:
-            await tx.pulses.beat(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
-        async with self._parts.store.read() as tx:
-            own = {pulse.id for pulse in await tx.pulses.taken() if pulse.owner == self._owner}
+        async with self._parts.store.begin_write() as tx:
+            await tx.pulses.renew_leases(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
+        async with self._parts.store.begin_read() as tx:
+            own = {pulse.id for pulse in await tx.pulses.find_claimed() if pulse.owner == self._owner}
         for pulse_id in self._running.keys() - own:
             task = self._running[pulse_id]
             if not task.done():
                 task.cancel()
 
-    async def _run(self, taken: Taken) -> None:
+    async def _run(self, taken: LeasedPulse) -> None:
         launcher = self._parts.launchers.get(taken.pulse.launcher)
         if launcher is None:
             detail = f"there is no launcher {taken.pulse.launcher!r} in the configuration"
@@ -343,32 +347,32 @@ class Worker:
             return
         attempt = Attempt(self._parts, taken, launcher)
         try:
-            status, detail = await attempt.outcome()
+            status, detail = await attempt.run()
         except asyncio.CancelledError:
-            await asyncio.shield(self._interrupted(attempt.pulse, "the server stopped", stopped=True))
+            await asyncio.shield(self._requeue_interrupted(attempt.pulse, "the server stopped", stopped=True))
             raise
         except StorageUnavailable as error:
-            await asyncio.shield(self._interrupted(attempt.pulse, error.message))
+            await asyncio.shield(self._requeue_interrupted(attempt.pulse, error.message))
             return
         await asyncio.shield(self._end(attempt.pulse, status, detail))
 
-    async def _interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
+    async def _requeue_interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
         """Put the pulse back, unless it was ended or taken away, which is why it was interrupted."""
 
-        async def back(tx: Tx, present: Pulse) -> None:
-            await self._parts.pulses.give_back(tx, present, detail, stopped=stopped)
+        async def requeue(tx: Tx, present: Pulse) -> None:
+            await self._parts.pulses.requeue(tx, present, detail, stopped=stopped)
 
-        await self._settled(pulse, back, at_once=stopped)
+        await self._update_until_written(pulse, requeue, at_once=stopped)
 
     async def _end(self, pulse: Pulse, status: PulseStatus, detail: str) -> None:
         async def end(tx: Tx, present: Pulse) -> None:
             if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
-                present = await self._parts.pulses.started(tx, present)  # its launcher has not said so
+                present = await self._parts.pulses.mark_started(tx, present)  # its launcher has not said so
             await self._parts.pulses.end(tx, present, status, detail)
 
-        await self._settled(pulse, end)
+        await self._update_until_written(pulse, end)
 
-    async def _settled(
+    async def _update_until_written(
         self, pulse: Pulse, act: Callable[[Tx, Pulse], Awaitable[None]], *, at_once: bool = False
     ) -> None:
         """Do it to the pulse as it stands, if this attempt is still ours; try again until that is written.
@@ -378,7 +382,7 @@ class Worker:
         """
         while True:
             try:
-                async with self._parts.store.write() as tx:
+                async with self._parts.store.begin_write() as tx:
                     present = await tx.pulses.get(pulse.id)
                     if present is not None and present.epoch == pulse.epoch and PULSE_MOVES[present.status]:
                         await act(tx, present)

@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from circadia.gateway.dialects.base import Dialect, Meter
-from circadia.gateway.dialects.registry import dialects
+from circadia.gateway.dialects.registry import build_dialects
 
-OPENAI = dialects("openai")
-ANTHROPIC = dialects("anthropic")
+OPENAI = build_dialects("openai")
+ANTHROPIC = build_dialects("anthropic")
 CHAT = OPENAI["chat_completions"]
 COMPLETIONS = OPENAI["completions"]
 EMBEDDINGS = OPENAI["embeddings"]

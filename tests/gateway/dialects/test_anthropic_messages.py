@@ -36,7 +36,7 @@ def request_of(*messages: object, **more: object) -> bytes:
 
 @pytest.mark.spec("GATE-66", "GATE-67")
 def test_a_request_is_read() -> None:
-    read = MESSAGES.read(request_of(USER, stream=True, metadata={"user_id": "ann"}, container="container_1"))
+    read = MESSAGES.parse_request(request_of(USER, stream=True, metadata={"user_id": "ann"}, container="container_1"))
     assert (read.model, read.streamed, read.output_limit, read.turn) == ("claude-sonnet-4-5", True, 100, True)
     assert (read.end_user, read.foreign_ids) == ("ann", ("container_1",))
 
@@ -51,13 +51,13 @@ def test_of_what_claude_code_calls_its_user_the_session_is_no_part_of_the_person
     before = f"{person}_session_{SESSION}"
     now = {"device_id": DEVICE, "account_uuid": account, "session_id": SESSION, "new": True}
     for user_id in (before, json.dumps(now), now):
-        assert MESSAGES.read(request_of(USER, metadata={"user_id": user_id})).end_user == person
+        assert MESSAGES.parse_request(request_of(USER, metadata={"user_id": user_id})).end_user == person
 
 
 @pytest.mark.spec("GATE-67")
 @pytest.mark.parametrize("user_id", ["{", "{}", '{"device_id": 5}', "[]", f"ann_session_{SESSION}", "user_1_account_2"])
 def test_other_users_are_called_as_they_are(user_id: str) -> None:
-    assert MESSAGES.read(request_of(USER, metadata={"user_id": user_id})).end_user == user_id
+    assert MESSAGES.parse_request(request_of(USER, metadata={"user_id": user_id})).end_user == user_id
 
 
 @pytest.mark.spec("GATE-67")
@@ -74,7 +74,7 @@ def test_other_users_are_called_as_they_are(user_id: str) -> None:
     ],
 )
 def test_a_turn_ends_in_the_user_with_more_than_tool_results(messages: list[Any], turn: bool) -> None:
-    assert MESSAGES.read(request_of(*messages)).turn is turn
+    assert MESSAGES.parse_request(request_of(*messages)).turn is turn
 
 
 @pytest.mark.spec("GATE-60")
@@ -94,7 +94,7 @@ def test_a_turn_ends_in_the_user_with_more_than_tool_results(messages: list[Any]
 )
 def test_a_malformed_request_is_refused_with_what_is_wrong_in_it(wrong: bytes, named: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        MESSAGES.read(wrong)
+        MESSAGES.parse_request(wrong)
     assert named in refused.value.message
 
 
@@ -102,11 +102,11 @@ def test_tool_results_nested_in_tool_results_are_no_trap() -> None:
     deep: object = "x"
     for _ in range(100):
         deep = [{"type": "tool_result", "tool_use_id": "t", "content": deep}]
-    assert len(MESSAGES.read(request_of({"role": "user", "content": deep})).chain) == 1
+    assert len(MESSAGES.parse_request(request_of({"role": "user", "content": deep})).chain) == 1
     start, end = b'[{"type":"tool_result","content":', b"}]"
     deeper = b'{"messages":[{"role":"user","content":%b"x"%b}]}' % (start * 500, end * 500)
     with pytest.raises(InvalidRequest):
-        MESSAGES.read(deeper)
+        MESSAGES.parse_request(deeper)
 
 
 @pytest.mark.spec("GATE-61", "GATE-65")
@@ -169,14 +169,14 @@ def test_a_stream_that_ends_in_an_error_is_not_complete_and_keeps_what_was_told(
 @pytest.mark.spec("GATE-67")
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_back(streamed: bool) -> None:
-    first = MESSAGES.read(request_of(USER, system="S"))
+    first = MESSAGES.parse_request(request_of(USER, system="S"))
     meter = MESSAGES.meter(streamed=streamed, take_usage_out=False, chain=first.chain)
     answer = body({"type": "message", "role": "assistant", "content": MESSAGE_CONTENT})
     run(meter, [sse(*MESSAGE_EVENTS, named=True) if streamed else answer])
     sent_back: list[Any] = json.loads(json.dumps(MESSAGE_CONTENT[1:]))
     sent_back[1]["cache_control"] = {"type": "ephemeral"}
     marked = [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]
-    then = MESSAGES.read(
+    then = MESSAGES.parse_request(
         request_of(
             {"role": "user", "content": marked},
             {"role": "assistant", "content": sent_back},
@@ -191,12 +191,12 @@ def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_
 @pytest.mark.spec("GATE-41")
 def test_counting_tokens_is_no_turn_and_writes_nothing() -> None:
     request = request_of(USER)
-    read = COUNT_TOKENS.read(request)
+    read = COUNT_TOKENS.parse_request(request)
     assert (read.turn, read.output_limit, read.model) == (False, 0, "claude-sonnet-4-5")
-    assert read.chain == MESSAGES.read(request).chain, "it is counted as a part of its conversation"
+    assert read.chain == MESSAGES.parse_request(request).chain, "it is counted as a part of its conversation"
     assert COUNT_TOKENS.with_line(request, "LINE") == request
     meter = COUNT_TOKENS.meter(streamed=False, take_usage_out=False, chain=())
     run(meter, [b'{"input_tokens":5}'])
     assert (meter.usage, meter.complete) == (Usage(), True)
     with pytest.raises(InvalidRequest):
-        COUNT_TOKENS.read(b"{}")
+        COUNT_TOKENS.parse_request(b"{}")

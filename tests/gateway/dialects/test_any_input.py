@@ -99,7 +99,7 @@ BODIES = st.binary(max_size=60) | texts()
 @given(body=BODIES)
 def test_reading_anything_gives_a_request_or_an_invalid_request(dialect: Dialect, body: bytes) -> None:
     with contextlib.suppress(InvalidRequest):
-        read = dialect.read(body)
+        read = dialect.parse_request(body)
         assert read.output_limit is None or 0 <= read.output_limit <= 10**12
         assert all(isinstance(name, str) and name for name in read.foreign_ids)
         assert len(set(map(len, filter(None, read.chain)))) <= 1
@@ -156,7 +156,7 @@ def test_any_json_passes_every_meter_unchanged(dialect: Dialect, answer: bytes) 
 def test_five_megabytes_of_rubbish_are_handled(dialect: Dialect, key: str) -> None:
     for junk in (b"x" * 5_000_000, b"[" * 5_000_000, b'{"%b":"' % key.encode() + b"\\u00e9" * 800_000 + b'"}'):
         with contextlib.suppress(InvalidRequest):
-            dialect.read(junk)
+            dialect.parse_request(junk)
         dialect.with_line(junk, "LINE")
         dialect.with_usage(junk)
 
@@ -171,7 +171,7 @@ def test_deep_nesting_is_refused_or_read_but_never_crashes(dialect: Dialect, dep
         b'{"input":[{"role":"user","content":[' + deep + b"]}]}",
     ):
         with contextlib.suppress(InvalidRequest):
-            dialect.read(body)
+            dialect.parse_request(body)
         dialect.with_line(body, "LINE")
         dialect.with_usage(body)
 
@@ -199,7 +199,7 @@ def test_context_is_put_into_anything_that_has_a_place_for_it_and_changes_nothin
     dialect: Dialect, body: bytes
 ) -> None:
     with contextlib.suppress(InvalidRequest):
-        dialect.read(body)
+        dialect.parse_request(body)
         found = dialect.prompt(body)
         if found is None:
             return

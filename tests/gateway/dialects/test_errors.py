@@ -11,7 +11,7 @@ import pytest
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects.base import Dialect
-from circadia.gateway.dialects.errors import too_long
+from circadia.gateway.dialects.errors import is_too_long
 from circadia.gateway.dialects.fields import load
 from tests.gateway.dialects.samples import ALL, ANTHROPIC, CHAT, COMPLETIONS, MESSAGES, OPENAI, RESPONSES
 
@@ -157,7 +157,7 @@ def test_an_error_event_stays_one_event_whatever_the_message(dialect: Dialect) -
 )
 def test_an_error_that_says_that_the_context_is_too_long_is_known(status: int, body: object, long: int) -> None:
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
-    assert too_long(status, raw) is bool(long)
+    assert is_too_long(status, raw) is bool(long)
 
 
 @pytest.mark.parametrize(

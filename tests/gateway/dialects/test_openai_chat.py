@@ -21,7 +21,7 @@ def chat(*messages: object, **more: object) -> bytes:
 @pytest.mark.spec("GATE-66", "GATE-67")
 def test_a_request_is_read() -> None:
     request = chat({"role": "system", "content": "S"}, USER, stream=True, max_tokens=50, n=3, user="ann")
-    read = CHAT.read(request)
+    read = CHAT.parse_request(request)
     assert (read.model, read.streamed, read.output_limit, read.turn, read.end_user) == (
         "gpt-4o",
         True,
@@ -34,13 +34,13 @@ def test_a_request_is_read() -> None:
 
 
 def test_the_newer_names_of_fields_come_first_where_both_are_given() -> None:
-    read = CHAT.read(chat(USER, max_tokens=50, max_completion_tokens=10, safety_identifier="bob"))
+    read = CHAT.parse_request(chat(USER, max_tokens=50, max_completion_tokens=10, safety_identifier="bob"))
     assert (read.output_limit, read.end_user) == (10, "bob")
 
 
 def test_without_a_limit_or_with_a_negative_one_there_is_none() -> None:
-    assert CHAT.read(chat(USER)).output_limit is None
-    assert CHAT.read(chat(USER, max_tokens=-1)).output_limit is None
+    assert CHAT.parse_request(chat(USER)).output_limit is None
+    assert CHAT.parse_request(chat(USER, max_tokens=-1)).output_limit is None
 
 
 @pytest.mark.spec("GATE-67")
@@ -58,7 +58,7 @@ def test_without_a_limit_or_with_a_negative_one_there_is_none() -> None:
     ],
 )
 def test_a_turn_ends_in_the_user_and_not_in_a_tool_result(messages: list[Any], turn: bool) -> None:
-    assert CHAT.read(chat(*messages)).turn is turn
+    assert CHAT.parse_request(chat(*messages)).turn is turn
 
 
 @pytest.mark.spec("GATE-60")
@@ -86,12 +86,12 @@ def test_a_turn_ends_in_the_user_and_not_in_a_tool_result(messages: list[Any], t
 )
 def test_a_malformed_request_is_refused_with_what_is_wrong_in_it(wrong: bytes, named: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        CHAT.read(wrong)
+        CHAT.parse_request(wrong)
     assert named in refused.value.message
 
 
 def test_a_byte_order_mark_and_unknown_fields_are_no_reason_to_refuse() -> None:
-    assert CHAT.read(b"\xef\xbb\xbf" + chat(USER, new_field={"x": 1})).turn is True
+    assert CHAT.parse_request(b"\xef\xbb\xbf" + chat(USER, new_field={"x": 1})).turn is True
 
 
 @pytest.mark.spec("GATE-61", "GATE-65")
@@ -266,19 +266,21 @@ DELTAS = sse(
     ],
 )
 def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_back(sent_back: object) -> None:
-    first = CHAT.read(chat({"role": "system", "content": "S"}, USER))
+    first = CHAT.parse_request(chat({"role": "system", "content": "S"}, USER))
     meter = CHAT.meter(streamed=True, take_usage_out=False, chain=first.chain)
     run(meter, bytewise(DELTAS))
-    then = CHAT.read(chat({"role": "system", "content": "S"}, USER, sent_back, USER))
+    then = CHAT.parse_request(chat({"role": "system", "content": "S"}, USER, sent_back, USER))
     assert then.chain[:2] == first.chain
     assert meter.answer_hashes == [then.chain[2]]
 
 
 @pytest.mark.spec("GATE-67")
 def test_an_answer_of_tool_calls_is_found_again_streamed_and_buffered() -> None:
-    first = CHAT.read(chat(USER))
+    first = CHAT.parse_request(chat(USER))
     function = {"name": "look", "arguments": '{"b":2,"a":1}'}
-    then = CHAT.read(chat(USER, {"role": "assistant", "tool_calls": [{"id": "call_1", "function": function}]}, TOOL))
+    then = CHAT.parse_request(
+        chat(USER, {"role": "assistant", "tool_calls": [{"id": "call_1", "function": function}]}, TOOL)
+    )
     buffered = CHAT.meter(streamed=False, take_usage_out=False, chain=first.chain)
     run(buffered, [body(ANSWER)])
     streamed = CHAT.meter(streamed=True, take_usage_out=False, chain=first.chain)
@@ -296,7 +298,7 @@ def test_another_word_image_or_tool_result_gives_another_chain() -> None:
 
     bodies = [chat(USER), chat({"role": "user", "content": "Ho"}), chat({"role": "system", "content": "Hi"})]
     bodies += [chat(part("a")), chat(part("b")), chat(TOOL), chat({**TOOL, "content": "43"})]
-    assert len({CHAT.read(one).chain for one in bodies}) == len(bodies)
+    assert len({CHAT.parse_request(one).chain for one in bodies}) == len(bodies)
 
 
 def test_an_answer_of_more_than_a_million_characters_gets_no_hash_and_keeps_its_usage() -> None:

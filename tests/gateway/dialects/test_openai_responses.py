@@ -57,7 +57,9 @@ def stream(last: str, **more: object) -> bytes:
 
 @pytest.mark.spec("GATE-66", "GATE-67")
 def test_a_request_is_read() -> None:
-    read = RESPONSES.read(request_of("Hi", stream=True, max_output_tokens=9, previous_response_id="resp_0", user="ann"))
+    read = RESPONSES.parse_request(
+        request_of("Hi", stream=True, max_output_tokens=9, previous_response_id="resp_0", user="ann")
+    )
     assert (read.model, read.streamed, read.output_limit, read.turn, read.end_user) == ("gpt-5", True, 9, True, "ann")
     assert (read.conversation, read.foreign_ids) == ("resp_0", ("resp_0",))
 
@@ -65,15 +67,15 @@ def test_a_request_is_read() -> None:
 @pytest.mark.spec("GATE-60", "GATE-67")
 @pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
 def test_a_conversation_is_named_and_must_be_the_callers(conversation: object) -> None:
-    read = RESPONSES.read(request_of([USER], conversation=conversation))
+    read = RESPONSES.parse_request(request_of([USER], conversation=conversation))
     assert (read.conversation, read.foreign_ids) == ("conv_1", ("conv_1",))
 
 
 @pytest.mark.spec("GATE-60")
 def test_a_response_that_is_compared_with_must_be_the_callers_too() -> None:
-    assert RESPONSES.read(request_of("x", prompt_cache_options={"comparison_response_id": "resp_9"})).foreign_ids == (
-        "resp_9",
-    )
+    assert RESPONSES.parse_request(
+        request_of("x", prompt_cache_options={"comparison_response_id": "resp_9"})
+    ).foreign_ids == ("resp_9",)
 
 
 @pytest.mark.spec("GATE-60")
@@ -81,7 +83,11 @@ def test_items_that_the_provider_is_to_look_up_must_be_the_callers_too() -> None
     picture = {"type": "image_generation_call", "id": "ig_1"}
     sent = {"type": "image_generation_call", "id": "ig_2", "result": "aGk="}
     given = [USER, {"type": "item_reference", "id": "msg_7"}, picture, sent, MESSAGE, CALL, USER]
-    assert RESPONSES.read(request_of(given, previous_response_id="resp_0")).foreign_ids == ("resp_0", "msg_7", "ig_1")
+    assert RESPONSES.parse_request(request_of(given, previous_response_id="resp_0")).foreign_ids == (
+        "resp_0",
+        "msg_7",
+        "ig_1",
+    )
 
 
 @pytest.mark.spec("GATE-67")
@@ -103,7 +109,7 @@ def test_items_that_the_provider_is_to_look_up_must_be_the_callers_too() -> None
     ],
 )
 def test_a_turn_ends_in_the_user_and_not_in_a_tool_result(given: Any, turn: bool) -> None:
-    assert RESPONSES.read(request_of(given)).turn is turn
+    assert RESPONSES.parse_request(request_of(given)).turn is turn
 
 
 @pytest.mark.spec("GATE-60")
@@ -124,7 +130,7 @@ def test_a_turn_ends_in_the_user_and_not_in_a_tool_result(given: Any, turn: bool
 )
 def test_a_malformed_request_is_refused_with_what_is_wrong_in_it(wrong: bytes, named: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        RESPONSES.read(wrong)
+        RESPONSES.parse_request(wrong)
     assert named in refused.value.message
 
 
@@ -212,11 +218,11 @@ def test_the_items_of_a_response_that_is_stored_are_the_callers(streamed: bool) 
 def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_back(
     sent_back: list[object], streamed: bool
 ) -> None:
-    first = RESPONSES.read(request_of("Hi", instructions="I"))
+    first = RESPONSES.parse_request(request_of("Hi", instructions="I"))
     meter = RESPONSES.meter(streamed=streamed, take_usage_out=False, chain=first.chain)
     output = [REASONING, MESSAGE, CALL]
     run(meter, [stream("completed", output=output) if streamed else body(response("completed", output=output))])
-    then = RESPONSES.read(request_of([USER, *sent_back, OUTPUT], instructions="I"))
+    then = RESPONSES.parse_request(request_of([USER, *sent_back, OUTPUT], instructions="I"))
     assert then.chain[:1] == first.chain
     assert set(meter.answer_hashes) & set(then.chain)
     if len(sent_back) > 1 and {"type": "item_reference", "id": "msg_1"} not in sent_back:
@@ -225,4 +231,7 @@ def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_
 
 @pytest.mark.spec("GATE-67")
 def test_what_a_conversation_is_continued_with_is_told_apart_by_its_id() -> None:
-    assert RESPONSES.read(request_of("yes")).chain != RESPONSES.read(request_of("yes", conversation="conv_1")).chain
+    assert (
+        RESPONSES.parse_request(request_of("yes")).chain
+        != RESPONSES.parse_request(request_of("yes", conversation="conv_1")).chain
+    )

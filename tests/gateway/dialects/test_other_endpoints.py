@@ -17,7 +17,7 @@ PLAIN = OPENAI["plain"]
     [("x", 30), (["x", "y"], 60), ([1, 2, 3], 30), ([[1], [2]], 60), (None, 30), ([], 30)],
 )
 def test_a_legacy_completion_may_write_its_limit_for_each_choice_of_each_prompt(prompt: object, limit: int) -> None:
-    read = COMPLETIONS.read(body({"model": "m", "prompt": prompt, "max_tokens": 10, "n": 2, "best_of": 3}))
+    read = COMPLETIONS.parse_request(body({"model": "m", "prompt": prompt, "max_tokens": 10, "n": 2, "best_of": 3}))
     assert (read.output_limit, read.turn, len(read.chain)) == (limit, True, 1)
 
 
@@ -27,7 +27,7 @@ def test_a_legacy_completion_may_write_its_limit_for_each_choice_of_each_prompt(
 )
 def test_a_malformed_completion_is_refused(wrong: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        COMPLETIONS.read(wrong)
+        COMPLETIONS.parse_request(wrong)
 
 
 @pytest.mark.spec("GATE-61")
@@ -47,10 +47,10 @@ def test_usage_of_a_buffered_completion_is_read() -> None:
 
 @pytest.mark.spec("GATE-66", "GATE-67")
 def test_embeddings_write_nothing_and_are_no_turn() -> None:
-    read = EMBEDDINGS.read(body({"model": "m", "input": ["x"], "user": "ann"}))
+    read = EMBEDDINGS.parse_request(body({"model": "m", "input": ["x"], "user": "ann"}))
     assert (read.model, read.output_limit, read.turn, read.end_user) == ("m", 0, False, "ann")
     with pytest.raises(InvalidRequest):
-        EMBEDDINGS.read(b"[]")
+        EMBEDDINGS.parse_request(b"[]")
 
 
 @pytest.mark.spec("GATE-64")
@@ -72,7 +72,7 @@ def test_usage_of_embeddings_is_read_from_either_end_of_an_answer_of_any_size(us
     "anything", [b"", b"--boundary\r\n\xff", b"[1]", b'{"model":5,"stream":"x"}', b"{", b"{" * 5000]
 )
 def test_an_unknown_endpoint_takes_any_body(anything: bytes) -> None:
-    read = PLAIN.read(anything)
+    read = PLAIN.parse_request(anything)
     assert (read.model, read.streamed, read.turn) == (None, False, False)
     assert PLAIN.with_line(anything, "LINE") == anything
     assert PLAIN.with_usage(anything) is None
@@ -80,7 +80,7 @@ def test_an_unknown_endpoint_takes_any_body(anything: bytes) -> None:
 
 @pytest.mark.spec("GATE-60")
 def test_an_unknown_endpoint_tells_model_and_stream_where_the_body_has_them_and_the_id_of_the_answer() -> None:
-    read = PLAIN.read(b'{"model":"m","stream":true}')
+    read = PLAIN.parse_request(b'{"model":"m","stream":true}')
     assert (read.model, read.streamed) == ("m", True)
     meter = PLAIN.meter(streamed=False, take_usage_out=False, chain=())
     run(meter, [b'{"id":"batch_1","usage":{"prompt_tokens":1}}'])

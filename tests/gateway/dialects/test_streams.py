@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.gateway.dialects.events import EventSplitter, payload
+from circadia.gateway.dialects.events import EventSplitter, event_data
 from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import (
     ALL,
@@ -177,7 +177,7 @@ def test_events_are_the_same_whatever_the_chunks(data: st.DataObject, text: str)
     ],
 )
 def test_the_data_of_an_event_is_found(event: bytes, data: bytes) -> None:
-    assert payload(event).strip() == data
+    assert event_data(event).strip() == data
 
 
 THUMB = "\ud83d", "\udc4d"
@@ -218,7 +218,7 @@ def test_a_character_that_was_streamed_in_halves_is_whole_in_what_was_said(
     meter = dialect.meter(streamed=True, take_usage_out=False, chain=("x",), words=True)
     stream = halved(chat, *pieces)
     assert run(meter, bytewise(stream)) == stream
-    told = meter.said()
+    told = meter.answer_so_far()
     assert told is not None
     assert told.text == said
     assert meter.answer_hashes == whole.answer_hashes != []
@@ -232,7 +232,7 @@ def test_halves_in_a_whole_answer_spoil_nothing_but_themselves() -> None:
     }  # fmt: skip
     meter = CHAT.meter(streamed=False, take_usage_out=False, chain=("x",))
     run(meter, [json.dumps(answer).encode()])
-    told = meter.said()
+    told = meter.answer_so_far()
     assert told is not None
     assert (told.text, meter.model, meter.usage.output_tokens) == ("cut \ufffd", "m\ufffd", 1)
     deep = b'{"a": "\\ud83d", "b": ' + b"[" * 100_000

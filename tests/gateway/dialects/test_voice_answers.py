@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from circadia.gateway.dialects.base import Dialect
-from circadia.gateway.dialects.voice import Answered
+from circadia.gateway.dialects.voice import DecodedAnswer
 from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import CHAT, CHAT_USAGE, MESSAGE_CONTENT, MESSAGES, RESPONSES, body
 
 pytestmark = pytest.mark.spec("ANS-01", "ANS-03")
 
 
-def answered(dialect: Dialect, answer: object) -> Answered | None:
-    assert dialect.voice is not None
-    return dialect.voice.answered(body(answer))
+def answered(dialect: Dialect, answer: object) -> DecodedAnswer | None:
+    assert dialect.answer_codec is not None
+    return dialect.answer_codec.parse_answer(body(answer))
 
 
-def chat(finish: str | None = "stop", **message: object) -> Answered:
+def chat(finish: str | None = "stop", **message: object) -> DecodedAnswer:
     choice = {"index": 0, "message": {"role": "assistant", "content": "It is paid."} | message, "finish_reason": finish}
     found = answered(CHAT, {"object": "chat.completion", "choices": [choice], "usage": CHAT_USAGE})
     assert found is not None
@@ -27,21 +27,21 @@ def chat(finish: str | None = "stop", **message: object) -> Answered:
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "It is paid."}, "finish_reason": "stop"}
 
 
-def beside(**more: object) -> Answered:
+def beside(**more: object) -> DecodedAnswer:
     """Return what a chat completion says that has more beside its choices."""
     found = answered(CHAT, {"object": "chat.completion", "choices": [CHOICE], **more})
     assert found is not None
     return found
 
 
-def message(*blocks: object, stop: str = "end_turn") -> Answered:
+def message(*blocks: object, stop: str = "end_turn") -> DecodedAnswer:
     usage = {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 3}
     found = answered(MESSAGES, {"type": "message", "content": blocks, "stop_reason": stop, "usage": usage})
     assert found is not None
     return found
 
 
-def response(*output: object, status: str = "completed", **more: object) -> Answered | None:
+def response(*output: object, status: str = "completed", **more: object) -> DecodedAnswer | None:
     usage = {"input_tokens": 10, "output_tokens": 3}
     return answered(RESPONSES, {"object": "response", "status": status, "output": output, "usage": usage, **more})
 
@@ -53,18 +53,18 @@ TEXT = {"type": "text", "text": "It is paid."}
 
 def test_words_thoughts_and_usage_are_read() -> None:
     used = Usage(input_tokens=20, output_tokens=9, cached_tokens=12, reasoning_tokens=4)
-    assert chat() == Answered(text="It is paid.", usage=used)
+    assert chat() == DecodedAnswer(text="It is paid.", usage=used)
     assert not beside(citations=[], search_results=None).called
     assert chat(reasoning_content="Let me see.").reasoning == "Let me see."
     assert chat(reasoning="Let me see.").reasoning == "Let me see."
     thought = {"type": "thinking", "thinking": "Let me see.", "signature": "s"}
-    assert message(thought, {"type": "redacted_thinking", "data": "x"}, TEXT) == Answered(
+    assert message(thought, {"type": "redacted_thinking", "data": "x"}, TEXT) == DecodedAnswer(
         text="It is paid.",
         reasoning="Let me see.",
         usage=Usage(input_tokens=15, output_tokens=3, cached_tokens=5),
     )
     summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Let me see."}]}
-    assert response(summary, SAID) == Answered(
+    assert response(summary, SAID) == DecodedAnswer(
         text="It is paid.", reasoning="Let me see.", usage=Usage(input_tokens=10, output_tokens=3)
     )
     shown = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Let me see."}]}
@@ -100,7 +100,7 @@ def test_words_thoughts_and_usage_are_read() -> None:
         response({**SAID, "content": [{**PART, "annotations": [{"type": "file_citation"}]}]}),
     ],
 )
-def test_what_is_more_than_words_says_so(found: Answered | None) -> None:
+def test_what_is_more_than_words_says_so(found: DecodedAnswer | None) -> None:
     assert found is not None
     assert found.called is True
 
@@ -117,7 +117,7 @@ def test_what_is_more_than_words_says_so(found: Answered | None) -> None:
         response(SAID, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
     ],
 )
-def test_what_was_cut_off_says_so(found: Answered | None) -> None:
+def test_what_was_cut_off_says_so(found: DecodedAnswer | None) -> None:
     assert found is not None
     assert (found.cut, found.called) == (True, False)
 

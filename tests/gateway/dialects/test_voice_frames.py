@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from circadia.gateway.dialects import voice_chat, voice_messages, voice_responses
 from circadia.gateway.dialects.base import Dialect
-from circadia.gateway.dialects.frame import Volatile
-from circadia.gateway.dialects.voice import Framed
+from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.dialects.voice import FramedCall
 from tests.gateway.dialects.samples import CHAT, MESSAGES, RESPONSES, body
 
-NOTHING = Volatile()
+NOTHING = VolatileSpans()
 SAID = "The-word-that-was-said"
 SYSTEM = "You keep the books of ACME."
 TOOLS = [
@@ -59,9 +59,9 @@ RESULT: Mapping[Dialect, dict[str, Any]] = {
 EACH = pytest.mark.parametrize("dialect", CALLS, ids=lambda one: one.endpoint)
 
 
-def framed(dialect: Dialect, request: object, volatile: Volatile = NOTHING) -> Framed:
-    assert dialect.voice is not None
-    found = dialect.voice.frame(body(request), volatile)
+def framed(dialect: Dialect, request: object, volatile: VolatileSpans = NOTHING) -> FramedCall:
+    assert dialect.answer_codec is not None
+    found = dialect.answer_codec.frame_call(body(request), volatile)
     assert found is not None
     return found
 
@@ -103,8 +103,8 @@ def test_a_digest_knows_neither_the_order_of_keys_nor_spaces_nor_what_was_said(
     dialect: Dialect, value: Any, question: str, indent: int | None
 ) -> None:
     request = call(dialect, unknown=value)
-    assert dialect.voice is not None
-    again = dialect.voice.frame(json.dumps(turned(request), indent=indent).encode(), NOTHING)
+    assert dialect.answer_codec is not None
+    again = dialect.answer_codec.frame_call(json.dumps(turned(request), indent=indent).encode(), NOTHING)
     assert again is not None
     assert again.digest == framed(dialect, request).digest
     assert framed(dialect, saying(dialect, user(question), unknown=value)).digest == again.digest
@@ -212,8 +212,8 @@ def test_a_frame_holds_nothing_of_what_was_said(dialect: Dialect, said: list[str
 @EACH
 def test_a_question_is_put_into_a_frame_as_the_one_user_turn(dialect: Dialect) -> None:
     request = saying(dialect, user("a"), {"role": "assistant", "content": "b"}, user("c"), stream=True)
-    assert dialect.voice is not None
-    made = dialect.voice.asked(framed(dialect, request).body, "Which one?")
+    assert dialect.answer_codec is not None
+    made = dialect.answer_codec.build_question_body(framed(dialect, request).body, "Which one?")
     wanted = saying(dialect, user("Which one?"))
     assert json.loads(made) == wanted
     again = framed(dialect, json.loads(made))
@@ -225,9 +225,9 @@ def test_a_question_is_put_into_a_frame_as_the_one_user_turn(dialect: Dialect) -
 
 @pytest.mark.spec("ANS-01")
 def test_a_response_that_is_asked_ahead_is_never_kept_by_the_provider() -> None:
-    assert RESPONSES.voice is not None
+    assert RESPONSES.answer_codec is not None
     request = call(RESPONSES, store=True, background=True, previous_response_id="resp_1", input="a")
-    made = json.loads(RESPONSES.voice.asked(framed(RESPONSES, request).body, "Which one?"))
+    made = json.loads(RESPONSES.answer_codec.build_question_body(framed(RESPONSES, request).body, "Which one?"))
     assert made == call(RESPONSES, input=[user("Which one?")])
 
 
@@ -245,8 +245,8 @@ def test_a_question_in_words_is_plain_and_may_be_served(dialect: Dialect) -> Non
             prompt = dialect.prompt(body(request))
             assert prompt is not None
             assert prompt.question == found.question
-            chain = dialect.read(body(request)).chain
-            expected = dialect.read(body(saying(dialect, *before))).chain[-1] if before else None
+            chain = dialect.parse_request(body(request)).chain
+            expected = dialect.parse_request(body(saying(dialect, *before))).chain[-1] if before else None
             assert found.conversation(chain) == expected
 
 
@@ -329,9 +329,11 @@ def test_some_calls_are_never_served_and_some_not_even_asked_ahead(
     assert found.why_not
     assert bool(found.body) is ahead
     assert "SECRET" not in found.body
-    assert dialect.voice is not None
+    assert dialect.answer_codec is not None
     if ahead:  # nobody asks ahead for what no answer can be served in
-        assert not set(json.loads(dialect.voice.asked(found.body, "x"))) & (set(more) - {"store", "include"})
+        assert not set(json.loads(dialect.answer_codec.build_question_body(found.body, "x"))) & (
+            set(more) - {"store", "include"}
+        )
 
 
 @pytest.mark.spec("ANS-03")
@@ -356,21 +358,21 @@ def test_usual_settings_keep_no_answer_from_being_served(dialect: Dialect, more:
 @settings(max_examples=30)
 @given(junk=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_rubbish_is_no_call_and_no_answer(dialect: Dialect, junk: bytes) -> None:
-    assert dialect.voice is not None
-    found = dialect.voice.frame(junk, NOTHING)
+    assert dialect.answer_codec is not None
+    found = dialect.answer_codec.frame_call(junk, NOTHING)
     assert found is None or not found.servable
-    assert dialect.voice.answered(junk) is None
+    assert dialect.answer_codec.parse_answer(junk) is None
 
 
 @EACH
 @pytest.mark.parametrize("depth", [200, 260, 1020, 5000])
 def test_deep_nesting_is_framed_or_not_but_never_crashes(dialect: Dialect, depth: int) -> None:
-    assert dialect.voice is not None
+    assert dialect.answer_codec is not None
     deep = b"[" * depth + b"]" * depth
     for request in (
         b'{"x":' + deep + b',"messages":[],"input":[]}',
         b'{"service_tier":' + deep + b',"messages":[],"input":[]}',
         b'{"messages":[{"role":"system","content":' + deep + b'}],"input":[{"role":"user","content":' + deep + b"}]}",
     ):
-        dialect.voice.frame(request, Volatile(("dates",)))
-        dialect.voice.answered(request)
+        dialect.answer_codec.frame_call(request, VolatileSpans(("dates",)))
+        dialect.answer_codec.parse_answer(request)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from openai.types.responses import Response
 
 from circadia.gateway.dialects.base import Dialect, Meter
-from circadia.gateway.dialects.frame import Volatile
-from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.dialects.voice import AnswerCodec
 from tests.gateway.dialects.samples import ALL, CHAT, MESSAGES, RESPONSES, body, bytewise, run
 
 pytestmark = pytest.mark.spec("ANS-03")
 
-NOTHING = Volatile()
+NOTHING = VolatileSpans()
 
 AT = datetime(2026, 11, 22, 4, 5, 6, tzinfo=UTC)
 CREATED = int(AT.timestamp())
@@ -32,23 +32,23 @@ BACK = {CHAT: "messages", RESPONSES: "input", MESSAGES: "messages"}
 EACH = pytest.mark.parametrize("dialect", ASKED, ids=lambda one: one.endpoint)
 
 
-def voice(dialect: Dialect) -> Voice:
-    assert dialect.voice is not None
-    return dialect.voice
+def voice(dialect: Dialect) -> AnswerCodec:
+    assert dialect.answer_codec is not None
+    return dialect.answer_codec
 
 
 def whole(dialect: Dialect, text: str) -> bytes:
-    return voice(dialect).whole(text, id="ans_1", model="m", at=AT)
+    return voice(dialect).build_answer(text, id="ans_1", model="m", at=AT)
 
 
 def events(dialect: Dialect, text: str, *, usage: bool = False) -> bytes:
-    streamed = voice(dialect).events(whole(dialect, text), usage=usage)
+    streamed = voice(dialect).build_events(whole(dialect, text), usage=usage)
     assert streamed is not None
     return streamed
 
 
 def read(dialect: Dialect, *chunks: bytes, streamed: bool) -> Meter:
-    chain = dialect.read(body(ASKED[dialect])).chain
+    chain = dialect.parse_request(body(ASKED[dialect])).chain
     meter = dialect.meter(streamed=streamed, take_usage_out=False, chain=chain)
     assert run(meter, chunks) == b"".join(chunks)
     return meter
@@ -62,7 +62,7 @@ def test_an_endpoints_own_meter_reads_what_is_served_whole_and_streamed(dialect:
     for usage in (False, True):
         streamed = read(dialect, events(dialect, text, usage=usage), streamed=True)
         for meter in (buffered, streamed):
-            said = meter.said()
+            said = meter.answer_so_far()
             assert said is not None
             assert (said.text, said.calls, said.cut, said.handle) == (text, (), False, None)
             assert (meter.complete, meter.model, meter.ids, meter.handle) == (True, "m", [], None)
@@ -73,7 +73,7 @@ def test_an_endpoints_own_meter_reads_what_is_served_whole_and_streamed(dialect:
 
 @EACH
 def test_a_stream_reads_the_same_in_single_bytes(dialect: Dialect) -> None:
-    said = read(dialect, *bytewise(events(dialect, TEXT, usage=True)), streamed=True).said()
+    said = read(dialect, *bytewise(events(dialect, TEXT, usage=True)), streamed=True).answer_so_far()
     assert said is not None
     assert said.text == TEXT
 
@@ -86,14 +86,14 @@ def test_the_next_request_continues_what_was_served(dialect: Dialect) -> None:
     before = request[BACK[dialect]]
     items = before if isinstance(before, list) else [{"role": "user", "content": before}]
     again = {**request, BACK[dialect]: [*items, said, {"role": "user", "content": "And now?"}]}
-    framed = voice(dialect).frame(body(again), NOTHING)
+    framed = voice(dialect).frame_call(body(again), NOTHING)
     assert framed is not None
-    assert framed.conversation(dialect.read(body(again)).chain) in hashes
+    assert framed.conversation(dialect.parse_request(body(again)).chain) in hashes
 
 
 @EACH
 def test_what_is_served_would_be_kept_as_an_answer_in_words(dialect: Dialect) -> None:
-    answered = voice(dialect).answered(whole(dialect, TEXT))
+    answered = voice(dialect).parse_answer(whole(dialect, TEXT))
     assert answered is not None
     assert (answered.text, answered.reasoning, answered.called, answered.cut) == (TEXT, "", False, False)
     assert (answered.usage.input_tokens, answered.usage.output_tokens) == (0, 0)
@@ -196,4 +196,8 @@ def test_anthropics_sdk_reads_a_served_message_as_a_stream() -> None:
 
 
 def test_only_endpoints_that_are_asked_in_words_have_a_voice() -> None:
-    assert [each.endpoint for each in ALL if each.voice is not None] == ["chat_completions", "responses", "messages"]
+    assert [each.endpoint for each in ALL if each.answer_codec is not None] == [
+        "chat_completions",
+        "responses",
+        "messages",
+    ]

@@ -3,14 +3,14 @@
 import pytest
 
 from circadia.errors import ConfigError
-from circadia.gateway.dialects.frame import Volatile, digest
+from circadia.gateway.dialects.frame import VolatileSpans, digest
 from circadia.settings.load import settings_from
 
 pytestmark = pytest.mark.spec("ANS-01")
 
 
 def same(spans: tuple[str, ...], one: str, two: str) -> bool:
-    volatile = Volatile(spans)
+    volatile = VolatileSpans(spans)
     return digest(volatile.content(f"Now: {one}. Be short.")) == digest(volatile.content(f"Now: {two}. Be short."))
 
 
@@ -123,7 +123,7 @@ def test_an_operators_pattern_is_laid_over_the_text_as_it_is() -> None:
 @pytest.mark.parametrize("at", range(3))
 @pytest.mark.parametrize("span", ["/^Today is .*$/", "/ [A-Z][a-z]+day[.]$/", "/^Today.*\\n?/"])
 def test_an_operators_pattern_may_begin_and_end_with_any_line(span: str, at: int) -> None:
-    volatile = Volatile((span,))
+    volatile = VolatileSpans((span,))
 
     def normal(day: str, rule: str) -> object:
         lines = ["You help Ann.", rule, rule]
@@ -135,16 +135,16 @@ def test_an_operators_pattern_may_begin_and_end_with_any_line(span: str, at: int
 
 
 def test_a_pattern_for_the_begin_of_a_line_leaves_what_stands_within_one() -> None:
-    prompts = {str(Volatile(("/^Today is .*$/",)).content(f"You help.\nAs ever, Today is {day}.")) for day in "AB"}
+    prompts = {str(VolatileSpans(("/^Today is .*$/",)).content(f"You help.\nAs ever, Today is {day}.")) for day in "AB"}
     assert len(prompts) == 2
 
 
 def test_only_texts_of_a_content_in_parts_are_read() -> None:
     image = {"type": "image", "source": "2026-11-22"}
     parts = [{"type": "text", "text": "It is 2026-11-22."}, image]
-    assert Volatile(("dates",)).content(parts) == ["It is \0.", image]
-    assert Volatile().content(parts) == ["It is 2026-11-22.", image]
-    assert Volatile(("dates",)).content(None) == ""
+    assert VolatileSpans(("dates",)).content(parts) == ["It is \0.", image]
+    assert VolatileSpans().content(parts) == ["It is 2026-11-22.", image]
+    assert VolatileSpans(("dates",)).content(None) == ""
 
 
 @pytest.mark.parametrize("span", ["/(/", "/[z-a]/", "/a{99999999999999999999}/", "/(?P<x>a)(?P<x>b)/"])
@@ -171,4 +171,4 @@ def test_a_good_list_is_kept() -> None:
 )
 def test_the_kinds_get_through_any_long_prompt(piece: str) -> None:
     # In quadratic time each of these would take minutes.
-    Volatile(("ids", "times", "dates")).content(piece * (200_000 // len(piece)))
+    VolatileSpans(("ids", "times", "dates")).content(piece * (200_000 // len(piece)))

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from circadia.gateway.wire import Origin
-from circadia.gateway.wire_connection import Answer
-from circadia.gateway.wire_pool import Pool
+from circadia.gateway.wire_connection import ProviderResponse
+from circadia.gateway.wire_pool import ConnectionPool
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 KEY = b"sk-of-the-provider"
@@ -135,13 +135,13 @@ async def peer(script: Script, *, tls: ssl.SSLContext | None = None, host: str =
 
 
 @asynccontextmanager
-async def pool(at: Peer | int, base: str = "http://127.0.0.1:{port}", **given: Any) -> AsyncGenerator[Pool]:
+async def pool(at: Peer | int, base: str = "http://127.0.0.1:{port}", **given: Any) -> AsyncGenerator[ConnectionPool]:
     """Make connections to a provider; `given` are settings that differ from the usual ones."""
     port = at if isinstance(at, int) else at.port
     settings: dict[str, Any] = {
         "max_connections": 10, "connect_timeout_seconds": 10.0, "answer_timeout_seconds": 20.0, "context": None, **given
     }  # fmt: skip
-    made = Pool(Origin.of(base.format(port=port)), [(b"Authorization", b"Bearer " + KEY)], **settings)
+    made = ConnectionPool(Origin.from_url(base.format(port=port)), [(b"Authorization", b"Bearer " + KEY)], **settings)
     try:
         yield made
     finally:
@@ -149,7 +149,9 @@ async def pool(at: Peer | int, base: str = "http://127.0.0.1:{port}", **given: A
             await made.close()
 
 
-async def ask(pool: Pool, body: bytes = b"hi", method: str = "POST", target: str = "/v1/x") -> tuple[Answer, bytes]:
+async def ask(
+    pool: ConnectionPool, body: bytes = b"hi", method: str = "POST", target: str = "/v1/x"
+) -> tuple[ProviderResponse, bytes]:
     """Send a call and return its answer with its body."""
     async with asyncio.timeout(60):
         answer = await pool.send(method, target, [(b"content-type", b"text/plain")], body)

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from circadia.gateway.wire import Broken
+from circadia.gateway.wire import ConnectionBroken
 from tests.gateway.wire.peer import KEY, OK, Caller, answering, ask, peer, pool
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -163,7 +163,7 @@ async def test_what_is_no_whole_answer_breaks_the_call_and_its_connection(sent: 
             caller.writer.close()
 
     async with peer(script) as at, pool(at, max_connections=1) as wire:
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(ConnectionBroken) as caught:
             await ask(wire)
         assert KEY.decode() not in repr(caught.value)
         assert (await ask(wire))[1] == b"ok"
@@ -175,7 +175,7 @@ async def test_what_came_before_a_break_is_given_first() -> None:
         answer = await wire.send("POST", "/", [], b"")
         assert await anext(answer) == b"ok"
         for _ in range(2):
-            with pytest.raises(Broken):
+            with pytest.raises(ConnectionBroken):
                 await anext(answer)
         await at.emptied()
 
@@ -195,13 +195,13 @@ async def test_a_reset_breaks_the_call_even_where_an_answer_ends_with_its_connec
     async with peer(script) as at, pool(at) as wire:
         if not said:
             read.set()
-            with pytest.raises(Broken, match="before"):
+            with pytest.raises(ConnectionBroken, match="before"):
                 await ask(wire)
             return
         answer = await wire.send("POST", "/", [], b"")
         assert await anext(answer) == b"half"
         read.set()
-        with pytest.raises(Broken, match="within"):
+        with pytest.raises(ConnectionBroken, match="within"):
             await anext(answer)
 
 

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from circadia.gateway.wire import Broken, Silent
-from circadia.gateway.wire_pool import Pool
+from circadia.gateway.wire import ConnectionBroken, ConnectionStalled
+from circadia.gateway.wire_pool import ConnectionPool
 from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import KEY, OK, Caller, Peer, answering, ask, peer, pool
 
@@ -143,7 +143,7 @@ async def test_a_provider_that_says_nothing_for_too_long_is_silent(leap: Leap) -
             call = asyncio.create_task(ask(wire))
             await at.until(lambda count=count: len(at.heads) == count)
             leap(20.0)
-            with pytest.raises(Silent):
+            with pytest.raises(ConnectionStalled):
                 await call
         assert at.made == 2
 
@@ -157,7 +157,7 @@ async def test_a_provider_that_stops_within_its_answer_is_silent(leap: Leap) -> 
         answer = await wire.send("POST", "/", [], b"")
         assert await anext(answer) == b"half"
         leap(20.0)
-        with pytest.raises(Silent):
+        with pytest.raises(ConnectionStalled):
             await anext(answer)
         await at.emptied()
 
@@ -169,7 +169,7 @@ async def test_a_provider_that_does_not_take_the_body_is_silent() -> None:
         await asyncio.Event().wait()
 
     async with peer(script) as at, pool(at, answer_timeout_seconds=0.05) as wire:
-        with pytest.raises(Silent):
+        with pytest.raises(ConnectionStalled):
             await ask(wire, LARGE * 4)
 
 
@@ -228,26 +228,26 @@ async def test_a_slow_reader_is_no_silence_of_the_provider(leap: Leap) -> None:
         assert sum([len(chunk) async for chunk in answer]) == size
 
 
-async def _in_line(wire: Pool, at: Peer) -> None:
+async def _in_line(wire: ConnectionPool, at: Peer) -> None:
     await asyncio.gather(ask(wire), ask(wire))
 
 
-async def _before_the_head(wire: Pool, at: Peer) -> None:
+async def _before_the_head(wire: ConnectionPool, at: Peer) -> None:
     await ask(wire)
 
 
-async def _within_the_body(wire: Pool, at: Peer) -> None:
+async def _within_the_body(wire: ConnectionPool, at: Peer) -> None:
     async for _ in await wire.send("POST", "/half", [], b""):
         pass
 
 
-async def _while_the_body_goes_out(wire: Pool, at: Peer) -> None:
+async def _while_the_body_goes_out(wire: ConnectionPool, at: Peer) -> None:
     await ask(wire, LARGE * 4)
 
 
 @pytest.mark.parametrize("stage", [_in_line, _before_the_head, _within_the_body, _while_the_body_goes_out])
 async def test_a_caller_who_leaves_takes_the_connection_along_and_leaves_the_place_to_others(
-    stage: Callable[[Pool, Peer], Awaitable[None]],
+    stage: Callable[[ConnectionPool, Peer], Awaitable[None]],
 ) -> None:
     async def script(caller: Caller) -> None:
         head = await caller.head()
@@ -282,7 +282,7 @@ async def test_an_answer_that_is_closed_ends_the_providers_work_and_its_reader()
         await turns(3)
         answer.close()
         answer.close()
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionBroken):
             await reading
         await at.emptied()
 
@@ -301,6 +301,6 @@ async def test_a_whole_answer_that_is_closed_unread_is_not_given() -> None:
     async with peer(answering(OK)) as at, pool(at) as wire:
         answer = await wire.send("POST", "/", [], b"")
         answer.close()
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionBroken):
             await anext(answer)
         assert (await ask(wire))[1] == b"ok"

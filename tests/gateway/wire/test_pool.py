@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.wire import Broken, Origin, Refused, Unreached
+from circadia.gateway.wire import ConnectFailed, ConnectionBroken, ConnectTimedOut, Origin
 from circadia.gateway.wire_dial import first_to_answer
 from tests.fixtures.leap import Leap
 from tests.fixtures.ports import deaf
@@ -39,7 +39,7 @@ async def test_who_waits_gets_the_place_of_a_connection_that_broke() -> None:
 
     async with peer(script) as at, pool(at, max_connections=1) as wire:
         calls = [asyncio.create_task(ask(wire, b"", target=f"/{i}")) for i in range(2)]
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionBroken):
             await calls[0]
         assert (await calls[1])[1] == b"ok"
         assert at.made == 2
@@ -110,7 +110,7 @@ async def test_a_kept_connection_that_closes_when_the_call_is_written_breaks_the
 
     async with peer(script) as at, pool(at) as wire:
         await ask(wire)
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionBroken):
             await ask(wire)
         assert at.made == 1
 
@@ -120,16 +120,16 @@ async def test_no_listener_is_a_refusal_and_takes_no_place() -> None:
         unused.bind(("127.0.0.1", 0))
         async with pool(unused.getsockname()[1], max_connections=1) as wire:
             for _ in range(3):
-                with pytest.raises(Refused):
+                with pytest.raises(ConnectFailed):
                     await ask(wire)
             found = await asyncio.gather(*(ask(wire) for _ in range(5)), return_exceptions=True)
-            assert [type(each) for each in found] == [Refused] * 5
+            assert [type(each) for each in found] == [ConnectFailed] * 5
 
 
 async def test_a_name_that_nobody_has_is_a_refusal() -> None:
     async with pool(80, "http://" + "a" * 64 + ".test:{port}") as wire:
         found = await asyncio.gather(*(ask(wire) for _ in range(3)), return_exceptions=True)
-        assert [type(each) for each in found] == [Refused] * 3
+        assert [type(each) for each in found] == [ConnectFailed] * 3
 
 
 async def test_a_name_is_resolved_and_a_call_reaches_its_host() -> None:
@@ -144,7 +144,7 @@ async def test_an_address_of_ipv6_is_reached_where_the_machine_has_it() -> None:
             probe.bind(("::1", 0))
     except OSError:
         async with pool(9, "http://[::1]:{port}") as wire:
-            with pytest.raises(Refused):
+            with pytest.raises(ConnectFailed):
                 await ask(wire)
         return
     async with peer(answering(OK), host="::1") as at, pool(at, "http://[::1]:{port}") as wire:
@@ -181,7 +181,7 @@ async def test_a_connection_that_takes_too_long_is_told_as_that_and_takes_no_pla
     with deaf("127.0.0.1") as port:
         async with pool(port, connect_timeout_seconds=0.05, max_connections=1) as wire:
             for _ in range(3):
-                with pytest.raises(Unreached):
+                with pytest.raises(ConnectTimedOut):
                     await ask(wire)
 
 
@@ -194,7 +194,7 @@ async def test_a_caller_who_leaves_while_connecting_leaves_the_place_to_others()
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
-            with pytest.raises(Unreached):
+            with pytest.raises(ConnectTimedOut):
                 await second
 
 
@@ -206,7 +206,7 @@ async def test_to_close_the_pool_breaks_what_is_under_way() -> None:
             await asyncio.sleep(0)
         await wire.close()
         found = await asyncio.gather(*calls, return_exceptions=True)
-        assert {type(each) for each in found} == {Broken}
+        assert {type(each) for each in found} == {ConnectionBroken}
         await at.emptied()
 
 
@@ -222,7 +222,7 @@ async def test_to_close_the_pool_breaks_what_is_under_way() -> None:
     ],
 )
 def test_an_origin_is_read_from_a_base_url(url: str, host: str, port: int, authority: bytes, prefix: bytes) -> None:
-    found = Origin.of(url)
+    found = Origin.from_url(url)
     assert (found.host, found.port, found.authority, found.prefix) == (host, port, authority, prefix)
     assert found.secure is url.startswith("https")
 
@@ -236,5 +236,5 @@ def test_an_origin_is_read_from_a_base_url(url: str, host: str, port: int, autho
 )  # fmt: skip
 def test_what_is_more_or_less_than_a_base_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ValueError) as caught:
-        Origin.of(url)
+        Origin.from_url(url)
     assert "secret" not in str(caught.value)

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from circadia.gateway.wire import Broken, WireError
-from circadia.gateway.wire_connection import Answer, Connection
+from circadia.gateway.wire import ConnectionBroken, WireError
+from circadia.gateway.wire_connection import ProviderConnection, ProviderResponse
 
 LOOSE = settings(max_examples=150, deadline=None)
 BODIES = some.lists(some.binary(min_size=1, max_size=40), max_size=8)
@@ -54,11 +54,11 @@ class Line:
     def __init__(self) -> None:
         self.given_back = 0
         self.wire = Wire()
-        self.connection = Connection(self._released, lambda _: None, asyncio.get_running_loop(), 60.0)
+        self.connection = ProviderConnection(self._released, lambda _: None, asyncio.get_running_loop(), 60.0)
         self.connection.connection_made(self.wire)
-        self.answer: Answer = self.connection.ask(b"", b"", headless=False)
+        self.answer: ProviderResponse = self.connection.ask(b"", b"", headless=False)
 
-    def _released(self, connection: Connection) -> None:
+    def _released(self, connection: ProviderConnection) -> None:
         self.given_back += 1
 
     def hear(self, sent: bytes, cuts: list[int]) -> None:
@@ -78,7 +78,7 @@ class Line:
         """Return what a reader gets, who must not have to wait."""
         try:
             async with asyncio.timeout(60):
-                await self.answer.head()
+                await self.answer.wait_for_head()
                 return b"".join([chunk async for chunk in self.answer])
         except WireError as error:
             return error
@@ -110,7 +110,7 @@ async def test_a_body_of_a_length_is_the_same_however_it_is_cut_and_broken_if_cu
     assert await whole.read() == body
     short.hear(sent[: -(cut_short % len(sent)) or -1], cuts)
     short.end()
-    assert isinstance(await short.read(), Broken)
+    assert isinstance(await short.read(), ConnectionBroken)
     assert short.given_back == 0
 
 
@@ -133,5 +133,5 @@ async def test_whatever_comes_a_call_ends_and_is_given_back_once_at_most(sent: b
         line.end()
         assert line.given_back <= 1
     first, second = await whole.read(), await cut.read()
-    assert isinstance(first, bytes | Broken)
+    assert isinstance(first, bytes | ConnectionBroken)
     assert (first if isinstance(first, bytes) else None) == (second if isinstance(second, bytes) else None)

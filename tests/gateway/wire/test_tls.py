@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.gateway.wire import Refused, Unreached
+from circadia.gateway.wire import ConnectFailed, ConnectTimedOut
 from circadia.gateway.wire_dial import tls_context
 from tests.fixtures.certificates import served
 from tests.gateway.wire.peer import OK, Caller, answering, ask, peer, pool
@@ -59,7 +59,7 @@ async def test_a_provider_whose_certificate_nobody_signed_is_refused(tmp_path: P
     async with peer(answering(OK), tls=served(tmp_path, "localhost")) as at:
         async with pool(at, "https://localhost:{port}", context=tls_context(), max_connections=1) as wire:
             for _ in range(2):
-                with pytest.raises(Refused):
+                with pytest.raises(ConnectFailed):
                     await ask(wire)
         assert at.heads == []
 
@@ -71,7 +71,7 @@ async def test_a_trusted_certificate_of_another_name_is_refused(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     async with peer(answering(OK), tls=server) as at:
         async with pool(at, "https://localhost:{port}", context=tls_context()) as wire:
-            with pytest.raises(Refused):
+            with pytest.raises(ConnectFailed):
                 await ask(wire)
         assert at.heads == []
 
@@ -81,7 +81,7 @@ async def test_a_provider_without_tls_is_refused_and_one_that_never_shakes_hands
         async with pool(
             at, "https://localhost:{port}", context=tls_context(), connect_timeout_seconds=0.1, max_connections=1
         ) as wire:
-            with pytest.raises(Unreached):
+            with pytest.raises(ConnectTimedOut):
                 await ask(wire)
         await at.emptied()
 
@@ -89,7 +89,7 @@ async def test_a_provider_without_tls_is_refused_and_one_that_never_shakes_hands
         await caller.say(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
 
     async with peer(rude) as at, pool(at, "https://localhost:{port}", context=tls_context()) as wire:
-        with pytest.raises(Refused):
+        with pytest.raises(ConnectFailed):
             await ask(wire)
 
 

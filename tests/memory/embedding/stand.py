@@ -14,15 +14,15 @@ from circadia.errors import UpstreamFailed
 from circadia.ids import NoteId
 from circadia.memory.banks import NewBank
 from circadia.memory.columns import Array
-from circadia.memory.embedding.background import Background
-from circadia.memory.embedding.base import Embedder, sound
-from circadia.memory.embedding.questions import Reading
+from circadia.memory.embedding.background import BackgroundEmbedder
+from circadia.memory.embedding.base import Embedder, normalize_vectors
+from circadia.memory.embedding.questions import ActiveEmbedder
 from circadia.memory.episodes import NewEpisode
-from circadia.memory.retrieval import Found
-from circadia.memory.tier import Memory
+from circadia.memory.retrieval import SearchHit
+from circadia.memory.tier import MemoryServices
 from circadia.records.bank import Bank, Trust
 from circadia.records.note import Note, NoteKind
-from circadia.server.remembering import memory_tier
+from circadia.server.remembering import build_memory_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -53,7 +53,7 @@ class FakeEmbedder:
     def texts(self) -> list[str]:
         return [text for each in self.asked for text in each]
 
-    def at_once(self, question: str) -> Array | None:
+    def embed_nowait(self, question: str) -> Array | None:
         return None
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
@@ -64,7 +64,7 @@ class FakeEmbedder:
         if self.refused is not None and any(self.refused in text for text in texts):
             raise UpstreamFailed("some text is too long")
         digests = [hashlib.sha256(f"{self.name} {text}".encode()).digest()[:8] for text in texts]
-        return sound(np.array([list(each) for each in digests], np.float32) - 127.5, len(texts), 8)
+        return normalize_vectors(np.array([list(each) for each in digests], np.float32) - 127.5, len(texts), 8)
 
 
 class Stand:
@@ -74,28 +74,28 @@ class Stand:
         self.store = store
         self.clock = clock
         self.signals = LocalSignals()
-        self.previous = None if before is None else Reading(before)
+        self.previous = None if before is None else ActiveEmbedder(before)
         settings, ids = Settings.model_validate({}), CountedIds(run=str(id(self)))
-        self.memory: Memory = memory_tier(settings, clock, ids, self.signals, embedder, self.previous)
+        self.memory: MemoryServices = build_memory_services(settings, clock, ids, self.signals, embedder, self.previous)
         self.background = (
-            None if embedder is None else Background(clock, store, self.signals, embedder, self.previous)
+            None if embedder is None else BackgroundEmbedder(clock, store, self.signals, embedder, self.previous)
         )  # fmt: skip
 
     async def bank(self, name: str = "ann") -> Bank:
-        async with self.store.write() as tx:
-            found = await tx.banks.by_name(name)
+        async with self.store.begin_write() as tx:
+            found = await tx.banks.get_by_name(name)
             return found or await self.memory.banks.create(tx, NewBank(name=name), by="operator")
 
     async def remember(self, *texts: str, bank: str = "ann") -> None:
         found = await self.bank(bank)
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             for text in texts:
                 new = NewEpisode(text=text, speaker="Ann", trust=Trust.PERSON)
                 await self.memory.episodes.remember(tx, found, new)
 
     async def note(self, text: str) -> None:
         bank = await self.bank()
-        async with self.store.write() as tx:
+        async with self.store.begin_write() as tx:
             await tx.notes.add(
                 Note(
                     id=NoteId("not_1"), number=0, bank_id=bank.id, at=START, text=text, trust=Trust.PERSON,
@@ -113,7 +113,7 @@ class Stand:
         assert self.background is not None
         task = asyncio.create_task(self.background.run())
         try:
-            await self.clock.until_sleepers(1)
+            await self.clock.wait_for_sleepers(1)
             yield
         finally:
             task.cancel()
@@ -123,19 +123,19 @@ class Stand:
     async def pass_on(self, seconds: float) -> None:
         """Let time pass, and what is due then come to its end."""
         self.clock.advance(seconds)
-        await self.clock.until_sleepers(1)
+        await self.clock.wait_for_sleepers(1)
 
-    async def find(self, question: str, *, bank: str = "ann") -> Sequence[Found]:
-        asked = replace(await self.memory.retrieval.ask(question), limit=50)
-        async with self.store.read() as tx:
-            found = await tx.banks.by_name(bank)
+    async def find(self, question: str, *, bank: str = "ann") -> Sequence[SearchHit]:
+        asked = replace(await self.memory.retrieval.prepare_question(question), limit=50)
+        async with self.store.begin_read() as tx:
+            found = await tx.banks.get_by_name(bank)
             assert found is not None
             return await self.memory.retrieval.find(tx, found, asked)
 
     async def embedders(self) -> list[str | None]:
         """Return by what each episode is embedded, in order."""
-        async with self.store.read() as tx:
-            banks = [await tx.episodes.every(bank.id, limit=1000) for bank in await tx.banks.every()]
+        async with self.store.begin_read() as tx:
+            banks = [await tx.episodes.find_all(bank.id, limit=1000) for bank in await tx.banks.find_all()]
         return [each.embedder for each in sorted((row for rows in banks for row in rows), key=lambda row: row.number)]
 
 
@@ -154,7 +154,7 @@ class Stands:
         return Stand(self.store, self.clock, embedder, before)
 
 
-def parts(found: Sequence[Found]) -> dict[str, Any]:
+def parts(found: Sequence[SearchHit]) -> dict[str, Any]:
     """Return the parts of each score, by text."""
     return {each.item.text: each.scored.parts for each in found}
 

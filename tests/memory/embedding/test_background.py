@@ -10,9 +10,9 @@ import pytest
 from circadia.errors import UpstreamFailed
 from circadia.ids import BankId
 from circadia.memory.columns import Array
-from circadia.memory.embedding.background import PLAIN, Background
+from circadia.memory.embedding.background import PLAIN, BackgroundEmbedder
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.retrieval import Found
+from circadia.memory.retrieval import SearchHit
 from circadia.records.index_entry import Layer
 from tests.memory.embedding.stand import FakeEmbedder, Stands, parts
 
@@ -25,7 +25,7 @@ LONGEST_PAUSE_SECONDS = 300.0
 pytestmark = pytest.mark.spec("MEM-08")
 
 
-def meant(found: Sequence[Found], text: str) -> bool:
+def meant(found: Sequence[SearchHit], text: str) -> bool:
     """Return whether the text was found by a vector that is just the question's."""
     return parts(found).get(text, {}).get("meaning", 0) > 0.29
 
@@ -247,7 +247,7 @@ async def test_of_which_banks_something_was_embedded_is_told_once_it_is_written(
         told.append({name for name in ("ann", "bob") if (await server.bank(name)).id in banks})
 
     server = stands.stand(FakeEmbedder())
-    background = Background(stands.clock, server.store, server.signals, FakeEmbedder(), taken_in=taken_in)
+    background = BackgroundEmbedder(stands.clock, server.store, server.signals, FakeEmbedder(), taken_in=taken_in)
     await server.remember(*(f"text {number}" for number in range(AT_ONCE + 1)))
     await server.remember("other", bank="bob")
     await background.catch_up()

@@ -25,7 +25,7 @@ CHOSEN = LocalEmbedderSettings.model_validate({"kind": "local"})
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = archive(tmp_path, BERT)
     known = replace(local_weights.MINILM, filename=path.name, size_bytes=path.stat().st_size)
-    monkeypatch.setattr(local_weights, "KNOWN", {"minilm": known})
+    monkeypatch.setattr(local_weights, "WEIGHTS_BY_NAME", {"minilm": known})
     return path
 
 
@@ -38,7 +38,7 @@ async def test_a_text_is_the_mean_of_its_tokens_in_the_last_layer(fetched: Path)
     embedder = LocalEmbedder(CHOSEN, fetched.parent)
     with pytest.raises(UpstreamFailed, match="not loaded yet"):
         _ = embedder.name
-    assert embedder.at_once("who pays") is None
+    assert embedder.embed_nowait("who pays") is None
     vectors = await embedder.embed(["who pays", "ann pays ann"])
     means = [LocalEncoder(fetched).states(text)[1][-1].mean(axis=0) for text in ("who pays", "ann pays ann")]
     assert np.allclose(vectors, [mean / np.linalg.norm(mean) for mean in means], atol=1e-6)
@@ -61,7 +61,7 @@ async def test_weights_that_cannot_be_read_are_the_embedders_failure_until_they_
 async def test_a_server_uses_the_encoder_that_was_fetched(
     fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_weights, "KNOWN", {"mpnet": local_weights.KNOWN["minilm"]})
+    monkeypatch.setattr(local_weights, "WEIGHTS_BY_NAME", {"mpnet": local_weights.WEIGHTS_BY_NAME["minilm"]})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = local_weights.models_folder(os.environ)
     folder.mkdir(parents=True)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from circadia.errors import UpstreamFailed
-from circadia.memory.embedding.base import sound
+from circadia.memory.embedding.base import normalize_vectors
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.embedding.questions import QuestionVectors, Reading
+from circadia.memory.embedding.questions import ActiveEmbedder, QuestionVectors
 from circadia.testing.clock import ManualClock
 from tests.memory.embedding.stand import FakeEmbedder, Stands
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spec("MEM-08")
 
 
 def asked_by(*embedders: FakeEmbedder, clock: ManualClock | None = None, seconds: float = 10) -> QuestionVectors:
-    readings = [Reading(each) for each in embedders]
+    readings = [ActiveEmbedder(each) for each in embedders]
     return QuestionVectors(clock or ManualClock(), readings, timeout_seconds=seconds)
 
 
@@ -37,21 +37,21 @@ async def test_a_question_is_embedded_once_by_each_embedder() -> None:
 
 async def test_nobody_waits_for_vectors_that_are_known_or_quickly_made_by_each_embedder_that_is_read() -> None:
     bundled, slow = BundledEmbedder(), FakeEmbedder()
-    before = Reading(slow)
-    questions = QuestionVectors(ManualClock(), [Reading(bundled), before], timeout_seconds=10)
-    assert questions.at_once("who?") is None, "nothing is loaded yet"
+    before = ActiveEmbedder(slow)
+    questions = QuestionVectors(ManualClock(), [ActiveEmbedder(bundled), before], timeout_seconds=10)
+    assert questions.vectors_nowait("who?") is None, "nothing is loaded yet"
     made = await questions.vectors("who?")
-    at_once = questions.at_once("who?")
+    at_once = questions.vectors_nowait("who?")
     assert at_once is not None
     assert {name: vector.tolist() for name, vector in made.items()} == {
         name: vector.tolist() for name, vector in at_once.items()
     }
-    assert questions.at_once("when?") is None, "one of them would have to be asked"
+    assert questions.vectors_nowait("when?") is None, "one of them would have to be asked"
     before.needed = False
-    (vector,) = (questions.at_once("when?") or {}).values()
+    (vector,) = (questions.vectors_nowait("when?") or {}).values()
     assert (vector == (await bundled.embed(["when?"], question=True))[0]).all()
-    assert questions.at_once("when?\ud83d") is not None, "half a character is read as any other"
-    assert questions.at_once(" \n") == {}
+    assert questions.vectors_nowait("when?\ud83d") is not None, "half a character is read as any other"
+    assert questions.vectors_nowait(" \n") == {}
     assert slow.asked == [["who?"]]
 
 
@@ -106,7 +106,7 @@ async def test_a_question_of_any_length_and_with_half_a_character_is_embedded() 
     questions = asked_by(embedder)
     assert set(await questions.vectors("\ud800" + "x" * 10_000)) == {"fake@1/8"}
     assert embedder.texts == ["?" + "x" * (MAX_CHARACTERS - 1)]
-    real = QuestionVectors(ManualClock(), [Reading(BundledEmbedder())], timeout_seconds=10)
+    real = QuestionVectors(ManualClock(), [ActiveEmbedder(BundledEmbedder())], timeout_seconds=10)
     assert len(await real.vectors("half a \udfff")) == 1
 
 
@@ -128,4 +128,4 @@ async def test_a_search_goes_by_words_while_the_embedder_is_slow(stands: Stands)
 )  # fmt: skip
 def test_vectors_that_are_not_sound_are_the_embedders_failure(vectors: "np.ndarray[tuple[int, ...]]") -> None:
     with pytest.raises(UpstreamFailed):
-        sound(vectors, 1, 8)
+        normalize_vectors(vectors, 1, 8)

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from circadia.errors import CircadiaError, InvalidRequest, TooLarge
-from circadia.memory.transfer.formats import Format, detected, import_lines
+from circadia.memory.transfer.formats import ImportFormat, detect_format, import_lines
 
 MAX_CHARACTERS = 100_000
 
@@ -45,7 +45,7 @@ TRANSCRIPT: Sequence[object] = (
 )
 
 
-def read(file: Path, kind: Format, **given: Any) -> list[dict[str, Any]]:
+def read(file: Path, kind: ImportFormat, **given: Any) -> list[dict[str, Any]]:
     """Return the episodes that a file stands for."""
     options: dict[str, Any] = {"person": "user", "tools": False, **given}
     size: list[int] = []
@@ -65,8 +65,8 @@ def transcript(folder: Path, lines: Sequence[object] = TRANSCRIPT) -> Path:
 @pytest.mark.spec("MEM-16")
 def test_of_a_transcript_what_people_and_the_agent_said_is_taken_and_secrets_are_not(tmp_path: Path) -> None:
     file = transcript(tmp_path)
-    assert detected(file) is Format.CLAUDE_CODE
-    found = read(file, Format.CLAUDE_CODE, person="ann")
+    assert detect_format(file) is ImportFormat.CLAUDE_CODE
+    found = read(file, ImportFormat.CLAUDE_CODE, person="ann")
     assert [(each["speaker"], each["trust"], each["text"]) for each in found] == [
         ("ann", "person", "Please deploy to Bern."),
         ("assistant", "agent", "Doing it."),
@@ -81,7 +81,7 @@ def test_of_a_transcript_what_people_and_the_agent_said_is_taken_and_secrets_are
 
 @pytest.mark.spec("MEM-16")
 def test_tools_are_taken_if_asked_for_and_trusted_less(tmp_path: Path) -> None:
-    found = read(transcript(tmp_path), Format.CLAUDE_CODE, tools=True)
+    found = read(transcript(tmp_path), ImportFormat.CLAUDE_CODE, tools=True)
     tools = [(each["speaker"], each["trust"], each["text"]) for each in found if each["kind"] == "tool"]
     assert tools == [
         ("assistant", "agent", 'Bash({"command":"ls"})'),
@@ -95,10 +95,10 @@ def test_a_transcript_whose_last_line_is_not_whole_yet_is_taken_as_far_as_it_goe
     whole = file.read_bytes()
     for cut in (whole[:-20], whole + b'{"type":"us'):
         file.write_bytes(cut)
-        assert [each["text"] for each in read(file, Format.CLAUDE_CODE)] == ["one", "two"][: cut.count(b"\n")]
+        assert [each["text"] for each in read(file, ImportFormat.CLAUDE_CODE)] == ["one", "two"][: cut.count(b"\n")]
     file.write_bytes(b'{"type":"us\n' + whole)
     with pytest.raises(InvalidRequest, match="line 1"):
-        read(file, Format.CLAUDE_CODE)
+        read(file, ImportFormat.CLAUDE_CODE)
 
 
 @pytest.mark.spec("MEM-16")
@@ -113,23 +113,23 @@ def test_a_transcript_is_known_whatever_its_first_lines_are_and_what_the_program
     ]
     lines[-1]["message"]["model"] = "<synthetic>"
     file = transcript(tmp_path, lines)
-    assert detected(file) is Format.CLAUDE_CODE
-    assert [each["text"] for each in read(file, Format.CLAUDE_CODE)] == ["this?"]
+    assert detect_format(file) is ImportFormat.CLAUDE_CODE
+    assert [each["text"] for each in read(file, ImportFormat.CLAUDE_CODE)] == ["this?"]
 
 
 @pytest.mark.spec("MEM-16")
 def test_an_export_of_mem0_without_memories_is_one(tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
     file.write_text('{"results": [], "relations": []}')
-    assert detected(file) is Format.MEM0
-    assert read(file, Format.MEM0) == []
+    assert detect_format(file) is ImportFormat.MEM0
+    assert read(file, ImportFormat.MEM0) == []
 
 
 @pytest.mark.spec("MEM-16", "MEM-17")
 def test_a_long_text_becomes_several_episodes_and_one_without_text_none(tmp_path: Path) -> None:
     long = "x" * (MAX_CHARACTERS - 100) + "\n" + "y" * MAX_CHARACTERS + "\0"
     file = transcript(tmp_path, [turn("user", long), turn("user", " \n", uuid="u-2"), turn("user", None, uuid="u-3")])
-    found = read(file, Format.CLAUDE_CODE)
+    found = read(file, ImportFormat.CLAUDE_CODE)
     assert [len(each["text"]) for each in found] == [MAX_CHARACTERS - 100, MAX_CHARACTERS]
     assert [each["key"] for each in found] == ["claude-code:u-1", "claude-code:u-1:2"]
 
@@ -148,8 +148,8 @@ MEMORIES = [
 def test_memories_of_mem0_become_facts(tmp_path: Path, document: object) -> None:
     file = tmp_path / "mem0.json"
     file.write_text(json.dumps(document, indent=2), "utf-8")
-    assert detected(file) is Format.MEM0
-    first, second = read(file, Format.MEM0)
+    assert detect_format(file) is ImportFormat.MEM0
+    first, second = read(file, ImportFormat.MEM0)
     assert (first["text"], first["speaker"], first["kind"], first["trust"]) == (
         "Likes pizza; key [redacted: key]", "ann", "fact", "agent",
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_memories_of_mem0_become_facts(tmp_path: Path, document: object) -> None
     assert (second["speaker"], second["at"]) == ("helper", "2025-02-06T18:54:32+00:00")
     changed = [{**MEMORIES[0], "memory": "Likes pasta"}, MEMORIES[1]]
     file.write_text(json.dumps(changed), "utf-8")
-    keys = [each["key"] for each in read(file, Format.MEM0)]
+    keys = [each["key"] for each in read(file, ImportFormat.MEM0)]
     assert (keys[0] == first["key"], keys[1] == second["key"]) == (False, True)
 
 
@@ -174,8 +174,8 @@ def test_items_of_langmem_become_facts(tmp_path: Path) -> None:
     items = [{**item, "key": str(number), "value": value} for number, value in enumerate(values)]
     for document in (items, {"items": items}):
         file.write_text(json.dumps(document), "utf-8")
-        assert detected(file) is Format.LANGMEM
-        found = read(file, Format.LANGMEM)
+        assert detect_format(file) is ImportFormat.LANGMEM
+        found = read(file, ImportFormat.LANGMEM)
         texts = ["User likes dogs as pets", "User lives in Bern", '{"name":"Ann"}', '{"rating":5}']
         assert [each["text"] for each in found] == texts
         assert ({each["speaker"] for each in found}, len({each["key"] for each in found})) == ({"ann"}, 4)
@@ -185,19 +185,25 @@ def test_items_of_langmem_become_facts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "content", "told"),
     [
-        (Format.CLAUDE_CODE, b'{"type":"summary"}\n{"type":"user","mess\n', "line 2 is not JSON"),
-        (Format.CLAUDE_CODE, b'\n\xff\xfe{}', "line 2 is not JSON in UTF-8"),
-        (Format.CLAUDE_CODE, b'{"type":"user","message":{"content":"a"}}', "uuid"),
-        (Format.CLAUDE_CODE, b'{"type":"user","uuid":"u","timestamp":"now","message":{"content":"a"}}', "no time"),
-        (Format.MEM0, b'{"results":[{"id":"1","mem', "not JSON"),
-        (Format.MEM0, b'{"results":[{"memory":5,"id":"1"}]}', "entry 1"),
-        (Format.MEM0, b'{"memories":[]}', "no export of mem0"),
-        (Format.LANGMEM, b'[{"namespace":[],"key":1,"value":{}}]', "entry 1"),
-        (Format.LANGMEM, b"5", "no export of langmem"),
-        (Format.JSONL, b"x" * 5_000_000, "line 1 has more than"),
+        (ImportFormat.CLAUDE_CODE, b'{"type":"summary"}\n{"type":"user","mess\n', "line 2 is not JSON"),
+        (ImportFormat.CLAUDE_CODE, b"\n\xff\xfe{}", "line 2 is not JSON in UTF-8"),
+        (ImportFormat.CLAUDE_CODE, b'{"type":"user","message":{"content":"a"}}', "uuid"),
+        (
+            ImportFormat.CLAUDE_CODE,
+            b'{"type":"user","uuid":"u","timestamp":"now","message":{"content":"a"}}',
+            "no time",
+        ),
+        (ImportFormat.MEM0, b'{"results":[{"id":"1","mem', "not JSON"),
+        (ImportFormat.MEM0, b'{"results":[{"memory":5,"id":"1"}]}', "entry 1"),
+        (ImportFormat.MEM0, b'{"memories":[]}', "no export of mem0"),
+        (ImportFormat.LANGMEM, b'[{"namespace":[],"key":1,"value":{}}]', "entry 1"),
+        (ImportFormat.LANGMEM, b"5", "no export of langmem"),
+        (ImportFormat.JSONL, b"x" * 5_000_000, "line 1 has more than"),
     ],
-)  # fmt: skip
-def test_a_file_that_is_not_what_it_should_be_is_told(tmp_path: Path, kind: Format, content: bytes, told: str) -> None:
+)
+def test_a_file_that_is_not_what_it_should_be_is_told(
+    tmp_path: Path, kind: ImportFormat, content: bytes, told: str
+) -> None:
     file = tmp_path / "bad"
     file.write_bytes(content)
     with pytest.raises((InvalidRequest, TooLarge), match=told):
@@ -210,8 +216,8 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path, content: bytes) ->
     file = tmp_path / "other"
     file.write_bytes(content)
     with pytest.raises(CircadiaError):
-        detected(file)
-    assert read(file, Format.MEM0) == [] if content == b"[]" else True
+        detect_format(file)
+    assert read(file, ImportFormat.MEM0) == [] if content == b"[]" else True
 
 
 @pytest.mark.spec("MEM-16")
@@ -221,5 +227,5 @@ def test_an_export_is_known_by_its_first_line_and_comes_as_it_stands(tmp_path: P
         b'{"type":"bank","version":1,"name":"a"}\n\n{"type":"episode","text":"' + KEY.encode() + b'","speaker":"a"}\n'
     )
     file.write_bytes(text)
-    assert detected(file) is Format.JSONL
-    assert b"".join(import_lines(file, Format.JSONL, "b", person="", tools=False, saw=lambda _: None)) == text
+    assert detect_format(file) is ImportFormat.JSONL
+    assert b"".join(import_lines(file, ImportFormat.JSONL, "b", person="", tools=False, saw=lambda _: None)) == text

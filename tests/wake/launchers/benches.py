@@ -12,7 +12,7 @@ import psutil
 
 from circadia.ids import PulseId
 from circadia.testing.launcher import FakeLauncher
-from circadia.wake.launchers.base import Ended, Launch, Launcher, LaunchFailed
+from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed, LaunchResult
 from circadia.wake.launchers.callable import CallableLauncher
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 
@@ -26,7 +26,7 @@ PATH: Final = os.environ["PATH"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Received:
+class AgentInput:
     """What an agent was started with."""
 
     prompt: str
@@ -47,7 +47,7 @@ class Bench(Protocol):
         """Return a launcher whose program, image or host is not there; None where that cannot be."""
         ...
 
-    def received(self) -> list[Received]: ...
+    def received(self) -> list[AgentInput]: ...
 
     def waiting(self) -> int:
         """Return how many agents have come to the point where they wait."""
@@ -143,13 +143,13 @@ class SubprocessBench:
     def missing(self) -> Launcher:
         return self.with_command("no-such-program-here")
 
-    def received(self) -> list[Received]:
+    def received(self) -> list[AgentInput]:
         environment = environment_in((self.folder / "environment").read_bytes())
         if self._in_file:
             assert Path(environment.pop("CIRCADIA_PROMPT_FILE")).parent == self.prompts
         prompt = (self.folder / "prompt").read_bytes().decode()
         starts = (self.folder / "starts").read_text().splitlines()
-        return [Received(prompt=prompt, environment=environment)] * len(starts)
+        return [AgentInput(prompt=prompt, environment=environment)] * len(starts)
 
     def waiting(self) -> int:
         return int((self.folder / "waiting").exists())
@@ -197,8 +197,8 @@ class TaskBench:
     def missing(self) -> Launcher | None:
         return None
 
-    def received(self) -> list[Received]:
-        return [Received(prompt=each.prompt, environment=each.environment) for each in self.launches]
+    def received(self) -> list[AgentInput]:
+        return [AgentInput(prompt=each.prompt, environment=each.environment) for each in self.launches]
 
     def waiting(self) -> int:
         return sum(self.living.values())
@@ -218,17 +218,17 @@ class FakeBench:
 
     def launcher(self, behaviour: str) -> FakeLauncher:
         if behaviour == "succeed":
-            self.fake.script.append(Ended(succeeded=True, detail="all is well"))
+            self.fake.script.append(LaunchResult(succeeded=True, detail="all is well"))
         elif behaviour == "fail":
-            self.fake.script.append(Ended(succeeded=False, detail="went wrong with [redacted], so there"))
+            self.fake.script.append(LaunchResult(succeeded=False, detail="went wrong with [redacted], so there"))
         return self.fake
 
     def missing(self) -> Launcher:
         self.fake.script.append(LaunchFailed("there is no such program"))
         return self.fake
 
-    def received(self) -> list[Received]:
-        return [Received(prompt=each.prompt, environment=each.environment) for each in self.fake.launches]
+    def received(self) -> list[AgentInput]:
+        return [AgentInput(prompt=each.prompt, environment=each.environment) for each in self.fake.launches]
 
     def waiting(self) -> int:
         return len(self.fake.running)

@@ -22,8 +22,8 @@ from typing import Any, Final
 from circadia.clock import SystemClock
 from circadia.ids import PulseId
 from circadia.wake.launchers.base import Launcher
-from circadia.wake.launchers.container import Box, ContainerLauncher
-from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, WAIT_SECONDS, Received, environment_in, processes
+from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
+from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, WAIT_SECONDS, AgentInput, environment_in, processes
 
 WITH_CONTAINERS: Final = os.environ.get("CIRCADIA_TEST_NO_CONTAINERS") != "1"
 ENGINE: Final = os.environ.get("CIRCADIA_TEST_ENGINE", "")
@@ -186,7 +186,7 @@ class ContainerBench:
             grace_seconds=grace_seconds,
         )
 
-    def box(self, *, mounts: Sequence[str] = (), **more: Any) -> Box:
+    def box(self, *, mounts: Sequence[str] = (), **more: Any) -> ContainerLimits:
         given: dict[str, Any] = {
             "user": "65532:65532",
             "memory_mebibytes": 64,
@@ -197,19 +197,19 @@ class ContainerBench:
             "init": False,
         }
         own = (f"{AGENT}:/agent.sh", f"{self.folder}:/notes:rw")
-        return Box(**{**given, **more}, mounts=(*own, *mounts))
+        return ContainerLimits(**{**given, **more}, mounts=(*own, *mounts))
 
     def missing(self) -> Launcher:
         return self.with_command("sh", image="localhost/no-such-image:1")
 
-    def received(self) -> list[Received]:
+    def received(self) -> list[AgentInput]:
         environment = environment_in((self.folder / "environment").read_bytes())
         assert environment.pop("CIRCADIA_GATEWAY_SOCKET") == "/circadia/gateway.sock"
         for name in ("HOSTNAME", "container", "TERM", "HOME", "PATH"):
             environment.pop(name, None)  # every container's own
         prompt = (self.folder / "prompt").read_bytes().decode()
         starts = (self.folder / "starts").read_text().splitlines()
-        return [Received(prompt=prompt, environment=environment)] * len(starts)
+        return [AgentInput(prompt=prompt, environment=environment)] * len(starts)
 
     def waiting(self) -> int:
         return int((self.folder / "waiting").exists())

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from circadia.errors import ConfigError
 from circadia.settings.launchers import LauncherSettings
-from circadia.wake.launchers.base import Ended, Launch
-from circadia.wake.launchers.callable import CallableLauncher, agent_function
+from circadia.wake.launchers.base import Launch, LaunchResult
+from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
 from tests.wake.launchers.benches import a_launch
 
 pytestmark = pytest.mark.spec("WAKE-51")
@@ -28,8 +28,8 @@ async def test_a_function_is_found_by_its_name_and_its_answer_is_the_end(
 ) -> None:
     (tmp_path / "agents_of_mine.py").write_text("async def work(launch):\n    return f'{launch.agent} is done'\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    launcher = CallableLauncher(agent_function("agents_of_mine:work"), grace_seconds=1.0)
-    assert await launcher.run(a_launch(), nothing) == Ended(succeeded=True, detail="default:worker is done")
+    launcher = CallableLauncher(import_agent_function("agents_of_mine:work"), grace_seconds=1.0)
+    assert await launcher.run(a_launch(), nothing) == LaunchResult(succeeded=True, detail="default:worker is done")
     sys.modules.pop("agents_of_mine")
 
 
@@ -43,7 +43,7 @@ async def test_a_function_is_found_by_its_name_and_its_answer_is_the_end(
 )
 def test_a_function_that_is_not_there_stops_the_server_before_it_starts(name: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        agent_function(name)
+        import_agent_function(name)
 
 
 async def test_an_exception_is_told_with_its_type() -> None:
@@ -51,7 +51,7 @@ async def test_an_exception_is_told_with_its_type() -> None:
         raise ValueError(f"bad {launch.token}")
 
     ended = await CallableLauncher(work, grace_seconds=1.0).run(a_launch(), nothing)
-    assert ended == Ended(succeeded=False, detail="ValueError: bad [redacted]")
+    assert ended == LaunchResult(succeeded=False, detail="ValueError: bad [redacted]")
 
 
 async def test_a_function_may_tell_its_own_end_and_may_tidy_up_when_it_is_stopped() -> None:
@@ -68,7 +68,7 @@ async def test_a_function_may_tell_its_own_end_and_may_tidy_up_when_it_is_stoppe
         return None
 
     async def give_up(launch: Launch) -> object:
-        return Ended(succeeded=False, detail="nothing to do")
+        return LaunchResult(succeeded=False, detail="nothing to do")
 
     task = asyncio.create_task(CallableLauncher(work, grace_seconds=5.0).run(a_launch(), nothing))
     await running.wait()

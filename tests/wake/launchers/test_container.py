@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from circadia.wake.launchers.base import Ended, LaunchFailed
-from circadia.wake.launchers.engine import engine_at
+from circadia.wake.launchers.base import LaunchFailed, LaunchResult
+from circadia.wake.launchers.engine import open_engine
 from tests.wake.launchers.benches import PULSE, WAIT_SECONDS, a_launch, processes, until
 from tests.wake.launchers.container_bench import WITH_CONTAINERS, ContainerBench, Podman
 
@@ -35,13 +35,13 @@ async def nothing() -> None:
     """Take note of nothing."""
 
 
-async def said(bench: ContainerBench, script: str) -> Ended:
+async def said(bench: ContainerBench, script: str) -> LaunchResult:
     return await bench.with_command("sh", "-c", script).run(a_launch(), nothing)
 
 
 async def left(bench: ContainerBench) -> list[str]:
-    async with engine_at(bench.engine.address) as engine:
-        return [name for name, _ in await engine.labelled(f"circadia.pulse={PULSE}")]
+    async with open_engine(bench.engine.address) as engine:
+        return [name for name, _ in await engine.find_by_label(f"circadia.pulse={PULSE}")]
 
 
 @pytest.mark.spec("WAKE-51")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from circadia.clock import SystemClock
-from circadia.wake.launchers.engine import engine_at
+from circadia.wake.launchers.engine import open_engine
 from tests.fixtures.server_process import CircadiaProcess
 from tests.wake.launchers.benches import AGENT, WAIT_SECONDS, processes, until
 from tests.wake.launchers.container_bench import IMAGE, WITH_CONTAINERS, Podman
@@ -80,8 +80,8 @@ async def test_a_container_that_takes_too_long_is_killed_and_its_place_goes_to_t
         assert done["started_at"] >= ended["ended_at"]
         for pulse in (slow["pulse"], done["id"]):
             await until(lambda pulse=pulse: processes(pulse) == [])
-            async with engine_at(engine.address) as at:
-                assert await at.labelled(f"circadia.pulse={pulse}") == []
+            async with open_engine(engine.address) as at:
+                assert await at.find_by_label(f"circadia.pulse={pulse}") == []
         assert (await server.call("GET", "/agents/ann/inbox"))["counts"]["unread"] == 1  # what nobody has done stays
         assert (await server.call("GET", "/agents/bob/inbox"))["counts"]["handled"] == 1
 

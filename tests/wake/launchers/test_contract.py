@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended, Launcher, LaunchFailed
+from circadia.wake.launchers.base import Launcher, LaunchFailed, LaunchResult
 from tests.wake.launchers.benches import PULSE, TOKEN, Bench, a_launch, until
 
 MARK = {"CIRCADIA_PULSE", "CIRCADIA_EPOCH"}
@@ -25,7 +25,7 @@ class Started:
         self.calls += 1
 
 
-async def ran(launcher: Launcher, *, prompt: str = "Go.") -> tuple[Ended, int]:
+async def ran(launcher: Launcher, *, prompt: str = "Go.") -> tuple[LaunchResult, int]:
     started = Started()
     ended = await launcher.run(a_launch(prompt=prompt), started)
     return ended, started.calls
@@ -33,7 +33,7 @@ async def ran(launcher: Launcher, *, prompt: str = "Go.") -> tuple[Ended, int]:
 
 async def in_the_background(
     bench: Bench, launcher: Launcher, *, epoch: int = 1, started: Callable[[], Awaitable[None]] | None = None
-) -> asyncio.Task[Ended]:
+) -> asyncio.Task[LaunchResult]:
     task = asyncio.create_task(launcher.run(a_launch(epoch=epoch), started or Started()))
     await until(lambda: task.done() or bench.waiting() > 0)
     assert not task.done(), task

@@ -94,7 +94,7 @@ async def test_the_example_receiver_stops_a_pulse_that_is_cancelled() -> None:
     async with MockUpstream(key=TOKEN) as upstream, the_receiver() as launcher:
         upstream.gate.clear()
         run = asyncio.create_task(launcher.run(a_launch(environment=gateway(upstream)), nothing))
-        await upstream.arrived(1)
+        await upstream.wait_for_requests(1)
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
         await until(lambda: len(upstream.cancelled) == 1)

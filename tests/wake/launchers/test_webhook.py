@@ -17,7 +17,7 @@ from aiohttp import web
 from circadia.client.webhooks import WebhookReceiver
 from circadia.errors import ConfigError, Unauthenticated
 from circadia.testing.clock import ManualClock
-from circadia.wake.launchers.base import Ended, LaunchFailed
+from circadia.wake.launchers.base import LaunchFailed, LaunchResult
 from circadia.wake.launchers.signature import signature, signing_key
 from tests.wake.launchers.benches import PULSE, TOKEN, a_launch, until
 from tests.wake.launchers.webhook_bench import SECRET, WebhookBench, serving, webhook_bench
@@ -42,7 +42,7 @@ class Starts:
 
 
 async def answered(bench: WebhookBench, *answers: web.Response, retries: int = 0) -> tuple[object, int]:
-    """Return how a run ended, as an `Ended` or a LaunchFailed's text, and how often `started` was called."""
+    """Return how a run ended, as an `LaunchResult` or a LaunchFailed's text, and how often `started` was called."""
     bench.answers.extend(answers)
     starts = Starts()
     try:
@@ -112,7 +112,7 @@ async def test_a_busy_receiver_is_asked_again_with_the_same_id_when_it_says(benc
     bench.receiver = WebhookReceiver(SECRET, clock=clock)
     starts = Starts()
     run = asyncio.create_task(bench.posting_to(bench.url, retries=1, clock=clock).run(a_launch(), starts))
-    await clock.until_sleepers(1)
+    await clock.wait_for_sleepers(1)
     assert starts.calls == 0
     clock.advance(20)
     assert (await run).succeeded
@@ -170,7 +170,7 @@ async def test_a_receiver_that_is_quiet_counts_as_at_work_whatever_it_answers_la
         run = asyncio.ensure_future(bench.posting_to(url, quiet_seconds=0.0).run(launch, started))
         await until(begun.is_set)
         if status == 202:
-            bench.reports.report(launch.pulse_id, launch.epoch, Ended(succeeded=True))
+            bench.reports.deliver_report(launch.pulse_id, launch.epoch, LaunchResult(succeeded=True))
         if status == 404:
             with pytest.raises(LaunchFailed, match="answered 404"):
                 await run
@@ -260,7 +260,7 @@ async def test_an_answer_that_is_compressed_unasked_is_read(
     bench: WebhookBench, encoding: str, packed: Callable[[bytes], bytes]
 ) -> None:
     answer = web.Response(body=packed(FAILED), headers={"content-encoding": encoding}, content_type="application/json")
-    assert await answered(bench, answer) == (Ended(succeeded=False, detail="no paper"), 1)
+    assert await answered(bench, answer) == (LaunchResult(succeeded=False, detail="no paper"), 1)
     assert bench.heard[0][0]["accept-encoding"] == "identity"
 
 
@@ -282,7 +282,7 @@ async def test_what_an_answer_says_of_a_failure_is_never_taken_for_success(
     bench: WebhookBench, body: bytes, succeeded: bool, detail: str
 ) -> None:
     ended, _ = await answered(bench, web.Response(body=body, content_type="application/json"))
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, LaunchResult)
     assert ended.succeeded is succeeded
     assert detail in ended.detail
 
@@ -290,7 +290,7 @@ async def test_what_an_answer_says_of_a_failure_is_never_taken_for_success(
 @pytest.mark.parametrize(("encoding", "body"), [("br", FAILED), ("gzip", FAILED), ("zstd, gzip", FAILED)])
 async def test_an_answer_in_an_unknown_encoding_is_no_success(bench: WebhookBench, encoding: str, body: bytes) -> None:
     ended, _ = await answered(bench, web.Response(body=body, headers={"content-encoding": encoding}))
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, LaunchResult)
     assert not ended.succeeded
     assert "cannot be read" in ended.detail
 

@@ -12,9 +12,9 @@ from circadia.client.webhooks import WebhookReceiver
 from circadia.clock import Clock, SystemClock
 from circadia.errors import Unauthenticated
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended, Launch, Launcher
+from circadia.wake.launchers.base import Launch, Launcher, LaunchResult
 from circadia.wake.launchers.webhook import WebhookLauncher
-from tests.wake.launchers.benches import WAIT_SECONDS, Received, TaskBench
+from tests.wake.launchers.benches import WAIT_SECONDS, AgentInput, TaskBench
 
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRoZSB0ZXN0cywgbm90aGluZyBlbHNl"
 LOOPBACK = ("127.0.0.0/8",)
@@ -24,17 +24,17 @@ class ReportsBoard:
     """Where callbacks arrive; implements `circadia.wake.launchers.webhook.Reports`."""
 
     def __init__(self) -> None:
-        self._reports: dict[tuple[PulseId, int], asyncio.Future[Ended]] = {}
+        self._reports: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
 
-    def report(self, pulse_id: PulseId, epoch: int, ended: Ended) -> None:
+    def deliver_report(self, pulse_id: PulseId, epoch: int, ended: LaunchResult) -> None:
         future = self._of(pulse_id, epoch)
         if not future.done():
             future.set_result(ended)
 
-    async def ended(self, pulse_id: PulseId, *, epoch: int) -> Ended:
+    async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
         return await asyncio.shield(self._of(pulse_id, epoch))
 
-    def _of(self, pulse_id: PulseId, epoch: int) -> asyncio.Future[Ended]:
+    def _of(self, pulse_id: PulseId, epoch: int) -> asyncio.Future[LaunchResult]:
         return self._reports.setdefault((pulse_id, epoch), asyncio.get_running_loop().create_future())
 
 
@@ -73,8 +73,8 @@ class WebhookBench:
     def missing(self) -> Launcher:
         return self.posting_to("http://nobody.invalid/pulses")
 
-    def received(self) -> list[Received]:
-        return [Received(prompt=each.prompt, environment=each.environment) for each in self.tasks.launches]
+    def received(self) -> list[AgentInput]:
+        return [AgentInput(prompt=each.prompt, environment=each.environment) for each in self.tasks.launches]
 
     def waiting(self) -> int:
         return self.tasks.waiting()
@@ -115,9 +115,9 @@ class WebhookBench:
         try:
             ended = await launcher.run(launch, _nothing)
         except asyncio.CancelledError:
-            ended = Ended(succeeded=False, detail="stopped")
+            ended = LaunchResult(succeeded=False, detail="stopped")
         if self.calls_back:
-            self.reports.report(launch.pulse_id, launch.epoch, ended)
+            self.reports.deliver_report(launch.pulse_id, launch.epoch, ended)
         status = "succeeded" if ended.succeeded else "failed"
         return web.json_response({"status": status, "detail": ended.detail})
 

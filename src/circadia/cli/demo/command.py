@@ -16,10 +16,10 @@ import typer
 from rich.console import Console
 
 from circadia.cli.demo import result, server, story
-from circadia.cli.demo.live import View, report
+from circadia.cli.demo.live import LiveDisplay, report
 from circadia.cli.demo.points import conclude
-from circadia.cli.demo.price import PriceList, price_list
-from circadia.cli.demo.run import Stage, play
+from circadia.cli.demo.price import ModelListPrice, price_list
+from circadia.cli.demo.run import DemoContext, play
 from circadia.cli.model import fetch_visibly
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest, StartError
@@ -35,15 +35,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DemoOptions:
     """What the options ask for."""
 
     upstream: str | None
     model: str
     key_env: str | None
     limit_field: str
-    prices: PriceList
-    scale: story.Scale
+    prices: ModelListPrice
+    scale: story.TimeScale
     quiet: bool
 
 
@@ -84,8 +84,8 @@ def demo(
     """Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent."""
     if context.invoked_subcommand is not None:
         return
-    scale = story.Scale(run_seconds=seconds, client_wait_seconds=wait_seconds)
-    plan = Plan(
+    scale = story.TimeScale(run_seconds=seconds, client_wait_seconds=wait_seconds)
+    plan = DemoOptions(
         upstream=base_url_of(upstream),
         model=_model(upstream, model),
         key_env=key_of(key_env, upstream),
@@ -95,46 +95,46 @@ def demo(
         quiet=as_json,
     )
     folder = Path(tempfile.mkdtemp(prefix="circadia-demo-"))
-    details = _played(plan, folder)
+    details = _play_to_end(plan, folder)
     if not details["not_shown"] and not keep:
         _clear(folder)
     typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
     conclude(details["not_shown"])
 
 
-def _played(plan: Plan, folder: Path) -> dict[str, Any]:
+def _play_to_end(plan: DemoOptions, folder: Path) -> dict[str, Any]:
     """Play both runs to their end, or say what is left of them."""
     try:
-        return asyncio.run(until_stopped(_demo(plan, folder)))
+        return asyncio.run(run_until_stopped(_demo(plan, folder)))
     except asyncio.CancelledError:
-        _leave(folder)
+        _report_logs(folder)
         raise typer.Exit(TERMINATED) from None
     except BaseException:
-        _leave(folder)
+        _report_logs(folder)
         raise
 
 
-async def until_stopped(work: Coroutine[Any, Any, T]) -> T:
+async def run_until_stopped(work: Coroutine[Any, Any, T]) -> T:
     """Run `work`; SIGTERM cancels it, so that it ends its processes as Ctrl-C makes it do."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
 
 
-async def _demo(plan: Plan, folder: Path) -> dict[str, Any]:
+async def _demo(plan: DemoOptions, folder: Path) -> dict[str, Any]:
     """Play both runs, print the tables, write the details and return them."""
     clock = SystemClock()
     begun = clock.monotonic()
     console = Console(stderr=plan.quiet)
-    view = View(console, quiet=plan.quiet)
+    view = LiveDisplay(console, quiet=plan.quiet)
     runs: list[result.RunResult] = []
     async with model_server(plan, folder, console) as (local_model, base_url):
         upstream: dict[str, Any] = {"base_url": base_url, "api": "openai"}
         if plan.key_env:
             upstream["key_env"] = plan.key_env
         name = "local" if local_model else "provider"
-        async with server.running(folder, {"upstreams": {name: upstream}}, clock) as running:
-            stage = Stage(
+        async with server.run_server(folder, {"upstreams": {name: upstream}}, clock) as running:
+            stage = DemoContext(
                 server=running,
                 local_model=local_model,
                 model=local_model.name if local_model else plan.model,
@@ -148,7 +148,7 @@ async def _demo(plan: Plan, folder: Path) -> dict[str, Any]:
             for number, session in enumerate(("baseline", "sleeping"), 1):
                 view.say(f"[bold]Run {number} of 2: {_INTRODUCTION[session]}[/bold]")
                 runs.append(await play(stage, session, sleeping=session == "sleeping"))
-    setting = result.Setting(
+    setting = result.DemoSetup(
         model=plan.model,
         upstream=base_url,
         run_seconds=plan.scale.run_seconds,
@@ -171,21 +171,21 @@ _INTRODUCTION = {
 
 @contextlib.asynccontextmanager
 async def model_server(
-    plan: Plan, folder: Path, console: Console
+    plan: DemoOptions, folder: Path, console: Console
 ) -> AsyncGenerator[tuple[local.LocalModel | None, str]]:
     """Give the model's address: the user's provider, or the local model, fetched and started."""
     if plan.upstream is not None:
         yield None, plan.upstream
         return
     cache = local_weights.models_folder(os.environ)
-    weights = local_weights.find(plan.model, cache)
-    if not local.installed():
+    weights = local_weights.find_gguf_file(plan.model, cache)
+    if not local.is_installed():
         raise StartError(local.INSTALL_HINT)
     if weights is None:
         console.print(f"The weights of {plan.model} are not here yet: running `circadia model fetch {plan.model}`")
-        weights = await fetch_visibly(local_weights.known(plan.model), cache, console)
-    name = plan.model if plan.model in local_weights.KNOWN else weights.stem
-    async with local.running(weights, name=name, log=folder / "model.log") as running:
+        weights = await fetch_visibly(local_weights.get_weights(plan.model), cache, console)
+    name = plan.model if plan.model in local_weights.WEIGHTS_BY_NAME else weights.stem
+    async with local.run_local_model(weights, name=name, log=folder / "model.log") as running:
         yield running, running.base_url
 
 
@@ -215,7 +215,7 @@ def key_of(key_env: str | None, upstream: str | None) -> str | None:
     return key_env
 
 
-def _leave(folder: Path) -> None:
+def _report_logs(folder: Path) -> None:
     """Say where the logs of a run that failed are; nothing is left of one that had not begun."""
     if any(folder.iterdir()):
         typer.echo(f"What was written until then is in {folder}", err=True)

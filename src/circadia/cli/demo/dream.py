@@ -21,17 +21,17 @@ from circadia.cli.demo import server, story
 from circadia.cli.demo.command import (
     DEFAULT_PRICE,
     TERMINATED,
-    Plan,
+    DemoOptions,
     app,
     base_url_of,
     key_of,
     model_server,
-    until_stopped,
+    run_until_stopped,
 )
-from circadia.cli.demo.dream_play import AFTER, BEFORE, PASS_SECONDS, UPSTREAM, WHOLE, Play, Scripted
+from circadia.cli.demo.dream_play import AFTER, BEFORE, PASS_SECONDS, UPSTREAM, WHOLE, Play, ScriptedEndpoint
 from circadia.cli.demo.dream_story import BANK, QUESTIONS
-from circadia.cli.demo.dream_view import Answered, View, compared
-from circadia.cli.demo.points import conclude, unshown
+from circadia.cli.demo.dream_view import DemoAnswer, DreamDisplay, comparison_table
+from circadia.cli.demo.points import conclude, missing_points
 from circadia.cli.demo.price import price_list
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
@@ -75,16 +75,16 @@ def dream(
     if upstream is not None and model is None:
         raise InvalidRequest("--upstream needs --model, the name of the provider's model.")
     prices = price_list(price_as or (model if upstream and model else DEFAULT_PRICE), required=price_as is not None)
-    plan = Plan(
+    plan = DemoOptions(
         upstream=base_url_of(upstream), model=model or SCRIPTED, key_env=key_of(key_env, upstream),
         limit_field=limit_field, prices=prices, quiet=as_json,
-        scale=story.Scale(run_seconds=1, client_wait_seconds=story.CLIENT_WAIT_SECONDS),
+        scale=story.TimeScale(run_seconds=1, client_wait_seconds=story.CLIENT_WAIT_SECONDS),
     )  # fmt: skip
     console = Console(quiet=as_json, stderr=as_json)
     with tempfile.TemporaryDirectory(prefix="circadia-demo-") as folder:
         try:
             found = asyncio.run(
-                until_stopped(_play(Path(folder), plan, console, pause=0 if as_json else pause_seconds))
+                run_until_stopped(_play(Path(folder), plan, console, pause=0 if as_json else pause_seconds))
             )
         except asyncio.CancelledError:
             raise typer.Exit(TERMINATED) from None
@@ -107,22 +107,22 @@ def missing(found: Mapping[str, Any]) -> Sequence[str]:
         hits = [each["ready"] == "hit" for each in ahead["expected"]]
         points["an answer that was ready before it was asked for"] = any(hits)
         points["a ready answer that is void once what it rests on changes"] = ahead["changed"]["ready"] != "hit"
-    return unshown(points)
+    return missing_points(points)
 
 
-async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> dict[str, Any]:
+async def _play(folder: Path, plan: DemoOptions, console: Console, *, pause: float) -> dict[str, Any]:
     clock = SystemClock()
-    view = View(console, plan.prices)
+    view = DreamDisplay(console, plan.prices)
     began = clock.monotonic()
     async with contextlib.AsyncExitStack() as stack:
-        scripted: Scripted | None = None
+        scripted: ScriptedEndpoint | None = None
         if plan.model == SCRIPTED:
             view.say(SMALLER)
-            address, scripted = await stack.enter_async_context(_scripted(pause))
+            address, scripted = await stack.enter_async_context(_scripted_model(pause))
         else:
             view.say(f"The model is {plan.model}. {'' if plan.upstream else LOCAL}")
             _, address = await stack.enter_async_context(model_server(plan, folder, console))
-        running = await stack.enter_async_context(server.running(folder, _settings(plan, address), clock))
+        running = await stack.enter_async_context(server.run_server(folder, _settings(plan, address), clock))
         http = await stack.enter_async_context(aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=120)))
         play = Play(
             server=running, http=http, clock=clock, view=view, model=plan.model, limit_field=plan.limit_field,
@@ -131,13 +131,13 @@ async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> 
             questions=QUESTIONS[:LOCAL_QUESTIONS] if _local(plan) else QUESTIONS,
             watch_seconds=LOCAL_SECONDS if _local(plan) else PASS_SECONDS,
         )  # fmt: skip
-        columns = await play.all()
+        columns = await play.play_story()
     view.say()
-    console.print(compared(columns))
+    console.print(comparison_table(columns))
     view.say(
         f"[dim]{AFTER}: the learned context alone, without a search, from the morning after the first night.[/dim]"
     )
-    _told(view, columns, play.found)
+    _report_break_even(view, columns, play.found)
     seconds = clock.monotonic() - began
     view.say(f"[dim]{seconds:.0f} s in all. {SMALLER if scripted else ''}[/dim]")
     answers = {way: [asdict(each) for each in rows] for way, rows in columns.items()}
@@ -148,20 +148,20 @@ async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> 
 
 
 @contextlib.asynccontextmanager
-async def _scripted(pause: float) -> AsyncGenerator[tuple[str, Scripted]]:
+async def _scripted_model(pause: float) -> AsyncGenerator[tuple[str, ScriptedEndpoint]]:
     """Run the scripted model; yield its address, and what moves it."""
     # They load what passes are made of, which no other command should wait for.
     upstream = importlib.import_module("circadia.testing.upstream")
     reply = importlib.import_module("circadia.cli.demo.dream_model").reply
     async with upstream.MockUpstream(reply=reply) as model:
-        yield model.base_url, Scripted(pace=pause, gate=model.gate)
+        yield model.base_url, ScriptedEndpoint(pace=pause, gate=model.gate)
 
 
-def _local(plan: Plan) -> bool:
+def _local(plan: DemoOptions) -> bool:
     return plan.model != SCRIPTED and plan.upstream is None
 
 
-def _settings(plan: Plan, address: str) -> dict[str, Any]:
+def _settings(plan: DemoOptions, address: str) -> dict[str, Any]:
     """Return the server's configuration: a pass begins when the agent sleeps, and for nothing else."""
     provider: dict[str, Any] = {"base_url": address, "api": "openai"}
     if plan.key_env:
@@ -178,7 +178,9 @@ def _settings(plan: Plan, address: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _told(view: View, columns: Mapping[str, Sequence[Answered]], found: Mapping[str, Any]) -> None:
+def _report_break_even(
+    view: DreamDisplay, columns: Mapping[str, Sequence[DemoAnswer]], found: Mapping[str, Any]
+) -> None:
     """Say when the pass has paid for itself, if it has."""
     whole, after = (sum(each.input_tokens for each in columns[way]) / len(columns[way]) for way in (WHOLE, AFTER))
     spent: int = found["first"]["spent"]["tokens"]

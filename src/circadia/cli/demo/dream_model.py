@@ -7,11 +7,11 @@ shares the most words with it, the last of them: so it is as right as what it is
 from collections.abc import Mapping
 from typing import Any, Final
 
-from circadia.memory.terms import STOP_WORDS, asked_terms, stored_terms, words
-from circadia.testing.dreamer import ANSWERS
+from circadia.memory.terms import STOP_WORDS, question_terms, stored_terms, words
+from circadia.testing.dreamer import ANSWER_BUILDERS
 
 UNKNOWN: Final = "I do not know."
-_PASS: Final = {output.__name__: answering for output, answering in ANSWERS.items()}
+_PASS: Final = {output.__name__: answering for output, answering in ANSWER_BUILDERS.items()}
 """Answers to passes and judges, by the name of their schema."""
 
 
@@ -35,7 +35,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 def _best(question: str, prompt: str) -> str:
     """Return the line that shares most with the question; of equals the last."""
-    asked = set(asked_terms(question))
+    asked = set(question_terms(question))
     best, most = UNKNOWN, 0
     for line in prompt.split("\n"):
         found = len(asked.intersection(memoryview(stored_terms(line)).cast("I").tolist()))

@@ -9,8 +9,15 @@ from typing import Any, Final
 import aiohttp
 
 from circadia.cli.demo import dream_story as story
-from circadia.cli.demo.dream_view import Answered, View, ahead, changes, counted, diff
-from circadia.cli.demo.server import Server
+from circadia.cli.demo.dream_view import (
+    DemoAnswer,
+    DreamDisplay,
+    changes_table,
+    context_diff,
+    describe_counts,
+    ready_answers_table,
+)
+from circadia.cli.demo.server import DemoServer
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 
@@ -28,7 +35,7 @@ YIELD_SECONDS: Final = 5.0
 
 
 @dataclass(kw_only=True)
-class Scripted:
+class ScriptedEndpoint:
     """The scripted model's endpoint, as far as the play moves it."""
 
     pace: float
@@ -62,44 +69,44 @@ class Scripted:
 class Play:
     """What is played with."""
 
-    server: Server
+    server: DemoServer
     http: aiohttp.ClientSession
     clock: Clock
-    view: View
+    view: DreamDisplay
     model: str
     """The foreground's model."""
     limit_field: str
     """Name of the output limit in requests."""
-    scripted: Scripted | None
+    scripted: ScriptedEndpoint | None
     """The scripted model; none if a real one answers."""
     local: bool = False
     """Whether the model runs on this machine: it answers one question at a time, those of passes too."""
-    questions: Sequence[story.Asked] = story.QUESTIONS
+    questions: Sequence[story.DemoQuestion] = story.QUESTIONS
     watch_seconds: float = PASS_SECONDS
     """How long a pass may take; one that takes longer is cancelled."""
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     found: dict[str, Any] = field(default_factory=dict[str, Any])
     """What came of it."""
 
-    async def all(self) -> Mapping[str, Sequence[Answered]]:
+    async def play_story(self) -> Mapping[str, Sequence[DemoAnswer]]:
         """Play the story to its end; return the answers by the way in which they were asked for."""
-        await self._join()
+        await self._create_session()
         self.view.say("\n[bold]Six days of talk[/bold]")
         await self._tell(story.STORY)
         columns = {WHOLE: await self._ask("plain", whole=True), BEFORE: await self._ask(story.AGENT)}
         self.view.say("\n[bold]The agent falls asleep, and a pass begins[/bold]")
         before = await self._blocks()
-        await self._sleeping(story.AGENT, True)
-        run = await self._watched(await self._pass_after(""))
+        await self._set_sleeping(story.AGENT, True)
+        run = await self._watch_pass(await self._wait_for_pass(""))
         await self._show(run, before)
-        await self._sleeping(story.AGENT, False)
+        await self._set_sleeping(story.AGENT, False)
         columns[AFTER] = await self._ask("reader")
         if not self.local:
-            await self._ahead()
+            await self._ask_expected()
         await self._second_night(run["id"])
         return columns
 
-    async def _join(self) -> None:
+    async def _create_session(self) -> None:
         """Make a session: the agent, one that reads learned context only, and one without memory."""
         agents: list[dict[str, Any]] = [
             {"name": story.AGENT, "bank": story.BANK, "capture": False, "answers": "serve"},
@@ -108,24 +115,24 @@ class Play:
         ]
         made = await self.server.post("/sessions", {"name": SESSION, "agents": agents})
         self.tokens = {each["name"]: each["token"] for each in made["agents"]}
-        await self._sleeping("reader", True)  # a bank is at rest when all of its agents sleep
+        await self._set_sleeping("reader", True)  # a bank is at rest when all of its agents sleep
 
-    async def _tell(self, said: Sequence[story.Said]) -> None:
+    async def _tell(self, said: Sequence[story.StoryLine]) -> None:
         day = 0
         for each in said:
-            self.view.told(each, first=each.day != day)
+            self.view.show_utterance(each, first=each.day != day)
             day = each.day
             trust = "agent" if each.speaker == story.AGENT else "person"
             body = {"text": each.text, "speaker": each.speaker, "at": each.at.isoformat(), "trust": trust}
             await self.server.post(f"/banks/{story.BANK}/episodes", {**body, "session": f"day {each.day}"})
 
-    async def _ask(self, agent: str, *, whole: bool = False) -> list[Answered]:
+    async def _ask(self, agent: str, *, whole: bool = False) -> list[DemoAnswer]:
         """Ask the questions as an agent; `whole` puts all that was said into the prompt."""
         if agent == "reader":
-            await self._sleeping(agent, False)
+            await self._set_sleeping(agent, False)
         return [await self._answer(agent, each, whole=whole) for each in self.questions]
 
-    async def _answer(self, agent: str, asked: story.Asked, *, whole: bool = False) -> Answered:
+    async def _answer(self, agent: str, asked: story.DemoQuestion, *, whole: bool = False) -> DemoAnswer:
         system = "Answer in one short sentence."
         if whole:
             lines = [f"[{each.at:%Y-%m-%d}] {each.speaker}: {each.text}" for each in story.STORY]
@@ -143,23 +150,25 @@ class Play:
                 if answer.status != 200:
                     raise UpstreamFailed(f"the model call of {agent!r} answered {answer.status}: {str(said)[:300]}")
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UpstreamFailed(f"the model call of {agent!r} failed: {error!r}; {self.server.told()}") from error
+            raise UpstreamFailed(
+                f"the model call of {agent!r} failed: {error!r}; {self.server.describe_log()}"
+            ) from error
         text = str(said["choices"][0]["message"]["content"] or "").strip()
         used: dict[str, int] = said.get("usage") or {}
-        return Answered(
+        return DemoAnswer(
             question=asked.question, answer=text, right=bool(asked.right) and asked.right.casefold() in text.casefold(),
             input_tokens=used.get("prompt_tokens", 0), output_tokens=used.get("completion_tokens", 0),
             seconds=self.clock.monotonic() - began, ready=answer.headers.get("x-circadia-answer", ""),
         )  # fmt: skip
 
-    async def _sleeping(self, agent: str, value: bool) -> None:
+    async def _set_sleeping(self, agent: str, value: bool) -> None:
         await self.server.post(f"/sessions/{SESSION}/agents/{agent}/sleeping", {"sleeping": value})
 
     async def _blocks(self) -> dict[str, str]:
         found = await self.server.get(f"/banks/{story.BANK}/blocks")
         return {each["label"]: each["value"] for each in found["blocks"]}
 
-    async def _pass_after(self, last: str) -> str:
+    async def _wait_for_pass(self, last: str) -> str:
         """Return the pass that has begun after this one."""
         until = self.clock.monotonic() + PASS_SECONDS
         while self.clock.monotonic() < until:
@@ -167,9 +176,9 @@ class Play:
             if found and found[0]["id"] != last and found[0]["status"] != "pending":
                 return str(found[0]["id"])
             await self.clock.sleep(LOOK_SECONDS)
-        raise UpstreamFailed(f"no pass has begun within {PASS_SECONDS:g} s; {self.server.told()}")
+        raise UpstreamFailed(f"no pass has begun within {PASS_SECONDS:g} s; {self.server.describe_log()}")
 
-    async def _watched(self, run: str) -> Mapping[str, Any]:
+    async def _watch_pass(self, run: str) -> Mapping[str, Any]:
         """Show a pass until it ends; return it."""
         until = self.clock.monotonic() + self.watch_seconds
         self.view.begin()
@@ -179,7 +188,7 @@ class Play:
                     await stack.enter_async_context(self.scripted.slow(self.clock))
                 while True:
                     shown = await self.server.get(f"/passes/{run}")
-                    self.view.look(shown)
+                    self.view.update(shown)
                     if shown["ended_at"] is not None:
                         break
                     if self.clock.monotonic() > until:  # what it has published by then stays
@@ -192,25 +201,25 @@ class Play:
         return shown
 
     async def _show(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
-        self.view.say(f"  [bold]{run['status']}[/bold]: {counted(run['counts'])} {run['detail']}")
+        self.view.say(f"  [bold]{run['status']}[/bold]: {describe_counts(run['counts'])} {run['detail']}")
         found = await self.server.get(f"/passes/{run['id']}/changes")
-        self.view.console.print(changes(found["changes"]))
+        self.view.console.print(changes_table(found["changes"]))
         self.view.say("\n[bold]What the agent has learned[/bold]")
         after = await self._blocks()
-        self.view.console.print(diff(before, after))
+        self.view.console.print(context_diff(before, after))
         self.found["first"] = {
             "status": run["status"], "counts": run["counts"], "spent": run["spent"], "blocks": after,
         }  # fmt: skip
 
-    async def _ahead(self) -> None:
+    async def _ask_expected(self) -> None:
         """Ask what was expected, what only sounds like it, and what has changed since."""
         self.view.say("\n[bold]What the pass expected to be asked, it has answered ahead[/bold]")
         expected = await self._ask(story.AGENT)
         near = [await self._answer(story.AGENT, each) for each in story.NEAR]
-        self.view.console.print(ahead([*expected, *near]))
+        self.view.console.print(ready_answers_table([*expected, *near]))
         await self._tell(story.CHANGE)
         changed = await self._answer(story.AGENT, story.BUDGET)
-        self.view.console.print(ahead([changed]))
+        self.view.console.print(ready_answers_table([changed]))
         self.view.say("  A ready answer that rests on what has changed is void from that moment on.")
         self.found["ahead"] = {
             "expected": [asdict(each) for each in expected], "near": [asdict(each) for each in near],
@@ -222,15 +231,15 @@ class Play:
         self.view.say("\n[bold]Two days later, and a second night that is disturbed[/bold]")
         await self._tell(story.NEXT_DAY)
         before = await self._blocks()
-        await self._sleeping("reader", True)
+        await self._set_sleeping("reader", True)
         if self.scripted is not None:
             self.scripted.gate.clear()  # the model thinks until it is woken
-        await self._sleeping(story.AGENT, True)
-        run = await self._pass_after(last)
-        await self._until(run, lambda shown: shown["spent"]["calls"] > 0 or shown["ended_at"] is not None)
+        await self._set_sleeping(story.AGENT, True)
+        run = await self._wait_for_pass(last)
+        await self._wait_until(run, lambda shown: shown["spent"]["calls"] > 0 or shown["ended_at"] is not None)
         began = self.clock.monotonic()
-        await self._sleeping(story.AGENT, False)
-        stopped = await self._until(run, lambda shown: shown["status"] != "running")
+        await self._set_sleeping(story.AGENT, False)
+        stopped = await self._wait_until(run, lambda shown: shown["status"] != "running")
         took = self.clock.monotonic() - began
         if self.scripted is not None:
             self.scripted.gate.set()
@@ -240,12 +249,12 @@ class Play:
         if not self.local:
             answer = await self._answer(story.AGENT, story.AWAKE)
             self.view.say(f"  The agent answers at once, in {answer.seconds:.2f} s: {answer.question} {answer.answer}")
-        await self._sleeping(story.AGENT, True)
+        await self._set_sleeping(story.AGENT, True)
         self.view.say("  It falls asleep again, and the pass goes on where it was:")
-        ended = await self._watched(run)
-        self.view.say(f"  [bold]{ended['status']}[/bold]: {counted(ended['counts'])} {ended['detail']}")
+        ended = await self._watch_pass(run)
+        self.view.say(f"  [bold]{ended['status']}[/bold]: {describe_counts(ended['counts'])} {ended['detail']}")
         learned = await self._blocks()
-        self.view.console.print(diff(before, learned))
+        self.view.console.print(context_diff(before, learned))
         self.found["second"] = {
             "status": ended["status"], "yielded": stopped["status"] == "pending", "yield_seconds": took,
             "spent": ended["spent"], "changed": learned != before,
@@ -260,7 +269,7 @@ class Play:
         self.view.say(f"  {undone} changes are taken back; the learned context is as it was: {'yes' if same else 'no'}")
         self.found["undo"] = {"undone": undone, "as_before": same}
 
-    async def _until(self, run: str, is_so: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+    async def _wait_until(self, run: str, is_so: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
         until = self.clock.monotonic() + (YIELD_SECONDS if self.scripted else self.watch_seconds)
         while True:
             shown = await self.server.get(f"/passes/{run}")

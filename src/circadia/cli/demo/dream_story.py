@@ -12,7 +12,7 @@ MONDAY: Final = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class StoryLine:
     """Something that was said."""
 
     day: int
@@ -29,7 +29,7 @@ class Said:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class DemoQuestion:
     """A question with its answer."""
 
     question: str
@@ -37,14 +37,15 @@ class Asked:
     """What a right answer names."""
 
 
-def _talk(day: int, *texts: str) -> list[Said]:
+def _talk(day: int, *texts: str) -> list[StoryLine]:
     """Return a day on which the person and the agent speak by turns."""
     return [
-        Said(day=day, minute=2 * at, speaker=AGENT if at % 2 else PERSON, text=text) for at, text in enumerate(texts)
+        StoryLine(day=day, minute=2 * at, speaker=AGENT if at % 2 else PERSON, text=text)
+        for at, text in enumerate(texts)
     ]
 
 
-STORY: Final[Sequence[Said]] = (
+STORY: Final[Sequence[StoryLine]] = (
     *_talk(
         1,
         "Good morning. I live in Porto, close to the river, and I work at a bakery.",
@@ -90,7 +91,7 @@ STORY: Final[Sequence[Said]] = (
         "Then only the last chapter is missing.",
     ),
 )
-NEXT_DAY: Final[Sequence[Said]] = tuple(
+NEXT_DAY: Final[Sequence[StoryLine]] = tuple(
     _talk(
         8,
         "The deadline has moved to 24 May.",
@@ -99,21 +100,21 @@ NEXT_DAY: Final[Sequence[Said]] = tuple(
         "I shall write to Tomas then.",
     )
 )
-QUESTIONS: Final[Sequence[Asked]] = (
-    Asked(question="Where do I live?", right="Lisbon"),
-    Asked(question="When is the deadline?", right="10 May"),
-    Asked(question="What is my favourite dish?", right="sardines"),
-    Asked(question="What is my budget?", right="350"),
+QUESTIONS: Final[Sequence[DemoQuestion]] = (
+    DemoQuestion(question="Where do I live?", right="Lisbon"),
+    DemoQuestion(question="When is the deadline?", right="10 May"),
+    DemoQuestion(question="What is my favourite dish?", right="sardines"),
+    DemoQuestion(question="What is my budget?", right="350"),
 )
-CHANGE: Final[Sequence[Said]] = tuple(_talk(7, "My budget is 400 euros now.", "Noted, 400 euros."))
+CHANGE: Final[Sequence[StoryLine]] = tuple(_talk(7, "My budget is 400 euros now.", "Noted, 400 euros."))
 """What makes a ready answer void."""
-NEAR: Final[Sequence[Asked]] = (
-    Asked(question="Where did I live?", right=""),
-    Asked(question="Where do I not live?", right=""),
-    Asked(question="What is Ilse's budget?", right=""),
+NEAR: Final[Sequence[DemoQuestion]] = (
+    DemoQuestion(question="Where did I live?", right=""),
+    DemoQuestion(question="Where do I not live?", right=""),
+    DemoQuestion(question="What is Ilse's budget?", right=""),
 )
 """Questions that sound like those that are expected, and have another answer."""
-BUDGET: Final = Asked(question="What is my budget?", right="400")
+BUDGET: Final = DemoQuestion(question="What is my budget?", right="400")
 """Asked again after the change."""
-AWAKE: Final = Asked(question="Who is my editor?", right="")
+AWAKE: Final = DemoQuestion(question="Who is my editor?", right="")
 """Asked in the middle of the second night."""

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from circadia.cli.demo.dream_story import Said
-from circadia.cli.demo.price import PriceList
+from circadia.cli.demo.dream_story import StoryLine
+from circadia.cli.demo.price import ModelListPrice
 
 _KINDS: Final = {
     "add_note": "notes added", "retire_note": "notes retired", "demote_episode": "turns demoted",
@@ -24,7 +24,7 @@ LONGEST: Final = 70
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
+class DemoAnswer:
     """One answer of the foreground's model."""
 
     question: str
@@ -38,10 +38,10 @@ class Answered:
     """What the server says of a ready answer: `hit`, `hint`, `miss`; empty if it looked for none."""
 
 
-class View:
+class DreamDisplay:
     """Prints; on a terminal a pass is a table that lives."""
 
-    def __init__(self, console: Console, prices: PriceList) -> None:
+    def __init__(self, console: Console, prices: ModelListPrice) -> None:
         self.console = console
         self._prices = prices
         self._shown: Mapping[str, Any] = {}
@@ -52,7 +52,7 @@ class View:
         """Print a line."""
         self.console.print(text, highlight=False)
 
-    def told(self, each: Said, *, first: bool) -> None:
+    def show_utterance(self, each: StoryLine, *, first: bool) -> None:
         """Print what was said; `first` of its day."""
         if first:
             self.say(f"  [bold]{each.at:%A, %d %B}[/bold]")
@@ -64,7 +64,7 @@ class View:
         if self.console.is_terminal:
             self._live.start(refresh=True)
 
-    def look(self, shown: Mapping[str, Any]) -> None:
+    def update(self, shown: Mapping[str, Any]) -> None:
         """Take how the pass stands now."""
         self._shown = shown
         done: Sequence[Mapping[str, Any]] = shown.get("ledger") or ()
@@ -95,13 +95,13 @@ class View:
         return "" if usd is None else f"    price of as many input tokens of {self._prices.title}: ${usd:.6f}"
 
 
-def counted(counts: Mapping[str, int]) -> str:
+def describe_counts(counts: Mapping[str, int]) -> str:
     """Return what a pass did, in words."""
     told = [f"{number} {_KINDS.get(kind, kind)}" for kind, number in counts.items()]
     return ", ".join(told) or "nothing"
 
 
-def changes(found: Sequence[Mapping[str, Any]]) -> Table:
+def changes_table(found: Sequence[Mapping[str, Any]]) -> Table:
     """Return the changes of a pass."""
     table = Table(show_edge=False, pad_edge=False)
     for column in ("by", "change", "what", "state"):
@@ -115,7 +115,7 @@ def changes(found: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def diff(before: Mapping[str, str], after: Mapping[str, str]) -> Text:
+def context_diff(before: Mapping[str, str], after: Mapping[str, str]) -> Text:
     """Return what has changed in the learned context, line by line."""
     text = Text()
     for label in sorted({*before, *after}):
@@ -126,7 +126,7 @@ def diff(before: Mapping[str, str], after: Mapping[str, str]) -> Text:
     return text
 
 
-def compared(columns: Mapping[str, Sequence[Answered]]) -> Table:
+def comparison_table(columns: Mapping[str, Sequence[DemoAnswer]]) -> Table:
     """Return the same questions, asked in several ways."""
     table = Table(title="The same questions, before the sleep and after it", title_justify="left", show_edge=False)
     for column in ("asked", "answer"):
@@ -152,7 +152,7 @@ def compared(columns: Mapping[str, Sequence[Answered]]) -> Table:
     return table
 
 
-def ahead(rows: Sequence[Answered]) -> RenderableType:
+def ready_answers_table(rows: Sequence[DemoAnswer]) -> RenderableType:
     """Return how questions were answered: from what was ready, or by the model."""
     made = Table(show_edge=False, pad_edge=False)
     for column in ("question", "ready answer", "answer", "tokens", "ms"):

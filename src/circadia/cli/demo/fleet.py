@@ -11,7 +11,7 @@ from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.testing.clock import ManualClock
-from circadia.wake.tier import WakeTier
+from circadia.wake.tier import WakeServices
 
 _LAUNCHER = {"kind": "callable", "function": "circadia.cli.demo.wakes:wakes"}
 
@@ -22,13 +22,13 @@ async def fleet(
     signals: Signals,
     waking: ModuleType,
     stated: Mapping[str, Mapping[str, object]],
-) -> tuple[WakeTier, dict[str, Agent]]:
+) -> tuple[WakeServices, dict[str, Agent]]:
     """Return the wake tier on this store, and the agents by name."""
     settings, ids = settings_from({"launchers": {"demo": _LAUNCHER}}), RandomIds(system_milliseconds)
-    tier: WakeTier = waking.wake_tier(settings, clock, ids, signals)
-    registry, _, sessions = waking.agent_services(settings, clock, ids, signals, tier)
+    tier: WakeServices = waking.build_wake_services(settings, clock, ids, signals)
+    registry, _, sessions = waking.build_agent_services(settings, clock, ids, signals, tier)
     agents: dict[str, Agent] = {}
-    async with store.write() as tx:
+    async with store.begin_write() as tx:
         session = await sessions.ensure_default(tx)
         for name, coordination in stated.items():
             new = NewAgent(name=name, sleep_events=frozenset({SleepEvent.AGENT_STARTED}))

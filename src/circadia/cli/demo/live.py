@@ -7,9 +7,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from circadia.cli.demo.price import PriceList
-from circadia.cli.demo.result import AgentResult, RunResult, Setting
-from circadia.cli.demo.tally import Tally
+from circadia.cli.demo.price import ModelListPrice
+from circadia.cli.demo.result import AgentResult, DemoSetup, RunResult
+from circadia.cli.demo.tally import AgentTally
 
 PATIENCE = (
     "Without a sign of life the Python MCP client waits 300 s by default; a TypeScript client gives up at 60 s anyway "
@@ -18,13 +18,13 @@ PATIENCE = (
 TITLES = {"baseline": "never asleep", "sleeping": "with sleep"}
 
 
-class View:
+class LiveDisplay:
     """The display of one run: a live table on a terminal, a line for each happening elsewhere."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console = console
         self._quiet = quiet
-        self._tallies: Sequence[Tally] = ()
+        self._tallies: Sequence[AgentTally] = ()
         self._title = ""
         self._clock = ""
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4, transient=True)
@@ -34,7 +34,7 @@ class View:
         if not self._quiet:
             self._console.print(text, highlight=False)
 
-    def begin(self, title: str, tallies: Iterable[Tally]) -> None:
+    def begin(self, title: str, tallies: Iterable[AgentTally]) -> None:
         """Show a run from now on."""
         self._title, self._tallies, self._clock = title, tuple(tallies), ""
         if not self._quiet and self._console.is_terminal:
@@ -64,7 +64,7 @@ class View:
         return Group(Text(f"\n{self._title}  ·  {self._clock}", "bold"), table)
 
 
-def report(console: Console, setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> None:
+def report(console: Console, setting: DemoSetup, runs: Sequence[RunResult], prices: ModelListPrice) -> None:
     """Print the comparison, what each agent did, and what to know when reading it."""
     console.print()
     console.print(_comparison(runs, prices))
@@ -75,7 +75,7 @@ def report(console: Console, setting: Setting, runs: Sequence[RunResult], prices
         console.print(line, highlight=False, style="dim")
 
 
-def _comparison(runs: Sequence[RunResult], prices: PriceList) -> Table:
+def _comparison(runs: Sequence[RunResult], prices: ModelListPrice) -> Table:
     table = Table(title="The same hour on call, twice", title_justify="left")
     table.add_column("")
     for run in runs:
@@ -99,7 +99,7 @@ def _comparison(runs: Sequence[RunResult], prices: PriceList) -> Table:
     )
     table.add_row("wall time", *(f"{run.wall_seconds:.1f} s" for run in runs), "")
     for incident in runs[0].incidents:
-        table.add_row(f"{incident} solved in", *(_took(run, incident) for run in runs), "")
+        table.add_row(f"{incident} solved in", *(_duration_cell(run, incident) for run in runs), "")
     table.add_row("client errors", *(str(run.client_errors) for run in runs), "")
     table.add_row("ledger = agents' own counts", *("no" if run.differences() else "yes" for run in runs), "")
     return table
@@ -136,7 +136,7 @@ def _cells(agent: AgentResult, run: RunResult) -> tuple[str, ...]:
     )
 
 
-def notes(setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> list[str]:
+def notes(setting: DemoSetup, runs: Sequence[RunResult], prices: ModelListPrice) -> list[str]:
     """Return what one must know to read the tables rightly."""
     lines = [
         f"Model: {setting.model} at {setting.upstream}. The agents' steps are scripted; each call is real.",
@@ -161,6 +161,6 @@ def notes(setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> lis
     return lines
 
 
-def _took(run: RunResult, incident: str) -> str:
+def _duration_cell(run: RunResult, incident: str) -> str:
     took = run.incidents[incident]
     return "not solved" if took is None else f"{took:.1f} s"

@@ -9,7 +9,7 @@ UNSHOWN: Final = 1
 """Exit status of a demo that has not shown its point."""
 
 
-def unshown(points: Mapping[str, bool]) -> Sequence[str]:
+def missing_points(points: Mapping[str, bool]) -> Sequence[str]:
     """Return the points that were not shown."""
     return [point for point, shown in points.items() if not shown]
 

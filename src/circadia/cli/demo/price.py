@@ -9,7 +9,7 @@ from circadia.errors import InvalidRequest
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriceList:
+class ModelListPrice:
     """The list price of one model.
 
     Attributes:
@@ -29,7 +29,7 @@ class PriceList:
         return calc_price(Usage(input_tokens=input_tokens, output_tokens=output_tokens), self.model).total_price
 
 
-def price_list(model: str, *, required: bool) -> PriceList:
+def price_list(model: str, *, required: bool) -> ModelListPrice:
     """Look up a model.
 
     Raises:
@@ -42,5 +42,5 @@ def price_list(model: str, *, required: bool) -> PriceList:
             raise InvalidRequest(
                 f"genai-prices knows no price for {model!r}; name another model with --price-as."
             ) from None
-        return PriceList(model=model, title=model, known=False)
-    return PriceList(model=model, title=found.model.name or found.model.id, known=True)
+        return ModelListPrice(model=model, title=model, known=False)
+    return ModelListPrice(model=model, title=found.model.name or found.model.id, known=True)

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from circadia.cli.demo.points import unshown
-from circadia.cli.demo.price import PriceList
-from circadia.cli.demo.tally import Tally
+from circadia.cli.demo.points import missing_points
+from circadia.cli.demo.price import ModelListPrice
+from circadia.cli.demo.tally import AgentTally
 
 
 @dataclass(frozen=True, kw_only=True)
-class Used:
+class LedgerUsage:
     """One agent's line of the server's usage ledger: answered calls and their tokens."""
 
     calls: int = 0
@@ -21,7 +21,7 @@ class Used:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentResult:
-    """One agent in one run; the counts are its own, but for the sleep, which the server tells. See `Tally`."""
+    """One agent in one run; the counts are its own, but for the sleep, which the server tells. See `AgentTally`."""
 
     agent: str
     work_calls: int
@@ -44,7 +44,7 @@ class AgentResult:
         return self.work_calls + self.empty_calls
 
     @staticmethod
-    def of(tally: Tally) -> "AgentResult":
+    def from_tally(tally: AgentTally) -> "AgentResult":
         """Freeze a tally."""
         kept: dict[str, Any] = {name: getattr(tally, name) for name in AgentResult.__dataclass_fields__}
         kept.update(jobs=tuple(tally.jobs), errors=tuple(tally.errors))
@@ -68,7 +68,7 @@ class RunResult:
     wall_seconds: float
     incidents: Mapping[str, float | None]
     agents: Sequence[AgentResult]
-    ledger: Mapping[str, Used]
+    ledger: Mapping[str, LedgerUsage]
     warnings: Sequence[str]
 
     @property
@@ -85,7 +85,7 @@ class RunResult:
         """What the agents' clients complained about, in number."""
         return sum(len(agent.errors) for agent in self.agents)
 
-    def usd(self, prices: PriceList) -> Decimal | None:
+    def usd(self, prices: ModelListPrice) -> Decimal | None:
         """Return the price of all tokens."""
         return prices.usd(self.total("input_tokens"), self.total("output_tokens"))
 
@@ -93,7 +93,7 @@ class RunResult:
         """Say where the ledger and the agents' own counts differ; empty if nowhere."""
         lines: list[str] = []
         for agent in self.agents:
-            used = self.ledger.get(agent.agent, Used())
+            used = self.ledger.get(agent.agent, LedgerUsage())
             pairs = (
                 ("model calls", agent.model_calls, used.calls),
                 ("tokens in", agent.input_tokens, used.input_tokens),
@@ -108,7 +108,7 @@ class RunResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class DemoSetup:
     """What both runs share.
 
     Attributes:
@@ -128,7 +128,9 @@ class Setting:
     wait_seconds: float
 
 
-def as_json(setting: Setting, runs: Sequence[RunResult], prices: PriceList, total_seconds: float) -> dict[str, Any]:
+def as_json(
+    setting: DemoSetup, runs: Sequence[RunResult], prices: ModelListPrice, total_seconds: float
+) -> dict[str, Any]:
     """Return everything, ready to be written."""
     return {
         "setting": asdict(setting),
@@ -142,14 +144,14 @@ def as_json(setting: Setting, runs: Sequence[RunResult], prices: PriceList, tota
 def missing(awake: RunResult, sleeping: RunResult) -> Sequence[str]:
     """Return the points that two runs have not shown."""
     tokens = [run.total("input_tokens") + run.total("output_tokens") for run in (awake, sleeping)]
-    return unshown({
+    return missing_points({
         "each incident solved in both runs": awake.finished and sleeping.finished,
         "agents that sleep": sleeping.total("naps") > 0,
         "the same work with fewer tokens": tokens[1] < tokens[0],
     })  # fmt: skip
 
 
-def _run(run: RunResult, prices: PriceList) -> dict[str, Any]:
+def _run(run: RunResult, prices: ModelListPrice) -> dict[str, Any]:
     counts = ("model_calls", "work_calls", "empty_calls", "unknown_calls", "input_tokens", "output_tokens")
     usd = run.usd(prices)
     return {

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from circadia.cli.demo import story
-from circadia.cli.demo.live import TITLES, View
-from circadia.cli.demo.result import AgentResult, RunResult, Used
-from circadia.cli.demo.server import Server
-from circadia.cli.demo.team import Member, Team, playing
+from circadia.cli.demo.live import TITLES, LiveDisplay
+from circadia.cli.demo.result import AgentResult, LedgerUsage, RunResult
+from circadia.cli.demo.server import DemoServer
+from circadia.cli.demo.team import Member, Team, run_team
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.llm.local import LocalModel
@@ -22,17 +22,17 @@ LATE_FACTOR = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class DemoContext:
     """What both runs stand on."""
 
-    server: Server
+    server: DemoServer
     local_model: LocalModel | None
     model: str
     limit_field: str
     upstream: str
-    scale: story.Scale
+    scale: story.TimeScale
     folder: Path
-    view: View
+    view: LiveDisplay
     clock: Clock
 
 
@@ -47,14 +47,14 @@ class _Progress:
     def solved(self) -> bool:
         return len(self.closed) == len(story.INCIDENTS)
 
-    def took(self) -> dict[str, float | None]:
+    def seconds_to_close(self) -> dict[str, float | None]:
         return {
             each.id: self.closed[each.id] - self.paged[each.id] if each.id in self.closed else None
             for each in story.INCIDENTS
         }
 
 
-async def play(stage: Stage, name: str, *, sleeping: bool) -> RunResult:
+async def play(stage: DemoContext, name: str, *, sleeping: bool) -> RunResult:
     """Tell the story once in a session called `name`, with or without sleep.
 
     Raises:
@@ -76,31 +76,31 @@ async def play(stage: Stage, name: str, *, sleeping: bool) -> RunResult:
     urls = {"OPENAI_BASE_URL": f"{stage.server.url}/llm/{stage.upstream}/v1", "MCP_URL": f"{stage.server.url}/mcp"}
     progress = _Progress()
 
-    def heard(agent: str, line: Mapping[str, Any]) -> None:
+    def on_line(agent: str, line: Mapping[str, Any]) -> None:
         if line.get("event") == "incident" and line["state"] == "closed":
             progress.closed[line["incident"]] = stage.clock.monotonic()
             stage.view.say(f"  {line['incident']} closed")
         if line.get("event") == "done":
             stage.view.say(f"  {agent} has answered for {line['incident']}")
 
-    async with playing(members, urls, folder, heard) as team:
+    async with run_team(members, urls, folder, on_line) as team:
         stage.view.begin(TITLES[name], team.tallies.values())
         try:
-            wall_seconds = await _tell(stage, name, team, progress)
+            wall_seconds = await _run_story(stage, name, team, progress)
         finally:
             stage.view.end()
-    agents = [AgentResult.of(tally) for tally in team.tallies.values()]
+    agents = [AgentResult.from_tally(tally) for tally in team.tallies.values()]
     return RunResult(
         name=name,
         wall_seconds=wall_seconds,
-        incidents=progress.took(),
+        incidents=progress.seconds_to_close(),
         agents=agents,
         ledger=await _ledger(stage, name, agents),
         warnings=session.get("warnings", []),
     )
 
 
-async def _tell(stage: Stage, session: str, team: Team, progress: _Progress) -> float:
+async def _run_story(stage: DemoContext, session: str, team: Team, progress: _Progress) -> float:
     """Let the outside world happen and watch, until the story's time is over and all is solved, or it is too late.
 
     Returns:
@@ -117,13 +117,13 @@ async def _tell(stage: Stage, session: str, team: Team, progress: _Progress) -> 
         if pages and elapsed >= stage.scale.seconds(pages[0].minute):
             await _page(stage, session, pages.pop(0), progress)
         _check_alive(stage, team)
-        await _look(stage.server, session, team, now - last)
+        await _poll_states(stage.server, session, team, now - last)
         last = now
         stage.view.tick(f"story minute {elapsed * stage.scale.factor / 60:.0f} of {story.STORY_MINUTES}")
         await stage.clock.sleep(LOOK_SECONDS)
 
 
-async def _page(stage: Stage, session: str, incident: story.Incident, progress: _Progress) -> None:
+async def _page(stage: DemoContext, session: str, incident: story.Incident, progress: _Progress) -> None:
     """Open a thread in the pager's name and mention the coordinator."""
     stage.view.say(f"  {incident.id}: {incident.page}")
     progress.paged[incident.id] = stage.clock.monotonic()
@@ -137,13 +137,13 @@ async def _page(stage: Stage, session: str, incident: story.Incident, progress: 
     )
 
 
-def _check_alive(stage: Stage, team: Team) -> None:
+def _check_alive(stage: DemoContext, team: Team) -> None:
     """Raise if something that the run stands on has ended."""
     if not stage.server.alive:
-        raise UpstreamFailed(f"the demo's server ended; {stage.server.told()}")
-    if stage.local_model is not None and not stage.local_model.alive:
+        raise UpstreamFailed(f"the demo's server ended; {stage.server.describe_log()}")
+    if stage.local_model is not None and not stage.local_model.is_alive:
         raise UpstreamFailed(f"the local model ended; its output is in {str(stage.folder / 'model.log')!r}")
-    if gone := team.gone():
+    if gone := team.ended_agents():
         errors = "; ".join(team.tallies[gone[0]].errors[-2:]) or "no message"
         raise UpstreamFailed(f"the program of agent {gone[0]!r} ended: {errors}")
     errors = [error for tally in team.tallies.values() for error in tally.errors]
@@ -151,15 +151,15 @@ def _check_alive(stage: Stage, team: Team) -> None:
         raise UpstreamFailed(f"no model call was answered; the agents' last error: {errors[-1]}")
 
 
-async def _look(server: Server, session: str, team: Team, seconds: float) -> None:
+async def _poll_states(server: DemoServer, session: str, team: Team, seconds: float) -> None:
     """Ask the server who is asleep and how many calls it holds."""
     for agent in (await server.get(f"/sessions/{session}/agents"))["agents"]:
         tally = team.tallies.get(agent["name"])
         if tally is not None:
-            tally.take_state(sleeping=agent["sleeping"], held=agent["held"], seconds=seconds)
+            tally.record_state(sleeping=agent["sleeping"], held=agent["held"], seconds=seconds)
 
 
-async def _ledger(stage: Stage, session: str, agents: Sequence[AgentResult]) -> dict[str, Used]:
+async def _ledger(stage: DemoContext, session: str, agents: Sequence[AgentResult]) -> dict[str, LedgerUsage]:
     """Return the server's usage of a session by agent, once it has all that the agents counted.
 
     The ledger is written shortly after an answer went out, so a last call may come late. What still differs after
@@ -167,14 +167,14 @@ async def _ledger(stage: Stage, session: str, agents: Sequence[AgentResult]) -> 
     """
     until = stage.clock.monotonic() + SETTLE_SECONDS
     while True:
-        ledger: dict[str, Used] = {}
+        ledger: dict[str, LedgerUsage] = {}
         for line in (await stage.server.get("/usage", group_by="agent", session=session))["usage"]:
-            ledger[str(line["key"]).rpartition(":")[2]] = Used(
+            ledger[str(line["key"]).rpartition(":")[2]] = LedgerUsage(
                 calls=line["calls"] - line["failed"],
                 input_tokens=line["input_tokens"],
                 output_tokens=line["output_tokens"],
             )
-        behind = [each.agent for each in agents if ledger.get(each.agent, Used()).calls < each.model_calls]
+        behind = [each.agent for each in agents if ledger.get(each.agent, LedgerUsage()).calls < each.model_calls]
         if not behind or stage.clock.monotonic() >= until:
             return ledger
         await stage.clock.sleep(LOOK_SECONDS)

@@ -25,7 +25,7 @@ _LOG_TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class DemoServer:
     """A running server and the operator's way to it.
 
     Attributes:
@@ -62,18 +62,18 @@ class Server:
                 text = await answer.text()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UpstreamFailed(
-                f"the demo's server does not answer {method} {path}: {error!r}; {self.told()}"
+                f"the demo's server does not answer {method} {path}: {error!r}; {self.describe_log()}"
             ) from error
         if answer.status >= 400:
             raise UpstreamFailed(f"the demo's server answered {answer.status} to {method} {path}: {text[:500]}")
         return json.loads(text) if text else None
 
-    def told(self) -> str:
+    def describe_log(self) -> str:
         """Return where its output is and the last lines of it."""
-        return told(self.log)
+        return describe_log_tail(self.log)
 
 
-def told(log: Path) -> str:
+def describe_log_tail(log: Path) -> str:
     """Return where a process's output is, and its last lines."""
     data = log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
     lines = [line.strip() for line in data.splitlines() if line.strip()][-3:]
@@ -88,7 +88,7 @@ def free_port() -> int:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, config: Mapping[str, Any], clock: Clock) -> AsyncGenerator[Server]:
+async def run_server(folder: Path, config: Mapping[str, Any], clock: Clock) -> AsyncGenerator[DemoServer]:
     """Run `circadia serve` with `config` on a free port until the block ends; its data and log are in `folder`.
 
     Raises:
@@ -100,7 +100,7 @@ async def running(folder: Path, config: Mapping[str, Any], clock: Clock) -> Asyn
     async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=30)) as http:
         process, url = await _start(file, folder / "data", log, token, http, clock)
         try:
-            yield Server(url=url, log=log, _http=http, _process=process)
+            yield DemoServer(url=url, log=log, _http=http, _process=process)
         finally:
             await stop(process)
 
@@ -131,7 +131,7 @@ async def _start(
         await stop(process)
         if not _port_was_taken(process, log):
             break
-    raise StartError(f"the demo's server did not start; {told(log)}")
+    raise StartError(f"the demo's server did not start; {describe_log_tail(log)}")
 
 
 def _port_was_taken(process: asyncio.subprocess.Process, log: Path) -> bool:

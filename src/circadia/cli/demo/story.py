@@ -118,7 +118,7 @@ MAX_TOKENS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scale:
+class TimeScale:
     """How story time becomes real time.
 
     Attributes:
@@ -144,7 +144,7 @@ class Scale:
         return minutes * 60 / self.factor
 
 
-def part(agent: str, scale: Scale, model: str, limit_field: str) -> dict[str, Any]:
+def part(agent: str, scale: TimeScale, model: str, limit_field: str) -> dict[str, Any]:
     """Return what the program of `agent` needs to know; the same in both runs."""
     common: dict[str, Any] = {
         "model": model,

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(kw_only=True)
-class Tally:
+class AgentTally:
     """Counts of one agent in one run; `take` is the only writer, the state apart, which the server knows.
 
     Attributes:
@@ -56,7 +56,7 @@ class Tally:
         """All model calls that were answered."""
         return self.work_calls + self.empty_calls
 
-    def take(self, line: Mapping[str, Any]) -> None:
+    def count_line(self, line: Mapping[str, Any]) -> None:
         """Count one line. A kind that is not known changes nothing."""
         match line.get("event"):
             case "ready":
@@ -66,7 +66,7 @@ class Tally:
             case "doing":
                 self.doing = str(line["what"])
             case "model":
-                self._take_model(line)
+                self._count_model_call(line)
             case "wait":
                 self.waits += 1
                 self.empty_waits += bool(line["empty"])
@@ -81,13 +81,13 @@ class Tally:
             case _:
                 pass
 
-    def take_state(self, *, sleeping: bool, held: int, seconds: float) -> None:
+    def record_state(self, *, sleeping: bool, held: int, seconds: float) -> None:
         """Note the state that the server tells, `seconds` after the last time."""
         self.asleep_seconds += seconds if sleeping and self.sleeping else 0.0
         self.naps += sleeping and not self.sleeping
         self.sleeping, self.held = sleeping, held
 
-    def _take_model(self, line: Mapping[str, Any]) -> None:
+    def _count_model_call(self, line: Mapping[str, Any]) -> None:
         if line["purpose"] == "empty":
             self.empty_calls += 1
         else:

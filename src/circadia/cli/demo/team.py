@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from circadia.cli.demo.tally import Tally
+from circadia.cli.demo.tally import AgentTally
 from circadia.errors import StartError
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -18,7 +18,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 _LINE_BYTES = 1 << 20
 
-Heard = Callable[[str, Mapping[str, Any]], None]
+LineListener = Callable[[str, Mapping[str, Any]], None]
 """Told the agent and each line of it."""
 
 
@@ -40,8 +40,8 @@ class Member:
 class Team:
     """The running programs, with one tally each."""
 
-    def __init__(self, members: Sequence[Member], heard: Heard) -> None:
-        self.tallies = {member.name: Tally(agent=member.name) for member in members}
+    def __init__(self, members: Sequence[Member], heard: LineListener) -> None:
+        self.tallies = {member.name: AgentTally(agent=member.name) for member in members}
         self._heard = heard
         self._changed = asyncio.Condition()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
@@ -81,7 +81,7 @@ class Team:
                 f"the agent {late[0].agent!r} could not connect: {'; '.join(late[0].errors) or 'no answer'}"
             )
 
-    def gone(self) -> list[str]:
+    def ended_agents(self) -> list[str]:
         """Return the agents whose programs have ended."""
         return [name for name, process in self._processes.items() if process.returncode is not None]
 
@@ -110,15 +110,15 @@ class Team:
             await self._take(name, {"event": "end"})
 
     async def _take(self, name: str, line: Mapping[str, Any]) -> None:
-        self.tallies[name].take(line)
+        self.tallies[name].count_line(line)
         self._heard(name, line)
         async with self._changed:
             self._changed.notify_all()
 
 
 @contextlib.asynccontextmanager
-async def playing(
-    members: Sequence[Member], urls: Mapping[str, str], folder: Path, heard: Heard
+async def run_team(
+    members: Sequence[Member], urls: Mapping[str, str], folder: Path, heard: LineListener
 ) -> AsyncGenerator[Team]:
     """Run a program for each of `members` until the block ends. `urls` has `OPENAI_BASE_URL` and `MCP_URL`."""
     team = Team(members, heard)

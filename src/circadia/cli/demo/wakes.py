@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 
 from circadia.cli.demo.command import app
-from circadia.cli.demo.points import conclude, unshown
+from circadia.cli.demo.points import conclude, missing_points
 from circadia.cli.output import Listing, table
 from circadia.ids import AgentId, PulseId
 from circadia.records.agent import Agent
@@ -31,9 +31,9 @@ from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, WakeReason
 from circadia.stores.base import Store
 from circadia.testing.clock import ManualClock
-from circadia.wake.inbox import Letter
-from circadia.wake.launchers.base import Ended, Launch
-from circadia.wake.tier import WakeTier
+from circadia.wake.inbox import OutgoingMessage
+from circadia.wake.launchers.base import Launch, LaunchResult
+from circadia.wake.tier import WakeServices
 
 MORNING: Final = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 EVENING: Final = MORNING + timedelta(hours=16)
@@ -54,7 +54,7 @@ _FLEET: Final[Mapping[str, Mapping[str, object]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class StoryBeat:
     """One thing that happens in the story."""
 
     at: str
@@ -69,25 +69,27 @@ class Beat:
     """Why now."""
 
 
-def _story() -> list[Beat]:
+def _story() -> list[StoryBeat]:
     beats = [
-        Beat("09:10", "yuki", "finn", "the auth middleware refuses all tokens since the upgrade", WakeReason.BLOCKER)
+        StoryBeat(
+            "09:10", "yuki", "finn", "the auth middleware refuses all tokens since the upgrade", WakeReason.BLOCKER
+        )
     ]
     for turn in range(7):
         one, other = ("chieko", "yuki") if turn % 2 == 0 else ("yuki", "chieko")
         text = "the test fails again" if turn % 2 == 0 else "fixed, please test again"
-        beats.append(Beat(f"11:{4 * turn:02d}", one, other, text, WakeReason.BLOCKER))
-    beats.append(Beat("14:00", "operator", "stas", "the shop does not answer", WakeReason.USER_REQUEST))
+        beats.append(StoryBeat(f"11:{4 * turn:02d}", one, other, text, WakeReason.BLOCKER))
+    beats.append(StoryBeat("14:00", "operator", "stas", "the shop does not answer", WakeReason.USER_REQUEST))
     beats += [
-        Beat("14:01", "stas", colleague, "the shop is down: look at yours", WakeReason.CRITICAL_FINDING)
+        StoryBeat("14:01", "stas", colleague, "the shop is down: look at yours", WakeReason.CRITICAL_FINDING)
         for colleague in ("grace", "finn", "yuki", "chieko")
     ]
-    beats.append(Beat("14:04", "operator", "grace", "it is the database: yours", WakeReason.USER_REQUEST))
-    beats.append(Beat("18:30", "stas", "finn", "please look at the postmortem", WakeReason.USER_REQUEST))
+    beats.append(StoryBeat("14:04", "operator", "grace", "it is the database: yours", WakeReason.USER_REQUEST))
+    beats.append(StoryBeat("18:30", "stas", "finn", "please look at the postmortem", WakeReason.USER_REQUEST))
     return beats
 
 
-class Scripted:
+class DemoLauncher:
     """The launcher of the demo: an agent works some minutes of story time and is done."""
 
     kind = "demo"
@@ -95,38 +97,38 @@ class Scripted:
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Work for two minutes."""
         await started()
         await self._clock.sleep(120)
-        return Ended(succeeded=True, detail=f"read a prompt of {len(launch.prompt)} characters")
+        return LaunchResult(succeeded=True, detail=f"read a prompt of {len(launch.prompt)} characters")
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
         """Nothing outlives this process."""
 
 
 @dataclass(kw_only=True)
-class Fleet:
+class DemoFleet:
     """The agents, and what moves them."""
 
     store: Store
     clock: ManualClock
-    tier: WakeTier
+    tier: WakeServices
     worker: Any
     agents: dict[str, Agent] = field(default_factory=dict[str, Agent])
 
-    async def happens(self, beat: Beat) -> None:
+    async def request_wake(self, beat: StoryBeat) -> None:
         """Let somebody ask for a wake."""
-        async with self.store.write() as tx:
-            home = await tx.sessions.by_name("default")
+        async with self.store.begin_write() as tx:
+            home = await tx.sessions.get_by_name("default")
             assert home is not None
             sender, override = Principal(), "the shop is down"
             if beat.sender != "operator":
                 sender, override = Principal(agent=await tx.agents.get(self.agents[beat.sender].id)), None
-            letter = Letter(to=beat.to, content=beat.text, wake=beat.reason, override=override)
+            letter = OutgoingMessage(to=beat.to, content=beat.text, wake=beat.reason, override=override)
             await self.tier.inbox.send(tx, sender, home, letter)
 
-    async def settle(self) -> None:
+    async def run_due_work(self) -> None:
         """Do all that is due at this moment."""
         for _ in range(4):
             await self.worker.step()
@@ -137,7 +139,7 @@ class Fleet:
 
 
 @contextlib.asynccontextmanager
-async def _fleet(folder: Path) -> AsyncGenerator[Fleet]:
+async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
     # The server's libraries take a second to load, which no other command should wait for.
     waking = importlib.import_module("circadia.server.waking")
     opened = importlib.import_module("circadia.stores.sqlite")
@@ -151,11 +153,18 @@ async def _fleet(folder: Path) -> AsyncGenerator[Fleet]:
         tier, agents = await made.fleet(store, clock, signals, waking, _FLEET)
         await _routines(store, tier, agents)
         worker_parts = parts.WorkerParts(
-            store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
-            routines=tier.routines, inbox=tier.inbox, launchers={"demo": Scripted(clock)}, environment=_no_environment,
-        )  # fmt: skip
-        worker = workers.Worker(clock, worker_parts, owner="demo", alone=True)
-        yield Fleet(store=store, clock=clock, tier=tier, worker=worker, agents=agents)
+            store=store,
+            signals=signals,
+            requests=tier.requests,
+            rows=tier.rows,
+            pulses=tier.pulses,
+            routines=tier.routines,
+            inbox=tier.inbox,
+            launchers={"demo": DemoLauncher(clock)},
+            environment=_no_environment,
+        )
+        worker = workers.WakeWorker(clock, worker_parts, owner="demo", alone=True)
+        yield DemoFleet(store=store, clock=clock, tier=tier, worker=worker, agents=agents)
         await worker.drain(0)
     finally:
         await store.close()
@@ -166,14 +175,14 @@ def _no_environment(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str,
     return {}
 
 
-async def _routines(store: Store, tier: WakeTier, agents: Mapping[str, Agent]) -> None:
+async def _routines(store: Store, tier: WakeServices, agents: Mapping[str, Agent]) -> None:
     nightly = RoutineSpec(name="stand-up", recurrence=Recurrence(cron="30 9,17 * * *"), instructions="Read your inbox.")
     for name in ("yuki", "chieko"):
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             await tier.routines.replace(tx, agents[name], [nightly], by="demo")
 
 
-class Teller:
+class EventPrinter:
     """Prints what the record says, as it is written."""
 
     def __init__(self, console: Console, *, pause_seconds: float) -> None:
@@ -181,10 +190,10 @@ class Teller:
         self._pause_seconds = pause_seconds
         self._read = 0
 
-    async def tell(self, fleet: Fleet) -> None:
+    async def print_new_events(self, fleet: DemoFleet) -> None:
         """Print what has happened since the last call."""
-        async with fleet.store.read() as tx:
-            events = await tx.events.after(self._read, types=(EventType.WAKE, EventType.PULSE, EventType.ROUTINE))
+        async with fleet.store.begin_read() as tx:
+            events = await tx.events.find_after(self._read, types=(EventType.WAKE, EventType.PULSE, EventType.ROUTINE))
         for event in events:
             self._read = event.number
             line = self._line(event)
@@ -208,25 +217,25 @@ class Teller:
 
 async def _play(folder: Path, console: Console, *, pause_seconds: float) -> dict[str, Any]:
     beats = {beat: MORNING.replace(hour=int(beat.at[:2]), minute=int(beat.at[3:])) for beat in _story()}
-    left: Sequence[Beat] = sorted(beats, key=lambda beat: beats[beat])
+    left: Sequence[StoryBeat] = sorted(beats, key=lambda beat: beats[beat])
     async with _fleet(folder) as fleet:
-        teller = Teller(console, pause_seconds=pause_seconds)
+        teller = EventPrinter(console, pause_seconds=pause_seconds)
         while fleet.clock.now() < EVENING:
             while left and beats[left[0]] <= fleet.clock.now():
-                await fleet.happens(left[0])
+                await fleet.request_wake(left[0])
                 left = left[1:]
-            await fleet.settle()
-            await teller.tell(fleet)
+            await fleet.run_due_work()
+            await teller.print_new_events(fleet)
             fleet.clock.advance(STEP_SECONDS)
         return await _summary(fleet)
 
 
-async def _summary(fleet: Fleet) -> dict[str, Any]:
+async def _summary(fleet: DemoFleet) -> dict[str, Any]:
     rows: dict[str, Any] = {}
-    async with fleet.store.read() as tx:
+    async with fleet.store.begin_read() as tx:
         for name, agent in fleet.agents.items():
-            wakes = await tx.wakes.every(agent_id=AgentId(agent.id), limit=1000)
-            counts = await tx.deliveries.counts(AgentId(agent.id))
+            wakes = await tx.wakes.find_all(agent_id=AgentId(agent.id), limit=1000)
+            counts = await tx.deliveries.count_by_state(AgentId(agent.id))
             refused: dict[str, int] = {}
             for wake in wakes:
                 if wake.decision is Decision.REFUSED:
@@ -277,7 +286,7 @@ def missing(rows: Mapping[str, Any]) -> Sequence[str]:
     """Return the points that a day has not shown."""
     refused = {rule for row in rows.values() for rule in row["refused_by"]}
     messages = sum(row["messages_handled"] + row["messages_unread"] for row in rows.values())
-    return unshown({
+    return missing_points({
         "a blocker that wakes a colleague": rows["finn"]["admitted"] > 0,
         "a ping-pong that stops at the limit of the pair": "max_wakes_per_pair_per_day" in refused,
         "an agent on call that meets its own limit": "max_wakes_per_session" in refused,

@@ -43,7 +43,7 @@ class Stopped(Exception):
     """The watcher ended the run."""
 
 
-class Agent:
+class DemoAgent:
     """A model with a memory of the last turns, and tools at one MCP server."""
 
     def __init__(self, part: dict[str, Any], model: AsyncOpenAI, tools: Client, stop: asyncio.Event) -> None:
@@ -123,7 +123,7 @@ class Agent:
 class Specialist:
     """Does what it is asked in a mention, and answers who asked."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: DemoAgent) -> None:
         self._agent = agent
 
     async def handle(self, message: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ class Specialist:
 class Coordinator:
     """Opens a thread for each incident, asks the specialists in turn, collects their replies, closes it."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: DemoAgent) -> None:
         self._agent = agent
         self._asked: dict[str, list[str]] = {}
         self._thread: dict[str, str] = {}
@@ -182,7 +182,7 @@ class Coordinator:
         )
 
 
-async def loop(agent: Agent) -> None:
+async def loop(agent: DemoAgent) -> None:
     """Wait, work, and after an empty wait ask the model what to do, for as long as the run lasts."""
     handler = Coordinator(agent) if "incidents" in agent.part else Specialist(agent)
     while True:
@@ -198,7 +198,7 @@ async def loop(agent: Agent) -> None:
 
 
 @contextlib.asynccontextmanager
-async def connected() -> AsyncGenerator[tuple[AsyncOpenAI, Client]]:
+async def open_clients() -> AsyncGenerator[tuple[AsyncOpenAI, Client]]:
     """Open both clients with their own default time-outs and retries."""
     headers = {"Authorization": f"Bearer {os.environ['MCP_TOKEN']}"}
     # A client of one's own must repeat the SDK's time-outs: 30 s, and 300 s between two bytes of an answer.
@@ -216,15 +216,15 @@ def watch_stdin(stop: asyncio.Event, running: asyncio.AbstractEventLoop) -> None
 
 async def main() -> int:
     """Play the part in the file that the first argument names."""
-    part = json.loads(await asyncio.to_thread(_read, sys.argv[1]))
+    part = json.loads(await asyncio.to_thread(_read_text, sys.argv[1]))
     stop = asyncio.Event()
     threading.Thread(target=watch_stdin, args=(stop, asyncio.get_running_loop()), daemon=True).start()
     status = 0
     try:
-        async with connected() as (model, tools):
+        async with open_clients() as (model, tools):
             report("ready")
             with contextlib.suppress(Stopped):
-                await loop(Agent(part, model, tools, stop))
+                await loop(DemoAgent(part, model, tools, stop))
     except CLIENT_ERRORS as error:
         if not stop.is_set():
             report("error", message=f"{type(error).__name__}: {error}", fatal=True)
@@ -233,7 +233,7 @@ async def main() -> int:
     return status
 
 
-def _read(path: str) -> str:
+def _read_text(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How it is."""
 
     OK = "ok"
@@ -24,21 +24,21 @@ class Check:
     """
 
     name: str
-    state: State
+    state: CheckState
     message: str
     remedy: str = ""
 
 
 def ok(name: str, message: str) -> Check:
     """Return a good finding."""
-    return Check(name=name, state=State.OK, message=message)
+    return Check(name=name, state=CheckState.OK, message=message)
 
 
 def warn(name: str, message: str, remedy: str) -> Check:
     """Return a finding that a person should know."""
-    return Check(name=name, state=State.WARN, message=message, remedy=remedy)
+    return Check(name=name, state=CheckState.WARN, message=message, remedy=remedy)
 
 
 def fail(name: str, message: str, remedy: str) -> Check:
     """Return a finding that must be put right."""
-    return Check(name=name, state=State.FAIL, message=message, remedy=remedy)
+    return Check(name=name, state=CheckState.FAIL, message=message, remedy=remedy)

@@ -12,13 +12,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.doctor.check import Check, State, fail, ok
+from circadia.cli.doctor.check import Check, CheckState, fail, ok
 from circadia.cli.doctor.embedding import check_embedder
-from circadia.cli.doctor.machine import Watch, check_file_limit, check_programs, check_python
-from circadia.cli.doctor.network import Network, check_variables, open_session
-from circadia.cli.doctor.storage import check_database, check_folder, server_there
+from circadia.cli.doctor.machine import ClockComparison, check_file_limit, check_programs, check_python
+from circadia.cli.doctor.network import NetworkChecks, check_variables, open_session
+from circadia.cli.doctor.storage import check_database, check_folder, running_server_pid
 from circadia.cli.folder import Data, data_folder
-from circadia.cli.output import AsJson, console, print_json, shown
+from circadia.cli.output import AsJson, console, display_text, print_json
 from circadia.cli.serve import Config, config_file
 from circadia.clock import SystemClock
 from circadia.errors import EXIT_STATUS, ConfigError, StartError
@@ -28,7 +28,11 @@ SHORTEST_TOKEN = 16
 
 app = typer.Typer()
 
-_MARKS = {State.OK: Text("ok  ", "green"), State.WARN: Text("warn", "yellow"), State.FAIL: Text("fail", "bold red")}
+_MARKS = {
+    CheckState.OK: Text("ok  ", "green"),
+    CheckState.WARN: Text("warn", "yellow"),
+    CheckState.FAIL: Text("fail", "bold red"),
+}
 
 
 @app.command(epilog="Example: circadia doctor --config circadia.yaml")
@@ -39,7 +43,7 @@ def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) ->
     """
     with Console(stderr=True).status("asking upstreams …") if sys.stderr.isatty() else nullcontext():
         findings = asyncio.run(examine(config_file(config), data_folder(data, os.environ), os.environ))
-    failed = any(each.state is State.FAIL for each in findings)
+    failed = any(each.state is CheckState.FAIL for each in findings)
     if as_json:
         print_json({"ok": not failed, "checks": [asdict(each) for each in findings]})
     else:
@@ -51,7 +55,7 @@ def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) ->
 
 async def examine(file: Path | None, folder: Path, environment: Mapping[str, str]) -> list[Check]:
     """Return all findings; with a bad configuration, those that hold for any."""
-    watch = Watch(SystemClock())
+    watch = ClockComparison(SystemClock())
     try:
         settings = load_settings(file)
         told = ok("configuration", f"{str(file)!r} is good" if file else "no file: the defaults hold, with no upstream")
@@ -60,9 +64,9 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
         told = fail("configuration", error.message, "correct it; the checks below take the defaults")
     found = [*check_python(), told, *_check_token(environment), *check_variables(_variables(settings), environment)]
     found += check_folder(folder)
-    owner = server_there(folder)
+    owner = running_server_pid(folder)
     async with open_session() as session:
-        network = Network(session, watch, environment)
+        network = NetworkChecks(session, watch, environment)
         groups = await asyncio.gather(
             network.check_port(settings.server, owner),
             check_database(folder, settings.server.database_url, watch),
@@ -90,7 +94,7 @@ def _check_token(environment: Mapping[str, str]) -> list[Check]:
 
 
 def _print(each: Check) -> None:
-    line = Text.assemble(_MARKS[each.state], f"  {each.name}: ", shown(each.message))
+    line = Text.assemble(_MARKS[each.state], f"  {each.name}: ", display_text(each.message))
     console().print(line, soft_wrap=True)
     if each.remedy:
-        console().print(Text(f"      → {shown(each.remedy)}", "dim"), soft_wrap=True)
+        console().print(Text(f"      → {display_text(each.remedy)}", "dim"), soft_wrap=True)

@@ -36,7 +36,7 @@ async def check_embedder(
     # The libraries take a while to load, which no other command should wait for.
     joins = importlib.import_module("circadia.server.remembering")
     try:
-        embedder = joins.made_embedder(what, chosen, secret, session)
+        embedder = joins.build_embedder(what, chosen, secret, session)
         if isinstance(chosen, FastembedEmbedderSettings):
             return [ok(what, f"fastembed is installed; {chosen.model} is loaded with the first text")]
         async with asyncio.timeout(ANSWER_SECONDS):

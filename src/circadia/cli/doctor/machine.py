@@ -73,7 +73,7 @@ def check_programs(programs: Mapping[str, str | None]) -> list[Check]:
     return found
 
 
-class Watch:
+class ClockComparison:
     """Compares the wall clock with the monotonic one over the time of the visit, and with other machines' clocks."""
 
     def __init__(self, clock: Clock) -> None:
@@ -87,7 +87,7 @@ class Watch:
         """Return the wall clock's instant."""
         return self._clock.now()
 
-    def heard(self, host: str, headers: Mapping[str, str], asked: datetime) -> None:
+    def record_date_header(self, host: str, headers: Mapping[str, str], asked: datetime) -> None:
         """Take the Date header of an answer to a request that was sent at `asked`."""
         try:
             theirs = parsedate_to_datetime(headers.get("Date", ""))
@@ -99,7 +99,7 @@ class Watch:
             early, late = asked - theirs - timedelta(seconds=1), now - theirs
             self._skews[host] = max(0.0, early.total_seconds()) or min(0.0, late.total_seconds())
 
-    def database_says(self, theirs: datetime) -> None:
+    def record_database_time(self, theirs: datetime) -> None:
         """Take what the database's clock says now."""
         self._ahead_of_database = (self._clock.now() - theirs).total_seconds()
 

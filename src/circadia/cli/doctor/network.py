@@ -10,19 +10,19 @@ import aiohttp
 from yarl import URL
 
 from circadia.cli.doctor.check import Check, fail, ok, warn
-from circadia.cli.doctor.machine import Watch
-from circadia.reach import plain_hint, why_unreached
-from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings, key_sent
+from circadia.cli.doctor.machine import ClockComparison
+from circadia.reach import explain_unreachable, tls_hint
+from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings, build_key_header
 
 ANSWER_SECONDS = 8.0
 _WILD = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _MCP_ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
-class Network:
+class NetworkChecks:
     """Asks over HTTP, each time for a few seconds only."""
 
-    def __init__(self, session: aiohttp.ClientSession, watch: Watch, environment: Mapping[str, str]) -> None:
+    def __init__(self, session: aiohttp.ClientSession, watch: ClockComparison, environment: Mapping[str, str]) -> None:
         self._session = session
         self._watch = watch
         self._environment = environment
@@ -62,7 +62,7 @@ class Network:
             remedy = f"export {upstream.key_env}=… where the server starts, or take key_env out of the file"
             return [fail(what, f"the environment has no {upstream.key_env}", remedy)]
         headers = _key_headers(upstream, key)
-        status, refusal = await self._asked(upstream.base_url + upstream.target("/v1/models"), headers)
+        status, refusal = await self._probe_url(upstream.base_url + upstream.target_path("/v1/models"), headers)
         if refusal:
             return [fail(what, f"{upstream.base_url} {refusal}", "check base_url, the network and the proxy settings")]
         told = f"{upstream.base_url} answers"
@@ -86,7 +86,7 @@ class Network:
         if server.url is None:
             return [self._program(what, server)]
         headers = {header: self._environment[each] for header, each in server.headers_env.items()}
-        status, refusal = await self._asked(server.url, {**_MCP_ACCEPT, **headers})
+        status, refusal = await self._probe_url(server.url, {**_MCP_ACCEPT, **headers})
         if refusal:
             return [fail(what, f"{server.url} {refusal}", "check its url, and that it runs")]
         if status in (401, 403):
@@ -105,17 +105,17 @@ class Network:
             return fail(what, f"the program {program!r} is not found", "install it, or give its whole path in command")
         return ok(what, f"stdio, {found}")
 
-    async def _asked(self, url: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    async def _probe_url(self, url: str, headers: Mapping[str, str]) -> tuple[int, str]:
         """Return the status of a GET, or 0 and why there is none; any status is a sign of life."""
         asked = self._watch.now()
         try:
             async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
-                self._watch.heard(URL(url).host or url, answer.headers, asked)
+                self._watch.record_date_header(URL(url).host or url, answer.headers, asked)
                 return answer.status, ""
         except TimeoutError:
             return 0, f"gives no answer within {ANSWER_SECONDS:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return 0, f"cannot be reached: {why_unreached(error)}{plain_hint(url)}"
+            return 0, f"cannot be reached: {explain_unreachable(error)}{tls_hint(url)}"
 
 
 def check_variables(named: Mapping[str, str | None], environment: Mapping[str, str]) -> list[Check]:
@@ -135,7 +135,7 @@ def open_session() -> aiohttp.ClientSession:
 def _key_headers(upstream: UpstreamSettings, key: str | None) -> dict[str, str]:
     if key is None:
         return {}
-    header, value = key_sent(key, api=upstream.api, header=upstream.key_header)
+    header, value = build_key_header(key, api=upstream.api, header=upstream.key_header)
     return {header: value, **({"anthropic-version": "2023-06-01"} if upstream.api == "anthropic" else {})}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from circadia.cli.connection import TOKEN_FILE
 from circadia.cli.doctor.check import Check, fail, ok, warn
-from circadia.cli.doctor.machine import Watch
+from circadia.cli.doctor.machine import ClockComparison
 from circadia.errors import StorageUnavailable
 
 LOW_BYTES = 2**30
@@ -49,7 +49,7 @@ def judge_room(told: str, free_bytes: int) -> Check:
     return warn("data folder", room, remedy) if free_bytes < LOW_BYTES else ok("data folder", room)
 
 
-def server_there(folder: Path) -> str | None:
+def running_server_pid(folder: Path) -> str | None:
     """Return the process id of the server that uses the folder, or none.
 
     The lock is tried as a reader for an instant, so two doctors do not take each other for a server.
@@ -67,7 +67,7 @@ def server_there(folder: Path) -> str | None:
     return None
 
 
-async def check_database(folder: Path, url: str | None, watch: Watch) -> list[Check]:
+async def check_database(folder: Path, url: str | None, watch: ClockComparison) -> list[Check]:
     """Tell whether the database opens and whether this version knows its schema; have its clock compared."""
     file = folder / DATABASE_FILE
     if url is None and not file.exists():
@@ -79,7 +79,7 @@ async def check_database(folder: Path, url: str | None, watch: Watch) -> list[Ch
     try:
         if url:
             version, revision, theirs = await looks.postgres_revision(url)
-            watch.database_says(theirs)
+            watch.record_database_time(theirs)
         else:
             version, revision = await looks.sqlite_revision(file)
     except StorageUnavailable as error:

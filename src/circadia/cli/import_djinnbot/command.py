@@ -10,11 +10,11 @@ import yaml
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.import_djinnbot.mapping import AgentMapping, Line, providers_of
+from circadia.cli.import_djinnbot.mapping import AgentMapping, MappedLine, providers_of
 from circadia.cli.import_djinnbot.reading import AgentFolder, agent_folders
-from circadia.cli.output import AsJson, console, cut, note, print_json, shown, table
+from circadia.cli.output import AsJson, console, display_text, note, print_json, shorten, table
 from circadia.errors import ConfigError, Conflict, InvalidRequest
-from circadia.records.schedule import zone_named
+from circadia.records.schedule import load_zone
 from circadia.settings import settings_from
 
 app = typer.Typer(no_args_is_help=True, help="Take over what another system's configuration says.")
@@ -43,10 +43,10 @@ def djinnbot(
     as_json: AsJson = False,
 ) -> None:
     """Map DjinnBot's agents to the section `agents` of circadia.yaml, and tell of each line what became of it."""
-    zone_named(timezone)
+    load_zone(timezone)
     folders = agent_folders(folder.expanduser())
     mappings = [AgentMapping(each, zone=timezone, hold_to_models=hold_to_models) for each in folders]
-    agents, left_out = _taken_over(folders, mappings)
+    agents, left_out = _accepted_agents(folders, mappings)
     lines = [line for mapping in mappings for line in mapping.lines]
     text = yaml.dump({"agents": agents}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     if write is not None:
@@ -66,7 +66,7 @@ def djinnbot(
         raise ConfigError(f"{counts}: {named}; the report says what to correct")
 
 
-def _taken_over(
+def _accepted_agents(
     folders: Sequence[AgentFolder], mappings: Sequence[AgentMapping]
 ) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """Return the agents that the server would have, and the folders of those that it would refuse."""
@@ -117,19 +117,19 @@ def _write(file: Path, text: str) -> None:
 
 
 def _report(
-    lines: Sequence[Line], folders: Sequence[AgentFolder], left_out: Sequence[str], where: Console
+    lines: Sequence[MappedLine], folders: Sequence[AgentFolder], left_out: Sequence[str], where: Console
 ) -> None:  # fmt: skip
     """Tell of each line what became of it, and what there is to do besides."""
     for folder in folders:
         mine = [each for each in lines if each.agent == folder.name]
         mapped = sum(each.to is not None for each in mine)
         became = "left out" if folder.name in left_out else f"{mapped} of {len(mine)} mapped"
-        where.print(Text(f"{shown(folder.name)}: {became}", "bold"))
+        where.print(Text(f"{display_text(folder.name)}: {became}", "bold"))
         rows = [
             (
                 each.line if each.line is not None else each.file,
                 each.key,
-                "" if each.value is None else cut(str(each.value), _VALUE_LETTERS),
+                "" if each.value is None else shorten(str(each.value), _VALUE_LETTERS),
                 Text(f"→ {each.to}", "green") if each.to else Text("not mapped", "yellow"),
                 each.note or "",
             )

@@ -27,7 +27,7 @@ _MODELS: Final = (
 )  # fmt: skip
 _BOARD: Final = "DjinnBot's board of tasks; Circadia has none: tell the agent in its instructions"
 _PROGRAM: Final = "the agent's own program decides it"
-_LEFT: Final[Mapping[str, str]] = {
+_UNMAPPED: Final[Mapping[str, str]] = {
     "pulse_columns": _BOARD,
     "pulse_transitions_to": _BOARD,
     "thinking_level": _PROGRAM,
@@ -42,7 +42,7 @@ _LEFT: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class MappedLine:
     """What became of one line.
 
     Attributes:
@@ -69,7 +69,7 @@ class AgentMapping:
 
     def __init__(self, folder: AgentFolder, *, zone: str, hold_to_models: bool) -> None:
         self.settings: dict[str, Any] = {"timezone": zone} if zone != "UTC" else {}
-        self.lines: list[Line] = []
+        self.lines: list[MappedLine] = []
         self._folder = folder
         self._zone = zone
         self._hold = hold_to_models
@@ -83,7 +83,7 @@ class AgentMapping:
         """Report before all else that the agent is left out, and why: nothing became of its lines."""
         self.settings = {}
         lines, self.lines = [replace(each, to=None) for each in self.lines], []
-        self._say((), None, None, f"{fault}; the agent is left out")
+        self._add_line((), None, None, f"{fault}; the agent is left out")
         self.lines += lines
 
     def _map(self) -> None:
@@ -93,24 +93,24 @@ class AgentMapping:
             "pulse_max_consecutive_skips": self._skips,
             "coordination": self._coordinate,
             **dict.fromkeys(_MODELS, self._model),
-            **dict.fromkeys(_LEFT, self._left),
+            **dict.fromkeys(_UNMAPPED, self._report_unmapped),
         }
         routine = ("pulse_enabled", "pulse_interval_minutes", "pulse_offset_minutes", "pulse_one_offs")
         for key, value in self._folder.config.items():
             if key in known:
                 known[key](key, value)
             elif key not in routine:
-                self._say((key,), value, None, f"unknown key{did_you_mean(key, [*known, *routine])}")
+                self._add_line((key,), value, None, f"unknown key{did_you_mean(key, [*known, *routine])}")
         if any(key in self._folder.config for key in routine):
             self._routines()
         elif self._folder.pulse is not None:
-            self._say_file(PULSE, None, f"no pulse_* key in {CONFIG} says when")
+            self._add_file_line(PULSE, None, f"no pulse_* key in {CONFIG} says when")
         if self._models:
             self.settings["models"] = self._models
         if self._coordination:
             self.settings["coordination"] = self._coordination
         for name in self._folder.channels:
-            self._say_file(name, None, "a channel to people; Circadia has none")
+            self._add_file_line(name, None, "a channel to people; Circadia has none")
 
     def _routines(self) -> None:
         """Write the routine `pulse`, and `pulse one-offs` for single instants."""
@@ -128,13 +128,13 @@ class AgentMapping:
             more["instructions"] = self._folder.pulse
             fields = "; its {{…}} stay as they are" if "{{" in self._folder.pulse else ""
             told = f"DjinnBot's own tools that it names are not there{fields}"
-            self._say_file(PULSE, "routines[pulse].instructions", told)
+            self._add_file_line(PULSE, "routines[pulse].instructions", told)
         if "pulse_enabled" in config:
             note = "" if self._folder.pulse else f"without {PULSE}: runs only while something is unread"
-            self._say(("pulse_enabled",), config["pulse_enabled"], "routines[pulse].enabled", note)
+            self._add_line(("pulse_enabled",), config["pulse_enabled"], "routines[pulse].enabled", note)
         elif self._folder.pulse is None:
             told = f"no {PULSE}: the routine runs only while something is unread"
-            self._say_file(PULSE, None, told)
+            self._add_file_line(PULSE, None, told)
         routines = [{**routine, **more}]
         instants = self._one_offs(config.get("pulse_one_offs"))
         if instants:
@@ -147,13 +147,13 @@ class AgentMapping:
         number = _number(minutes)
         if not number:
             if minutes is not None:
-                self._say(path, minutes, None, f"no number; {_MINUTES} minutes, as in DjinnBot")
+                self._add_line(path, minutes, None, f"no number; {_MINUTES} minutes, as in DjinnBot")
             return _MINUTES * 60
         seconds = min(max(round(number * 60), MIN_EVERY_SECONDS), MAX_EVERY_SECONDS)
         note = f"out of range; {seconds} s" if seconds != round(number * 60) else ""
         if not note and _DAY_MINUTES * 60 % seconds:
             note = "goes on over midnight; DjinnBot begins anew at each midnight UTC"
-        self._say(path, minutes, to, note)
+        self._add_line(path, minutes, to, note)
         return seconds
 
     def _offset(self, minutes: object, every: int) -> int:
@@ -162,10 +162,12 @@ class AgentMapping:
             return 0
         number = _number(minutes)
         if number is None or number < 0:
-            self._say(path, minutes, None, "no number of minutes")
+            self._add_line(path, minutes, None, "no number of minutes")
             return 0
         offset = round(number * 60) % every
-        self._say(path, minutes, to, "" if offset == round(number * 60) else f"longer than the interval; {offset} s")
+        self._add_line(
+            path, minutes, to, "" if offset == round(number * 60) else f"longer than the interval; {offset} s"
+        )
         return offset
 
     def _one_offs(self, given: object) -> list[str]:
@@ -174,49 +176,49 @@ class AgentMapping:
             path = ("pulse_one_offs", number)
             instant = _instant(each)
             if instant is None:
-                self._say(path, each, None, "no date and time; write one as in 2026-12-23T09:00:00Z")
+                self._add_line(path, each, None, "no date and time; write one as in 2026-12-23T09:00:00Z")
             else:
                 instants.append(instant)
-                self._say(path, each, "routines[pulse one-offs].at")
+                self._add_line(path, each, "routines[pulse one-offs].at")
         if not _list(given) and "pulse_one_offs" in self._folder.config:
-            self._say(("pulse_one_offs",), given, None, "empty")
+            self._add_line(("pulse_one_offs",), given, None, "empty")
         return instants
 
     def _blackouts(self, key: str, value: object) -> None:
         kept: list[dict[str, Any]] = []
         for number, each in enumerate(_list(value)):
             blackout, note = _blackout(each)
-            told = note or _refused(BlackoutSettings, blackout)
+            told = note or _validation_fault(BlackoutSettings, blackout)
             if told:
-                self._say((key, number), each, None, told)
+                self._add_line((key, number), each, None, told)
                 continue
             kept.append(blackout)
             overnight = "weekdays" in blackout and blackout["end_time"] <= blackout["start_time"]
             note = "its weekdays are those on which it starts; in DjinnBot those of each instant" if overnight else ""
-            self._say((key, number), each, f"blackouts[{len(kept) - 1}]", note)
+            self._add_line((key, number), each, f"blackouts[{len(kept) - 1}]", note)
         if not _list(value):
-            self._say((key,), value, None, "empty")
+            self._add_line((key,), value, None, "empty")
         if kept:
             self.settings["blackouts"] = kept
 
     def _timeout(self, key: str, value: object) -> None:
         number = _number(value)
         if number is None or not 0 < number / 1000 <= MAX_TIMEOUT_SECONDS:
-            self._say((key,), value, None, "no number of milliseconds up to a day")
+            self._add_line((key,), value, None, "no number of milliseconds up to a day")
             return
         self._coordination["pulse_timeout_seconds"] = number / 1000
-        self._say((key,), value, "coordination.pulse_timeout_seconds", "in seconds; of wakes too")
+        self._add_line((key,), value, "coordination.pulse_timeout_seconds", "in seconds; of wakes too")
 
     def _skips(self, key: str, value: object) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            self._say((key,), value, None, "no number of 1 or more")
+            self._add_line((key,), value, None, "no number of 1 or more")
             return
         self.settings["max_consecutive_skips"] = value
-        self._say((key,), value, "max_consecutive_skips")
+        self._add_line((key,), value, "max_consecutive_skips")
 
     def _coordinate(self, key: str, value: object) -> None:
         if not isinstance(value, Mapping):
-            self._say((key,), value, None, "holds no keys")
+            self._add_line((key,), value, None, "holds no keys")
             return
         for name, inner in cast("Mapping[str, object]", value).items():
             if name == _GUARDRAILS and isinstance(inner, Mapping):
@@ -229,41 +231,45 @@ class AgentMapping:
         """Take a key over that is called the same here."""
         name = path[-1]
         if name not in section.model_fields:
-            self._say(path, value, None, f"unknown key{did_you_mean(name, list(section.model_fields))}")
+            self._add_line(path, value, None, f"unknown key{did_you_mean(name, list(section.model_fields))}")
             return
-        told = _refused(section, {name: value})
+        told = _validation_fault(section, {name: value})
         if told:
-            self._say(path, value, None, told)
+            self._add_line(path, value, None, told)
             return
         into = self._coordination
         for group in path[1:-1]:
             into = into.setdefault(group, {})
         into[name] = value
-        self._say(path, value, ".".join(path))
+        self._add_line(path, value, ".".join(path))
 
     def _model(self, key: str, value: object) -> None:
         provider, slash, model = value.partition("/") if isinstance(value, str) else ("", "", "")
         if not slash:
-            self._say((key,), value, None, "the agent's own program names its model")
+            self._add_line((key,), value, None, "the agent's own program names its model")
         elif not self._hold:
-            self._say(
+            self._add_line(
                 (key,), value, None, f"its program names it, through /llm/{provider}; --hold-to-models allows no other"
             )
         else:
             if model not in self._models:
                 self._models.append(model)
-            self._say((key,), value, "models", f"asked through /llm/{provider}")
+            self._add_line((key,), value, "models", f"asked through /llm/{provider}")
 
-    def _left(self, key: str, value: object) -> None:
-        self._say((key,), value, None, _LEFT[key])
+    def _report_unmapped(self, key: str, value: object) -> None:
+        self._add_line((key,), value, None, _UNMAPPED[key])
 
-    def _say(self, path: Path_, value: object, to: str | None, note: str = "") -> None:
+    def _add_line(self, path: Path_, value: object, to: str | None, note: str = "") -> None:
         key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
         line = self._folder.lines.get(path)
-        self.lines.append(Line(agent=self._folder.name, file=CONFIG, line=line, key=key, value=value, to=to, note=note))
+        self.lines.append(
+            MappedLine(agent=self._folder.name, file=CONFIG, line=line, key=key, value=value, to=to, note=note)
+        )
 
-    def _say_file(self, file: str, to: str | None, note: str) -> None:
-        self.lines.append(Line(agent=self._folder.name, file=file, line=None, key="", value=None, to=to, note=note))
+    def _add_file_line(self, file: str, to: str | None, note: str) -> None:
+        self.lines.append(
+            MappedLine(agent=self._folder.name, file=file, line=None, key="", value=None, to=to, note=note)
+        )
 
 
 def providers_of(folders: Sequence[AgentFolder]) -> list[str]:
@@ -319,7 +325,7 @@ def _instant(value: object) -> str | None:
         return None
 
 
-def _refused(section: type[BaseModel], given: Mapping[str, object]) -> str:
+def _validation_fault(section: type[BaseModel], given: Mapping[str, object]) -> str:
     """Return what the section has against these keys."""
     try:
         section.model_validate(given)

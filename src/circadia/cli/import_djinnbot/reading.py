@@ -19,7 +19,7 @@ _MOST_LINES: Final = 100_000
 """Keys and items, each alias counted as what it stands for."""
 
 
-class _TooMuch(Exception):
+class _TooManyNodes(Exception):
     """There are too many keys and items."""
 
 
@@ -56,15 +56,15 @@ def agent_folders(folder: Path) -> list[AgentFolder]:
     found = [top] if _is_agent(top) else sorted(each for each in top.iterdir() if _is_agent(each))
     if not found:
         raise InvalidRequest(f"no agent in {str(top)!r}; one is a folder with a {CONFIG}")
-    return [_read(each.resolve()) for each in found]
+    return [_read_folder(each.resolve()) for each in found]
 
 
 def _is_agent(folder: Path) -> bool:
     return not folder.name.startswith(("_", ".")) and (folder / CONFIG).is_file()
 
 
-def _read(folder: Path) -> AgentFolder:
-    config, lines, fault = _parsed(folder / CONFIG)
+def _read_folder(folder: Path) -> AgentFolder:
+    config, lines, fault = _parse_yaml(folder / CONFIG)
     pulse = None
     if (folder / PULSE).is_file():
         try:
@@ -90,7 +90,7 @@ def _text(file: Path) -> str:
     return content.decode("utf-8-sig")
 
 
-def _parsed(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | None]:
+def _parse_yaml(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | None]:
     """Return what the file says with the line of each key, and what is wrong with it."""
     try:
         text = _text(file)
@@ -101,11 +101,11 @@ def _parsed(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | None
         loader: Any = yaml.SafeLoader(text)
         node: object = loader.get_single_node()
         lines: dict[Path_, int] = {}
-        _note((), node, lines)  # first, since it bounds what the aliases make
+        _note_lines((), node, lines)  # first, since it bounds what the aliases make
         config = _plain({} if parsed is None else parsed)
     except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
         return {}, {}, f"is not YAML: {' '.join(str(error).split())}"
-    except (RecursionError, _TooMuch):
+    except (RecursionError, _TooManyNodes):
         return {}, {}, "has an alias in what it stands for, is too deep or stands for too much; write it out"
     if not isinstance(config, dict):
         return {}, {}, "holds no keys"
@@ -119,16 +119,16 @@ def _plain(value: object) -> object:
     return [_plain(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
-def _note(path: Path_, node: object, lines: dict[Path_, int]) -> None:
+def _note_lines(path: Path_, node: object, lines: dict[Path_, int]) -> None:
     """Note the line of each key and item below the node. Raises _TooMuch: see there."""
     if len(lines) > _MOST_LINES:
-        raise _TooMuch
+        raise _TooManyNodes
     if isinstance(node, yaml.MappingNode):
         for key, value in cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value):
             inner = (*path, str(key.value))
             lines[inner] = key.start_mark.line + 1
-            _note(inner, value, lines)
+            _note_lines(inner, value, lines)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(cast("list[yaml.Node]", node.value)):
             lines[*path, number] = value.start_mark.line + 1
-            _note((*path, number), value, lines)
+            _note_lines((*path, number), value, lines)

@@ -2,10 +2,10 @@
 
 import typer
 
-from circadia.cli.later import command, listing
+from circadia.cli.later import add_lazy_commands, command
 from circadia.cli.memory import banks, blocks, episodes, transfer
 
-app = listing(
+app = add_lazy_commands(
     typer.Typer(no_args_is_help=True, help="What agents remember: banks with episodes, notes and blocks."),
     command(
         "export", "Write a bank as JSON Lines: its episodes, notes and blocks with all versions.", lambda: transfer.app

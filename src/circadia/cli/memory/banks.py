@@ -6,14 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from circadia.cli.asking import Yes, confirm, require_person
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, note, print_json, shown, since, table
-from circadia.cli.paging import gathered
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, display_text, note, print_json, table, time_since
+from circadia.cli.paging import gather_pages
 from circadia.client import Client
 from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
 from circadia.clock import SystemClock
 from circadia.records.bank import Capture
-from circadia.records.end_user import alias
+from circadia.records.end_user import display_alias
 
 app = typer.Typer()
 
@@ -27,7 +27,7 @@ User = Annotated[
 
 @app.command(epilog="Example: circadia memory banks --template 'support-{user}'")
 def banks(
-    server: Server,
+    server: RemoteServer,
     template: Annotated[
         str | None, typer.Option("--template", metavar="NAME", help="Made from this template only.")
     ] = None,
@@ -36,15 +36,15 @@ def banks(
 ) -> None:
     """List banks by name, with what each holds."""
 
-    async def read(client: Client) -> dict[str, Any]:
-        return await gathered(
+    async def fetch_banks(client: Client) -> dict[str, Any]:
+        return await gather_pages(
             lambda place, count: client.list_banks(template=template, after=place, limit=count),
             key="banks",
             limit=limit,
             cursor="after",
         )
 
-    found = server.ask(read)
+    found = server.ask(fetch_banks)
     if as_json:
         print_json(found)
         return
@@ -58,11 +58,11 @@ def banks(
         (
             each["name"],
             each["episodes"],
-            each["end_user"] and alias(each["end_user"]),
+            each["end_user"] and display_alias(each["end_user"]),
             each["policy"]["capture"],
             "yes" if each["policy"]["hot_edits"] else "no",
-            skips(each["skipped"]),
-            "never" if each["written_at"] is None else f"{since(each['written_at'], now)} ago",
+            format_skips(each["skipped"]),
+            "never" if each["written_at"] is None else f"{time_since(each['written_at'], now)} ago",
             each["description"],
         )
         for each in rows
@@ -74,7 +74,7 @@ def banks(
 
 @app.command(epilog="Example: circadia memory create team --hot-edits")
 def create(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     description: Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")] = "",
     capture: Annotated[
@@ -98,22 +98,22 @@ def create(
 
 
 @app.command(epilog="Example: circadia memory delete 'support-{user}' --user ann")
-def delete(server: Server, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> None:
+def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a bank with all that it holds: episodes, notes, blocks with their versions, vectors."""
     if not yes:
         require_person(as_json)
         found = server.ask(lambda client: client.show_bank(bank, user=user))
-        confirm(f"would go: bank {shown(found['name'])} with {found['episodes']} episodes", "Delete it?")
+        confirm(f"would go: bank {display_text(found['name'])} with {found['episodes']} episodes", "Delete it?")
     server.ask(lambda client: client.delete_bank(bank, user=user))
     if as_json:
         print_json({"deleted": {"bank": bank, "user": user}})
     else:
-        note(f"deleted bank {shown(bank)}" + (f" of {shown(user)}" if user else ""))
+        note(f"deleted bank {display_text(bank)}" + (f" of {display_text(user)}" if user else ""))
 
 
 @app.command(epilog="Example: circadia memory forget support --speaker ann")
 def forget(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     episodes: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="This episode or note; may be repeated.")
@@ -134,7 +134,7 @@ def forget(
 ) -> None:
     """Delete episodes that meet all that is given, with all that rests on them; it tells first what would go."""
 
-    async def forgetting(client: Client, *, dry_run: bool) -> ForgottenAnswer:
+    async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenAnswer:
         return await client.forget_episodes(
             bank, ids=episodes or None, session=session, speaker=speaker, since=since, until=until, dry_run=dry_run,
             user=user,
@@ -142,25 +142,26 @@ def forget(
 
     if not yes:
         require_person(as_json)
-        would = server.ask(lambda client: forgetting(client, dry_run=True))
+        would = server.ask(lambda client: forget_episodes(client, dry_run=True))
         if not would["episodes"]:
             note("nothing to forget")
             return
-        confirm(f"would go: {_told(would)}", "Forget them?")
-    gone = server.ask(lambda client: forgetting(client, dry_run=False))
+        confirm(f"would go: {_describe_forgotten(would)}", "Forget them?")
+    gone = server.ask(lambda client: forget_episodes(client, dry_run=False))
     if as_json:
         print_json(gone)
     else:
-        note(f"gone: {_told(gone)}")
+        note(f"gone: {_describe_forgotten(gone)}")
 
 
-def skips(counts: Mapping[str, int]) -> str:
+def format_skips(counts: Mapping[str, int]) -> str:
     """Return how many turns were left out, by why."""
     return ", ".join(f"{number} {why}" for why, number in sorted(counts.items())) or "0"
 
 
-def _told(gone: ForgottenAnswer) -> str:
+def _describe_forgotten(gone: ForgottenAnswer) -> str:
     return (
-        f"{gone['episodes']} episodes of {shown(gone['bank'])}, {gone['notes']} notes, parts of {gone['versions']} "
+        f"{gone['episodes']} episodes of {display_text(gone['bank'])}, {gone['notes']} notes, "
+        f"parts of {gone['versions']} "
         "versions of blocks"
     )

@@ -9,9 +9,9 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, console, local_time, note, print_json, shown, table
+from circadia.cli.output import AsJson, console, display_text, local_time, note, print_json, table
 from circadia.client.memory_answers import BlockAnswer
 from circadia.errors import InvalidRequest, NotFound
 
@@ -24,7 +24,7 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @app.command(epilog="Example: circadia memory blocks team")
-def blocks(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def blocks(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Show the blocks of a bank: what its agents have learned, and always or sometimes see."""
     found = server.ask(lambda client: client.list_blocks(bank, user=user))
     if as_json:
@@ -45,7 +45,7 @@ def _row(each: BlockAnswer) -> tuple[object, ...]:
 
 @block.command("set", epilog="Example: circadia memory block set team human 'Ann lives in Porto.' --expected-version 3")
 def set_block(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     label: Label,
     text: Annotated[
@@ -98,7 +98,7 @@ def _value(text: str | None, file: Path | None) -> str | None:
 
 
 @app.command(epilog="Example: circadia memory history team human")
-def history(server: Server, bank: Bank, label: Label, user: User = None, as_json: AsJson = False) -> None:
+def history(server: RemoteServer, bank: Bank, label: Label, user: User = None, as_json: AsJson = False) -> None:
     """List all versions of a block, oldest first."""
     found = server.ask(lambda client: client.list_versions(bank, label, user=user))
     if as_json:
@@ -121,7 +121,7 @@ def history(server: Server, bank: Bank, label: Label, user: User = None, as_json
 
 @app.command(epilog="Example: circadia memory diff team human 2 5")
 def diff(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     label: Label,
     old: Annotated[
@@ -143,7 +143,9 @@ def diff(
         print_json({"bank": bank, "label": label, **versions, "diff": lines})
     elif lines:
         for line in lines:
-            console().print(Text(shown(line), "bold" if line[:3] in ("+++", "---") else _COLOURS.get(line[:1], "")))
+            console().print(
+                Text(display_text(line), "bold" if line[:3] in ("+++", "---") else _COLOURS.get(line[:1], ""))
+            )
     else:
         note("the texts are the same")
 
@@ -164,7 +166,7 @@ def _lines(before: BlockAnswer | None, after: BlockAnswer) -> Iterable[str]:
 
 @app.command(epilog="Example: circadia memory undo team human")
 def undo(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     label: Label,
     to: Annotated[
@@ -183,7 +185,7 @@ def undo(
 
 @app.command(epilog="Example: circadia memory context team 'when is the release'")
 def context(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     question: Annotated[
         str | None, typer.Argument(metavar="[QUESTION]", help="What is asked; without it, blocks only.")
@@ -209,6 +211,6 @@ def context(
     out = console()
     for title, text in (("for the system side", made["stable"]), ("for the last user turn", made["fitting"])):
         out.print(Text(f"── {title} ──", "bold cyan"))
-        out.print(Text(shown(text)) if text else Text("nothing", "dim"))
+        out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
     if made["left_out"]:
         note(f"no room for the blocks {', '.join(made['left_out'])}; --stable-tokens gives more")

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, cast
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, compact, console, cut, local_time, note, print_json, shown, table
+from circadia.cli.output import AsJson, compact, console, display_text, local_time, note, print_json, shorten, table
 from circadia.client import Client
 from circadia.client.memory_answers import HitAnswer, ReadyAnswer
 from circadia.records.bank import Trust
@@ -47,7 +47,7 @@ Importance = Annotated[float, typer.Option("--importance", metavar="N", help="Wh
 
 @app.command(epilog="Example: circadia memory add team 'The release is on Friday.' --speaker ann")
 def add(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; `-` reads standard input.")],
     speaker: Speaker = None,
@@ -82,7 +82,7 @@ def add(
 
 @app.command(epilog="Example: circadia memory search team 'when is the release' --trust person --trust agent")
 def search(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What is looked for, in words.")],
     limit: Annotated[int, typer.Option("--limit", min=1, max=200, metavar="N", help="So many at most.")] = 10,
@@ -117,7 +117,7 @@ def search(
 
 @app.command(epilog="Example: circadia memory views team")
 def views(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     hits: Annotated[int, typer.Option("--hits", min=0, max=100, metavar="N", help="So many of each at most.")] = 1,
     user: User = None,
@@ -136,13 +136,13 @@ def views(
 
 def _view(each: ReadyAnswer) -> tuple[object, ...]:
     state = "ready" if each["current"] else "counted" if each["made_at"] is None else "waits for a pass"
-    says = "\n".join(cut(hit["text"], LETTERS) for hit in each["hits"])
-    return (each["kind"], cut(each["text"], LETTERS), compact(each["filters"]), each["asked"] or "", state, says)
+    says = "\n".join(shorten(hit["text"], LETTERS) for hit in each["hits"])
+    return (each["kind"], shorten(each["text"], LETTERS), compact(each["filters"]), each["asked"] or "", state, says)
 
 
 @app.command(epilog="Example: circadia memory show team --limit 5")
 def show(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     episode: Annotated[
         str | None, typer.Argument(metavar="[EPISODE]", help="Id of an episode; without it, the newest are listed.")
@@ -154,13 +154,13 @@ def show(
 ) -> None:
     """Show an episode with all that is known of it, or the newest episodes of a bank."""
 
-    async def read(client: Client) -> Mapping[str, Any]:
+    async def fetch_episodes(client: Client) -> Mapping[str, Any]:
         if episode is not None:
             return cast("Mapping[str, Any]", await client.show_episode(bank, episode, user=user))
         page = await client.list_episodes(bank, session=session, order="newest", limit=limit, user=user)
         return cast("Mapping[str, Any]", page)
 
-    found = server.ask(read)
+    found = server.ask(fetch_episodes)
     if as_json:
         print_json(found)
     elif episode is not None:
@@ -176,7 +176,7 @@ def _row(each: Mapping[str, Any]) -> tuple[object, ...]:
     weak = f" (stale × {_weight(each):.2g})" if each["stale"] else ""
     trust = Text(each["trust"], TRUSTS[each["trust"]])
     when = local_time(each["at"])
-    text = cut(each["text"], LETTERS) + weak
+    text = shorten(each["text"], LETTERS) + weak
     return (each["id"], when, each["speaker"], each["kind"], trust, each["session"], text)
 
 
@@ -193,10 +193,13 @@ def _show_episode(found: Mapping[str, Any]) -> None:
     out.print(table(("", ""), lines, numbers=()))
     for each in found["stale"]:
         out.print(
-            Text(shown(f"stale × {each['weight']:g} by {each['by']}: {each['reason']} ({each['evidence']})"), "yellow")
+            Text(
+                display_text(f"stale × {each['weight']:g} by {each['by']}: {each['reason']} ({each['evidence']})"),
+                "yellow",
+            )
         )
     out.print()
-    out.print(Text(shown(found["text"])))
+    out.print(Text(display_text(found["text"])))
 
 
 def _show_hits(hits: Sequence[HitAnswer]) -> None:
@@ -213,7 +216,7 @@ def _show_hits(hits: Sequence[HitAnswer]) -> None:
             Text(each["trust"], TRUSTS[each["trust"]]),
             local_time(each["at"])[:10],
             each["id"],
-            cut(each["text"], LETTERS),
+            shorten(each["text"], LETTERS),
         )
         for each in hits
     ]

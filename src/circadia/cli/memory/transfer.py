@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, print_json, shown
+from circadia.cli.output import AsJson, display_text, print_json
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
-from circadia.memory.transfer.formats import Format, detected, import_lines
+from circadia.memory.transfer.formats import ImportFormat, detect_format, import_lines
 from circadia.memory.transfer.lines import head_line
 
 app = typer.Typer()
@@ -28,7 +28,7 @@ _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
 
 @app.command("export", epilog="Example: circadia memory export support-ann --out ann.jsonl")
 def export_bank(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write to this new file, not to standard output.")
@@ -60,7 +60,7 @@ def export_bank(
 
 @app.command("import", epilog="Example: circadia memory import ~/.claude/projects --bank me")
 def import_files(
-    server: Server,
+    server: RemoteServer,
     paths: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Files; of a folder, all transcripts (*.jsonl) in it.")
     ],
@@ -68,7 +68,9 @@ def import_files(
         str | None,
         typer.Option("--bank", metavar="BANK", help="Into this bank; an export goes to the bank that it names."),
     ] = None,
-    kind: Annotated[Format | None, typer.Option("--format", help="What the files are; without it, they tell.")] = None,
+    kind: Annotated[
+        ImportFormat | None, typer.Option("--format", help="What the files are; without it, they tell.")
+    ] = None,
     person: Annotated[
         str, typer.Option("--person", metavar="NAME", help="Who the person in the transcripts is.")
     ] = "user",
@@ -83,37 +85,37 @@ def import_files(
     total: dict[str, int] = dict.fromkeys(_COUNTS, 0)
     banks: dict[str, None] = {}
 
-    async def send(client: Client) -> None:
+    async def send_files(client: Client) -> None:
         with _progress() as progress:
             task = progress.add_task("", total=sum(file.stat().st_size for file, _ in files))
             for file, each in files:
-                progress.update(task, description=shown(file.name))
+                progress.update(task, description=display_text(file.name))
                 into = bank or _named_bank(file, each)
                 banks[into] = None
                 lines = import_lines(
                     file, each, into, person=person, tools=tools, saw=lambda size: progress.advance(task, size)
                 )
                 try:
-                    await _sent(client, into, lines, total)
+                    await _send_batches(client, into, lines, total)
                 except CircadiaError as error:
                     raise type(error)(f"{str(file)!r}: {error.message}; what came before is imported") from error
 
-    server.ask(send)
+    server.ask(send_files)
     if as_json:
         print_json({"banks": list(banks), "files": len(files), **total})
     else:
         new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
-        typer.echo(f"{shown(', '.join(banks)) or 'no bank'}: {new} are new; {total['known']} lines were known")
+        typer.echo(f"{display_text(', '.join(banks)) or 'no bank'}: {new} are new; {total['known']} lines were known")
 
 
-async def _sent(client: Client, bank: str, lines: Iterator[bytes], total: dict[str, int]) -> None:
+async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total: dict[str, int]) -> None:
     """Send lines in batches; see at the end that the file was whole.
 
     Raises:
         InvalidRequest: it begins as an export and does not end as one.
     """
     first = 1
-    whole = _Whole()
+    whole = _ExportCheck()
     for batch in _batches(lines):
         if first == 1 and not _begins_with_bank(batch):
             await client.import_lines(bank, head_line(bank))
@@ -121,8 +123,8 @@ async def _sent(client: Client, bank: str, lines: Iterator[bytes], total: dict[s
         first += len(batch)
         for name in _COUNTS:
             total[name] += answer[name]
-        whole.saw(batch)
-    whole.require()
+        whole.add_batch(batch)
+    whole.require_complete()
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[Sequence[bytes]]:
@@ -154,7 +156,7 @@ def _begins_with_bank(batch: Sequence[bytes]) -> bool:
     return not isinstance(first, dict) or cast("dict[str, object]", first).get("type") == "bank"
 
 
-class _Whole:
+class _ExportCheck:
     """Knows whether an export was seen from its first to its last line."""
 
     def __init__(self) -> None:
@@ -162,7 +164,7 @@ class _Whole:
         self._exported = False
         self._last = b""
 
-    def saw(self, batch: Sequence[bytes]) -> None:
+    def add_batch(self, batch: Sequence[bytes]) -> None:
         """Note lines that were taken."""
         said = [line for line in batch if line.strip()]
         if said and not self._lines:
@@ -170,24 +172,26 @@ class _Whole:
         self._lines += len(said)
         self._last = said[-1] if said else self._last
 
-    def require(self) -> None:
+    def require_complete(self) -> None:
         """Raise InvalidRequest: the export's last line is missing, or lines before it are."""
         if self._exported and json.loads(self._last) != {"type": "end", "lines": self._lines - 1}:
             raise InvalidRequest("the export is cut: its last line does not count the lines before it; export it again")
 
 
-def _files(paths: Sequence[Path], kind: Format | None) -> list[tuple[Path, Format]]:
+def _files(paths: Sequence[Path], kind: ImportFormat | None) -> list[tuple[Path, ImportFormat]]:
     """Return the files with their formats.
 
     Raises:
         InvalidRequest: there is none, or one is of no known format.
     """
-    found: list[tuple[Path, Format]] = []
+    found: list[tuple[Path, ImportFormat]] = []
     for path in (each.expanduser() for each in paths):
         if path.is_dir():
-            found += [(file, kind or Format.CLAUDE_CODE) for file in sorted(path.rglob("*.jsonl")) if file.is_file()]
+            found += [
+                (file, kind or ImportFormat.CLAUDE_CODE) for file in sorted(path.rglob("*.jsonl")) if file.is_file()
+            ]
         else:
-            found.append((path, kind or detected(path)))
+            found.append((path, kind or detect_format(path)))
     if not found:
         raise InvalidRequest("no file to import; a folder is searched for *.jsonl")
     missing = next((file for file, _ in found if not file.is_file()), None)
@@ -196,13 +200,13 @@ def _files(paths: Sequence[Path], kind: Format | None) -> list[tuple[Path, Forma
     return found
 
 
-def _named_bank(file: Path, kind: Format) -> str:
+def _named_bank(file: Path, kind: ImportFormat) -> str:
     """Return the bank that an export names.
 
     Raises:
         InvalidRequest: it is none, or names none.
     """
-    if kind is Format.JSONL:
+    if kind is ImportFormat.JSONL:
         with file.open("rb") as opened:
             first = opened.readline(2**16)
         try:

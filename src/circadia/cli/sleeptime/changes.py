@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, local_time, note, print_json, shown
+from circadia.cli.connection import RemoteServer
+from circadia.cli.output import AsJson, console, display_text, local_time, note, print_json
 from circadia.cli.sleeptime.stand import Bank, User
 from circadia.client import Client
 from circadia.client.sleep_answers import ChangeAnswer
@@ -27,7 +27,7 @@ _SIGNS: Final = {
 
 @app.command(epilog="Example: circadia sleeptime diff --bank team")
 def diff(
-    server: Server,
+    server: RemoteServer,
     run: Annotated[
         str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
     ] = None,
@@ -41,10 +41,10 @@ def diff(
     """Show what a pass changed or proposes: notes and blocks before and after, and why."""
     stands = None if state is None else state.value
 
-    async def read(client: Client) -> list[ChangeAnswer]:
-        return await changes_of(client, await newest(client, run, bank, user), stands)
+    async def fetch_changes(client: Client) -> list[ChangeAnswer]:
+        return await fetch_all_changes(client, await resolve_pass_key(client, run, bank, user), stands)
 
-    found = server.ask(read)
+    found = server.ask(fetch_changes)
     if as_json:
         print_json({"changes": found})
     elif found:
@@ -55,7 +55,7 @@ def diff(
 
 @app.command(epilog="Example: circadia sleeptime explain not_3f2a --bank team")
 def explain(
-    server: Server,
+    server: RemoteServer,
     note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Id of the note, as searches show it.")],
     bank: Bank,
     user: User = None,
@@ -67,21 +67,24 @@ def explain(
         print_json(found)
         return
     out = console()
-    out.print(Text(shown(found["text"]), "bold"))
+    out.print(Text(display_text(found["text"]), "bold"))
     away = "" if found["retired_at"] is None else f", retired {local_time(found['retired_at'])}"
     made = f"made by pass {found['pass']}" if found["pass"] else "made by hand"
     out.print(
         Text(f"{found['kind']}, trust {found['trust']}, {made} at {local_time(found['created_at'])}{away}", "dim")
     )
     for each in found["evidence"]:
-        out.print(Text.assemble(
-            (f"  {each['id']} {local_time(each['at'])} ", "dim"), f"{shown(each['speaker'])}: {shown(each['text'])}"
-        ))  # fmt: skip
+        out.print(
+            Text.assemble(
+                (f"  {each['id']} {local_time(each['at'])} ", "dim"),
+                f"{display_text(each['speaker'])}: {display_text(each['text'])}",
+            )
+        )
     for each in found["changes"]:
-        out.print(Text(f"  {each['pass']} {each['kind']} {each['state']}: {shown(each['why'])}", "cyan"))
+        out.print(Text(f"  {each['pass']} {each['kind']} {each['state']}: {display_text(each['why'])}", "cyan"))
 
 
-async def newest(client: Client, run: str | None, bank: str | None, user: str | None) -> str:
+async def resolve_pass_key(client: Client, run: str | None, bank: str | None, user: str | None) -> str:
     """Return the key that is given, or that of the bank's newest pass.
 
     Raises:
@@ -97,7 +100,7 @@ async def newest(client: Client, run: str | None, bank: str | None, user: str | 
     return found[0]["id"]
 
 
-async def changes_of(client: Client, run: str, state: str | None = None) -> list[ChangeAnswer]:
+async def fetch_all_changes(client: Client, run: str, state: str | None = None) -> list[ChangeAnswer]:
     """Return all changes of a pass, page by page."""
     found: list[ChangeAnswer] = []
     after: int | None = 0
@@ -122,28 +125,30 @@ def _lines(each: ChangeAnswer) -> Iterator[Text]:
     head = f"{sign} {noun} {each['target']}"
     waits = f" {each['number']}" if each["state"] == "staged" else ""
     state = "" if each["state"] == "published" else f" [{each['state']}{waits}]"
-    yield Text.assemble((shown(head), f"{dim}bold {colour}"), (f"{state} {each['operation']}", "dim"))
+    yield Text.assemble((display_text(head), f"{dim}bold {colour}"), (f"{state} {each['operation']}", "dim"))
     before, after = each["before"] or {}, each["after"] or {}
     match each["kind"]:
         case "write_block":
             for line in _unified(str(before.get("value", "")), str(after.get("value", ""))):
-                yield Text(f"    {shown(line)}", f"{dim}{_LINES.get(line[:1], '')}")
+                yield Text(f"    {display_text(line)}", f"{dim}{_LINES.get(line[:1], '')}")
         case "add_note" | "flag":
             yield from _indented(after.get("text"), "+", f"{dim}{colour}")
         case "retire_note":
             yield from _indented(before.get("text"), "-", f"{dim}{colour}")
         case "demote_episode":
-            yield Text(f"    counts × {after.get('weight')}, shown by {shown(after.get('evidence'))}", f"{dim}{colour}")
+            yield Text(
+                f"    counts × {after.get('weight')}, shown by {display_text(after.get('evidence'))}", f"{dim}{colour}"
+            )
         case _:
             pass
     if after.get("evidence") and each["kind"] == "add_note":
-        yield Text(f"    from {shown(after['evidence'])}", "dim")
+        yield Text(f"    from {display_text(after['evidence'])}", "dim")
     if each["why"]:
-        yield Text(f"    {'refused: ' if each['state'] == 'refused' else ''}{shown(each['why'])}", "dim italic")
+        yield Text(f"    {'refused: ' if each['state'] == 'refused' else ''}{display_text(each['why'])}", "dim italic")
 
 
 def _indented(text: Any, sign: str, style: str) -> Iterator[Text]:
-    for line in shown(text or "").split("\n"):
+    for line in display_text(text or "").split("\n"):
         yield Text(f"    {sign}{line}", style)
 
 

@@ -9,24 +9,24 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.output import (
     AsJson,
     compact,
     console,
-    instant,
-    lasted,
+    display_text,
+    format_duration,
     local_time,
     note,
+    parse_instant,
     print_json,
-    shown,
     table,
 )
-from circadia.cli.paging import gathered
-from circadia.cli.sleeptime.changes import changes_of, newest, print_changes
-from circadia.cli.sleeptime.stand import Bank, User, price
+from circadia.cli.paging import gather_pages
+from circadia.cli.sleeptime.changes import fetch_all_changes, print_changes, resolve_pass_key
+from circadia.cli.sleeptime.stand import Bank, User, format_price
 from circadia.client import Client
-from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassShownAnswer
+from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassDetailAnswer
 from circadia.clock import SystemClock
 from circadia.records.sleep_pass import PassStatus
 
@@ -51,7 +51,7 @@ Numbers = Annotated[
 
 @app.command(epilog="Example: circadia sleeptime passes --bank team")
 def passes(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     status: Annotated[PassStatus | None, typer.Option("--status", help="That stand so only.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
@@ -61,14 +61,14 @@ def passes(
     """List the passes over a bank, the newest first, with what each changed and cost."""
     stands = None if status is None else status.value
 
-    async def read(client: Client) -> dict[str, Any]:
-        return await gathered(
+    async def fetch_passes(client: Client) -> dict[str, Any]:
+        return await gather_pages(
             lambda place, count: client.list_passes(bank, status=stands, before=place, limit=count, user=user),
             key="passes",
             limit=limit,
         )
 
-    found = server.ask(read)
+    found = server.ask(fetch_passes)
     if as_json:
         print_json(found)
     elif found["passes"]:
@@ -82,7 +82,7 @@ def passes(
 
 @app.command(epilog="Example: circadia sleeptime why --bank team")
 def why(
-    server: Server,
+    server: RemoteServer,
     run: Annotated[
         str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
     ] = None,
@@ -94,10 +94,10 @@ def why(
 ) -> None:
     """Tell what a pass was begun for, what it was given, what it changed, and what each model call cost."""
 
-    async def read(client: Client) -> PassShownAnswer:
-        return await client.show_pass(await newest(client, run, bank, user))
+    async def fetch_pass(client: Client) -> PassDetailAnswer:
+        return await client.show_pass(await resolve_pass_key(client, run, bank, user))
 
-    found = server.ask(read)
+    found = server.ask(fetch_pass)
     if as_json:
         print_json(found)
     else:
@@ -106,7 +106,7 @@ def why(
 
 @app.command(epilog="Example: circadia sleeptime run --bank team --dry-run --wait")
 def run(
-    server: Server,
+    server: RemoteServer,
     bank: Bank,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only propose: nothing is written, and the input stays.")
@@ -130,14 +130,14 @@ def run(
 ) -> None:
     """Ask for a pass over all that waits in a bank; with --wait the exit status is 1 if it fails."""
 
-    async def asking(client: Client) -> PassShownAnswer:
+    async def request_pass(client: Client) -> PassDetailAnswer:
         asked = await client.run_pass(
             bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, full=full,
             needed=needed, user=user,
         )  # fmt: skip
-        return await (_followed(client, asked["id"]) if wait else client.show_pass(asked["id"]))
+        return await (_wait_for_pass(client, asked["id"]) if wait else client.show_pass(asked["id"]))
 
-    found = server.ask(asking)
+    found = server.ask(request_pass)
     if as_json:
         print_json(found)
     elif not wait:
@@ -145,16 +145,16 @@ def run(
             f"pass {found['id']} over {found['bank']} is asked for; `circadia sleeptime why {found['id']}` tells of it"
         )
     else:
-        print_changes(server.ask(lambda client: changes_of(client, found["id"])))
+        print_changes(server.ask(lambda client: fetch_all_changes(client, found["id"])))
         _show(found)
     if wait and found["status"] == "failed":
         raise typer.Exit(1)
 
 
 @app.command(epilog="Example: circadia sleeptime undo pas_0cwd4f7k2m")
-def undo(server: Server, run: PassKey, as_json: AsJson = False) -> None:
+def undo(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     """Take back all that a pass did; what others have changed since stays as they left it."""
-    _told(
+    _print_result(
         server.ask(lambda client: client.undo_pass(run)),
         as_json,
         "it has changed no note, block or weight that is there",
@@ -162,21 +162,21 @@ def undo(server: Server, run: PassKey, as_json: AsJson = False) -> None:
 
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
-def accept(server: Server, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
+def accept(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Publish what of a pass waits for a person, all of it or single changes."""
     found = server.ask(lambda client: client.accept_pass(run, numbers=numbers or ()))
-    _told(found, as_json, "nothing of it waits")
+    _print_result(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
-def refuse(server: Server, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
+def refuse(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Refuse what of a pass waits for a person, all of it or single changes: it will not come about."""
     found = server.ask(lambda client: client.refuse_pass(run, numbers=numbers or ()))
-    _told(found, as_json, "nothing of it waits")
+    _print_result(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
-def cancel(server: Server, run: PassKey, as_json: AsJson = False) -> None:
+def cancel(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     """End a pass; what it has published stays."""
     found = server.ask(lambda client: client.cancel_pass(run))
     if as_json:
@@ -185,7 +185,7 @@ def cancel(server: Server, run: PassKey, as_json: AsJson = False) -> None:
         note(f"pass {found['id']} over {found['bank']}: {found['status']}")
 
 
-def _told(found: PassChangedAnswer, as_json: bool, nothing: str) -> None:
+def _print_result(found: PassChangedAnswer, as_json: bool, nothing: str) -> None:
     if as_json:
         print_json(found)
         return
@@ -197,7 +197,7 @@ def _told(found: PassChangedAnswer, as_json: bool, nothing: str) -> None:
     note(f"pass {found['pass']['id']}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
 
 
-async def _followed(client: Client, key: str) -> PassShownAnswer:
+async def _wait_for_pass(client: Client, key: str) -> PassDetailAnswer:
     """Return the pass when it has ended; tell a person how it goes meanwhile."""
     clock, last = SystemClock(), ""
     with Console(stderr=True, quiet=not sys.stderr.isatty()).status("waiting for a worker") as line:
@@ -207,7 +207,7 @@ async def _followed(client: Client, key: str) -> PassShownAnswer:
                 return found
             told = _progress(found)
             if told != last:
-                line.update(Text(shown(told)))
+                line.update(Text(display_text(told)))
                 last = told
             await clock.sleep(LOOK_SECONDS)
 
@@ -220,10 +220,10 @@ def _progress(found: PassAnswer) -> str:
         f"{spent['calls']} calls",
         f"{spent['tokens']} tokens",
     ]
-    return " · ".join(each for each in [*words, price(spent), _counts(found["counts"])] if each)
+    return " · ".join(each for each in [*words, format_price(spent), _counts(found["counts"])] if each)
 
 
-def _show(found: PassShownAnswer) -> None:
+def _show(found: PassDetailAnswer) -> None:
     spent = found["spent"]
     flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if found[name]]
     rows = [
@@ -238,20 +238,20 @@ def _show(found: PassShownAnswer) -> None:
         ("detail", found["detail"] or None),
         ("changes", _counts(found["counts"]) or "none"),
         ("generation", f"{found['generation_before']} → {found['generation_after'] or found['generation_before']}"),
-        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {price(spent)}"),
+        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {format_price(spent)}"),
     ]
-    console().print(table((found["id"], shown(found["bank"])), rows))
+    console().print(table((found["id"], display_text(found["bank"])), rows))
     if found["ledger"]:
         columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
         lines = [
-            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], price(each),
+            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], format_price(each),
              f"{each['seconds']:.1f}")
             for each in found["ledger"]
         ]  # fmt: skip
         console().print()
         console().print(table(columns, lines, numbers=columns[2:]))
     for each in found["errors"]:
-        console().print(Text(shown(each), "red"))
+        console().print(Text(display_text(each), "red"))
 
 
 def _row(each: PassAnswer) -> tuple[object, ...]:
@@ -265,15 +265,15 @@ def _row(each: PassAnswer) -> tuple[object, ...]:
         _counts(each["counts"]),
         spent["calls"],
         f"{spent['tokens']:,}",
-        price(spent),
-        lasted(_ran(each)),
+        format_price(spent),
+        format_duration(_run_seconds(each)),
         each["detail"],
     )
 
 
-def _ran(each: PassAnswer) -> float:
+def _run_seconds(each: PassAnswer) -> float:
     if each["status"] == "running" and each["started_at"] is not None:
-        return each["run_seconds"] + (SystemClock().now() - instant(each["started_at"])).total_seconds()
+        return each["run_seconds"] + (SystemClock().now() - parse_instant(each["started_at"])).total_seconds()
     return each["run_seconds"]
 
 

@@ -6,21 +6,21 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import Server
+from circadia.cli.connection import RemoteServer
 from circadia.cli.output import (
     AsJson,
     console,
+    display_text,
     dollars,
-    instant,
-    lasted,
+    format_duration,
     local_time,
     note,
+    parse_instant,
     print_json,
-    shown,
-    since,
     table,
+    time_since,
 )
-from circadia.client.sleep_answers import BalanceAnswer, SleeptimeAnswer, StandAnswer
+from circadia.client.sleep_answers import BalanceAnswer, SleeptimeAnswer, SleeptimeStatusAnswer
 from circadia.clock import SystemClock
 
 app = typer.Typer()
@@ -39,7 +39,7 @@ _LETTERS: Final = 60
 
 @app.command(epilog="Example: circadia sleeptime status")
 def status(
-    server: Server,
+    server: RemoteServer,
     bank: Annotated[
         str | None, typer.Option("--bank", metavar="BANK", help="This bank; else all that have work.")
     ] = None,
@@ -63,7 +63,7 @@ def status(
 
 
 @app.command("why-not", epilog="Example: circadia sleeptime why-not --bank team")
-def why_not(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def why_not(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Tell why no pass over a bank begins now, or what one would begin for."""
     found = server.ask(lambda client: client.show_sleeptime(bank, user=user))
     if as_json:
@@ -71,15 +71,17 @@ def why_not(server: Server, bank: Bank, user: User = None, as_json: AsJson = Fal
         return
     verdict = found["verdict"]
     if verdict["due"]:
-        typer.echo(f"a pass over {shown(found['bank'])} is due: {shown(verdict['why'])} ({verdict['trigger']})")
+        typer.echo(
+            f"a pass over {display_text(found['bank'])} is due: {display_text(verdict['why'])} ({verdict['trigger']})"
+        )
         return
-    typer.echo(f"{shown(found['bank'])}: {shown(verdict['why'])} (gate {verdict['gate']})")
+    typer.echo(f"{display_text(found['bank'])}: {display_text(verdict['why'])} (gate {verdict['gate']})")
     if verdict["at"] is not None:
-        typer.echo(f"looked at again at {local_time(verdict['at'])}, {_ahead(verdict['at'])}")
+        typer.echo(f"looked at again at {local_time(verdict['at'])}, {_time_until(verdict['at'])}")
 
 
 @app.command(epilog="Example: circadia sleeptime pause --bank team")
-def pause(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def pause(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Let no more pass begin over a bank; one that runs ends at its next step."""
     found = server.ask(lambda client: client.pause_sleeptime(bank, user=user))
     if as_json:
@@ -89,7 +91,7 @@ def pause(server: Server, bank: Bank, user: User = None, as_json: AsJson = False
 
 
 @app.command(epilog="Example: circadia sleeptime resume --bank team")
-def resume(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+def resume(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Let passes begin again, also those that wait after failures, and operations that were paused."""
     found = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
     if as_json:
@@ -98,7 +100,7 @@ def resume(server: Server, bank: Bank, user: User = None, as_json: AsJson = Fals
         note(f"{found['bank']}: {found['verdict']['why']}")
 
 
-def _show(found: StandAnswer) -> None:
+def _show(found: SleeptimeStatusAnswer) -> None:
     backlog, spent, running = found["backlog"], found["spent"], found["running"]
     now = SystemClock().now()
     rows = [
@@ -106,25 +108,29 @@ def _show(found: StandAnswer) -> None:
         *((f"  {trigger}", words) for trigger, words in found["begins"].items()),
         ("  hand", "when it is asked for"),
         ("waiting", f"{backlog['episodes']} episodes, {backlog['turns']} completed turns"),
-        ("oldest", "–" if backlog["oldest_at"] is None else f"{since(backlog['oldest_at'], now)} ago"),
+        ("oldest", "–" if backlog["oldest_at"] is None else f"{time_since(backlog['oldest_at'], now)} ago"),
         ("pass", "none runs" if running is None else f"{running['id']} {running['status']} {running['detail']}"),
         ("next", _next(found)),
-        ("last complete", "never" if found["succeeded_at"] is None else f"{since(found['succeeded_at'], now)} ago"),
+        (
+            "last complete",
+            "never" if found["succeeded_at"] is None else f"{time_since(found['succeeded_at'], now)} ago",
+        ),
         ("failed in a row", found["failures"]),
         (
             "spent today",
-            f"{spent['calls']} calls, {spent['tokens']:,} tokens, {price(spent)}, {lasted(spent['seconds'])}",
+            f"{spent['calls']} calls, {spent['tokens']:,} tokens, {format_price(spent)}, "
+            f"{format_duration(spent['seconds'])}",
         ),
     ]
     for each in found["leftovers"]:
         word = "set apart" if each["quarantined"] else "tried again"
         rows.append((word, f"episodes {each['first']} to {each['last']}: {each['cause']}"))
-    console().print(table((shown(found["bank"]), ""), rows))
+    console().print(table((display_text(found["bank"]), ""), rows))
     if found["balances"]:
         lines = [_balance(each) for each in found["balances"]]
         console().print(table(_BALANCE, lines, numbers=_BALANCE[1:7]))
     if found["red"]:
-        console().print(Text(shown(found["red"]), "red"))
+        console().print(Text(display_text(found["red"]), "red"))
 
 
 def _balance(each: BalanceAnswer) -> tuple[object, ...]:
@@ -133,9 +139,9 @@ def _balance(each: BalanceAnswer) -> tuple[object, ...]:
         each["operation"],
         each["uses"],
         f"{each['saved_tokens']:,}",
-        price({"tokens": each["saved_tokens"], "usd": each["saved_usd"]}),
+        format_price({"tokens": each["saved_tokens"], "usd": each["saved_usd"]}),
         f"{each['spent_tokens']:,}",
-        price({"tokens": each["spent_tokens"], "usd": each["spent_usd"]}),
+        format_price({"tokens": each["spent_tokens"], "usd": each["spent_usd"]}),
         "–" if each["ratio"] is None else f"{each['ratio']:.2f}",
         each["standing"] if paused is None else f"paused until {local_time(paused)}",
     )
@@ -151,35 +157,35 @@ def _show_all(found: SleeptimeAnswer) -> None:
         note("nothing waits in any bank")
     if found["more"]:
         note(f"{found['more']} more banks have work; --limit shows them")
-    note(f"passes: {counts or 'none yet'}; spent today: {spent['tokens']:,} tokens, {price(spent)}")
+    note(f"passes: {counts or 'none yet'}; spent today: {spent['tokens']:,} tokens, {format_price(spent)}")
 
 
-def _row(each: StandAnswer) -> tuple[object, ...]:
+def _row(each: SleeptimeStatusAnswer) -> tuple[object, ...]:
     running = each["running"]
     return (
         each["bank"],
         each["backlog"]["episodes"],
         each["backlog"]["turns"],
-        lasted(each["lag_seconds"]),
+        format_duration(each["lag_seconds"]),
         None if running is None else running["status"],
         _next(each)[:_LETTERS],
         each["failures"],
-        price(each["spent"]),
-        Text(shown(each["red"]), "red"),
+        format_price(each["spent"]),
+        Text(display_text(each["red"]), "red"),
     )
 
 
-def price(spent: Mapping[str, Any]) -> str:
+def format_price(spent: Mapping[str, Any]) -> str:
     """Return the price of what has so many `tokens` and `usd`: none is known, or asked, where tokens cost nothing."""
     return "no price" if spent["tokens"] and not spent["usd"] else dollars(spent["usd"])
 
 
-def _next(found: StandAnswer) -> str:
+def _next(found: SleeptimeStatusAnswer) -> str:
     verdict = found["verdict"]
     if verdict["due"]:
         return f"now: {verdict['why']}"
     return f"{verdict['gate']}: {verdict['why']}"
 
 
-def _ahead(at: str) -> str:
-    return f"in {lasted((instant(at) - SystemClock().now()).total_seconds())}"
+def _time_until(at: str) -> str:
+    return f"in {format_duration((parse_instant(at) - SystemClock().now()).total_seconds())}"

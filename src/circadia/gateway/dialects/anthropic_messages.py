@@ -12,32 +12,41 @@ import orjson
 from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Said
-from circadia.gateway.dialects.halves import joined
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, CountedTokens, StreamedMeter
+from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
+from circadia.gateway.dialects.halves import join_pieces
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, TokenCountMeter
 from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, said_by, texts
+from circadia.gateway.dialects.prompt import (
+    RequestMessage,
+    RequestPrompt,
+    Side,
+    build_prompt,
+    content_end_slot,
+    end_slot,
+    join_texts,
+    text_by_side,
+)
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
-from circadia.gateway.dialects.voice import Voice
-from circadia.gateway.dialects.voice_messages import MessagesVoice
+from circadia.gateway.dialects.voice import AnswerCodec
+from circadia.gateway.dialects.voice_messages import MessagesAnswerCodec
 from circadia.llm.usage import Usage
 
 _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
 """Device and account, and the session."""
 
 
-class Messages(Plain):
+class AnthropicMessages(Plain):
     """`POST …/messages`."""
 
     endpoint = "messages"
-    voice: Voice | None = MessagesVoice()
+    answer_codec: AnswerCodec | None = MessagesAnswerCodec()
 
     def __init__(self) -> None:
         super().__init__("anthropic")
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
         request = fields.load(body)
         messages = fields.objects(request, "messages")
@@ -50,7 +59,7 @@ class Messages(Plain):
             turn=_is_turn(messages),
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
-            chain=chain.steps("", map(_normal, messages)),
+            chain=chain.hash_chain("", map(_normalize_message, messages)),
             output_tools=output_tools(request),
         )
 
@@ -58,11 +67,11 @@ class Messages(Plain):
         """Return the body with `line` at the end of the last user message, after tool results and cache marks."""
         return add_line(body, "messages", "text", line)
 
-    def prompt(self, body: bytes) -> Prompt | None:
+    def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return its messages; memory goes behind the system prompt with all its cache marks."""
         try:
             text = body.decode()
-            places = dict(splice.members(text, splice.beginning(text)))
+            places = dict(splice.members(text, splice.value_start(text)))
             return _prompt(text, places) if "messages" in places else None
         except ValueError:
             return None
@@ -72,16 +81,16 @@ class Messages(Plain):
         return StreamedMessage(chain) if streamed else BufferedMessage(chain)
 
 
-class CountTokens(Messages):
+class CountTokens(AnthropicMessages):
     """`POST …/messages/count_tokens`: the same request, which generates nothing; memory's part of it counts too."""
 
     endpoint = "count_tokens"
     counts_tokens = True
-    voice: Voice | None = None
+    answer_codec: AnswerCodec | None = None
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes nothing and is no turn."""
-        return replace(super().read(body), streamed=False, output_limit=0, turn=False)
+        return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: nothing that is counted was written before a sleep."""
@@ -89,7 +98,7 @@ class CountTokens(Messages):
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher that finds no usage: counting uses no tokens."""
-        return CountedTokens(())
+        return TokenCountMeter(())
 
 
 class BufferedMessage(BufferedMeter):
@@ -99,11 +108,11 @@ class BufferedMessage(BufferedMeter):
         super().__init__(hashes)
         self._answer: dict[str, object] = {}
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return what the message says."""
-        return _said(fields.as_list(self._answer.get("content")), self._answer.get("stop_reason"))
+        return _answer_content(fields.as_list(self._answer.get("content")), self._answer.get("stop_reason"))
 
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         """Take model, usage, container and the message's hash."""
         self.model = fields.as_text(answer.get("model"))
         self.usage = messages_usage(answer.get("usage")) or Usage()
@@ -111,7 +120,7 @@ class BufferedMessage(BufferedMeter):
         self._answer = answer
         self.ids.extend(_container_id(answer.get("container")))
         if self.complete:
-            self._continue_chain(("assistant", chain.content(answer.get("content"))))
+            self._continue_chain(("assistant", chain.normalize_content(answer.get("content"))))
 
 
 class StreamedMessage(StreamedMeter):
@@ -125,7 +134,7 @@ class StreamedMessage(StreamedMeter):
         self._chars_left = MAX_TEXT_CHARS if hashes else -1
         self._stopped: object = None
 
-    def frame(self, frame: dict[str, object]) -> bool:
+    def read_event_data(self, frame: dict[str, object]) -> bool:
         """Take what an event adds; none is ever taken out."""
         match frame.get("type"):
             case "content_block_delta":
@@ -138,11 +147,11 @@ class StreamedMessage(StreamedMeter):
                 message = fields.as_object(frame.get("message"))
                 self.model = fields.as_text(message.get("model"))
                 self._count(message.get("usage"))
-                self._own(message.get("container"))
+                self._add_container_id(message.get("container"))
             case "message_delta":
                 delta = fields.as_object(frame.get("delta"))
                 self._count(frame.get("usage"))
-                self._own(delta.get("container"))
+                self._add_container_id(delta.get("container"))
                 self._stopped = delta.get("stop_reason") or self._stopped
             case "message_stop":
                 self.complete = True
@@ -153,23 +162,23 @@ class StreamedMessage(StreamedMeter):
                 pass
         return False
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return what the message has said so far."""
-        return _said(self._content(), self._stopped)
+        return _answer_content(self._content(), self._stopped)
 
     def finish(self) -> None:
         """Hash what the message said."""
         if self._chars_left >= 0 and self.complete:
-            self._continue_chain(("assistant", chain.content(self._content())))
+            self._continue_chain(("assistant", chain.normalize_content(self._content())))
 
     def _content(self) -> list[object]:
         content: list[object] = []
         for index, block in self._blocks.items():
-            piece = joined(self._pieces.get(index, ()))
+            piece = join_pieces(self._pieces.get(index, ()))
             if block.get("type") == "text":
                 content.append({**block, "text": f"{fields.as_text(block.get('text')) or ''}{piece}"})
             else:
-                content.append({**block, "input": chain.arguments(piece)} if piece else block)
+                content.append({**block, "input": chain.normalize_arguments(piece)} if piece else block)
         return content
 
     def _delta(self, frame: dict[str, object]) -> None:
@@ -191,33 +200,35 @@ class StreamedMessage(StreamedMeter):
             self._counts |= told
             self.usage = messages_usage(self._counts) or Usage()
 
-    def _own(self, container: object) -> None:
+    def _add_container_id(self, container: object) -> None:
         self.ids.extend(name for name in _container_id(container) if name not in self.ids)
 
 
-def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
+def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
     system = places.get("system")
     if system is None:
-        end = splice.in_object(text, "system")
+        end = splice.slot_in_object(text, "system")
     else:
-        end = end_of(text, system, "text") or splice.instead(system)
-    messages: list[Message] = []
+        end = end_slot(text, system, "text") or splice.slot_replacing(system)
+    messages: list[RequestMessage] = []
     for place in splice.elements(text, places["messages"].start):
         message = fields.as_object(place.value)
         content = message.get("content")
         if message.get("role") != "user":
             side = Side.OPERATOR if message.get("role") == "system" else Side.MODEL
-            messages.append(Message(side=side, said=texts(content)))
+            messages.append(RequestMessage(side=side, said=join_texts(content)))
             continue
-        said = said_by(Side.USER, content)
+        said = text_by_side(Side.USER, content)
         parts = [fields.as_object(part) for part in fields.as_list(content)]
-        results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
-        slot = partial(end_inside, text, place.start, "text")
-        messages.append(Message(side=Side.USER, said=said, results=[each for each in results if each], slot=slot))
-    return prompt_of(text, messages, end, lead="" if system is None else texts(system.value))
+        results = [join_texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+        slot = partial(content_end_slot, text, place.start, "text")
+        messages.append(
+            RequestMessage(side=Side.USER, said=said, results=[each for each in results if each], slot=slot)
+        )
+    return build_prompt(text, messages, end, lead="" if system is None else join_texts(system.value))
 
 
-def _said(content: Sequence[object], stopped: object) -> Said | None:
+def _answer_content(content: Sequence[object], stopped: object) -> AnswerContent | None:
     """Return what the blocks of a message say; none if that is nothing."""
     blocks = [fields.as_object(block) for block in content]
     calls = [
@@ -225,15 +236,15 @@ def _said(content: Sequence[object], stopped: object) -> Said | None:
         for block in blocks
         if block.get("type") == "tool_use"
     ]
-    text = texts(blocks)
-    return Said(text=text, calls=tuple(calls), cut=stopped == "max_tokens") if text or calls else None
+    text = join_texts(blocks)
+    return AnswerContent(text=text, calls=tuple(calls), cut=stopped == "max_tokens") if text or calls else None
 
 
-def _normal(message: dict[str, object]) -> object:
+def _normalize_message(message: dict[str, object]) -> object:
     role = message.get("role")
     if not isinstance(role, str):
         raise InvalidRequest(f"a message's `role` is {fields.kind(role)}; send a string")
-    return (role, chain.content(message.get("content")))
+    return (role, chain.normalize_content(message.get("content")))
 
 
 def _is_turn(messages: list[dict[str, object]]) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from circadia.gateway.dialects.prompt import Prompt
-from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.prompt import RequestPrompt
+from circadia.gateway.dialects.voice import AnswerCodec
 from circadia.llm.usage import Usage
 from circadia.records.per_call import per_call
 
@@ -42,7 +42,7 @@ class ModelRequest:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
+class AnswerContent:
     """What an answer says."""
 
     text: str
@@ -80,7 +80,7 @@ class Meter(Protocol):
 
     def end(self) -> bytes: ...
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return what the answer says so far; none if it says nothing, or nothing that this can read."""
         ...
 
@@ -91,12 +91,12 @@ class Dialect(Protocol):
     endpoint: str
     counts_tokens: bool
     """Whether it only counts the tokens of a call, as they would be with what memory adds."""
-    sign_of_life: bytes
+    keep_alive_bytes: bytes
     """What keeps an opened stream alive and says nothing to the provider's SDKs."""
-    voice: Voice | None
+    answer_codec: AnswerCodec | None
     """Answers in the provider's place; none where nobody asks in words."""
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says.
 
         Raises:
@@ -134,7 +134,7 @@ class Dialect(Protocol):
         """Return the body asking for usage in the stream, every other byte as it was; none if nothing is to add."""
         ...
 
-    def prompt(self, body: bytes) -> Prompt | None:
+    def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return what the body says to the model; none where that is not known, or where no turn is taken."""
         ...
 

@@ -26,7 +26,7 @@ KEPT: Final = 256
 """Hashes of a chain that are kept, those of the newest items: a held call keeps them for hours, at 90 bytes each."""
 
 
-def steps(head: str, items: Iterable[object]) -> tuple[str, ...]:
+def hash_chain(head: str, items: Iterable[object]) -> tuple[str, ...]:
     """Return the end of the chain of hashes of all normalised items.
 
     An item that is none does not count, and leaves the chain as it is.
@@ -46,7 +46,7 @@ def steps(head: str, items: Iterable[object]) -> tuple[str, ...]:
     return tuple(chain)
 
 
-def content(value: object, *, inner: bool = False) -> object:
+def normalize_content(value: object, *, inner: bool = False) -> object:
     """Return the normal form of a message's content: its text, or a list of texts and other parts.
 
     `inner` content, that of a tool's result, holds no results in turn.
@@ -64,7 +64,7 @@ def content(value: object, *, inner: bool = False) -> object:
         if text is not None:
             run.append(text)
             continue
-        other = _other(part, inner)
+        other = _normalize_part(part, inner)
         if other is None:
             continue
         if run:
@@ -78,7 +78,7 @@ def content(value: object, *, inner: bool = False) -> object:
     return parts
 
 
-def arguments(value: object) -> object:
+def normalize_arguments(value: object) -> object:
     """Return the normal form of a tool call's arguments, which clients decode and write again in their own way."""
     if not isinstance(value, str):
         return value
@@ -99,7 +99,7 @@ def _text(part: object) -> str | None:
     return None
 
 
-def _other(part: object, inner: bool) -> object:
+def _normalize_part(part: object, inner: bool) -> object:
     """Return the normal form of a part that is no text, none if it does not count."""
     if not isinstance(part, dict):
         return part
@@ -108,7 +108,7 @@ def _other(part: object, inner: bool) -> object:
     if kind == "tool_use":
         return ("tool_use", fields.get("id"), fields.get("name"), fields.get("input"))
     if kind == "tool_result" and not inner:
-        return ("tool_result", fields.get("tool_use_id"), content(fields.get("content"), inner=True))
+        return ("tool_result", fields.get("tool_use_id"), normalize_content(fields.get("content"), inner=True))
     if isinstance(kind, str) and kind in _UNSENT:
         return None
     if any(mark in fields for mark in _MARKS):

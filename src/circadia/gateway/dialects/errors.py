@@ -33,7 +33,7 @@ _TOO_LONG: Final = re.compile(r"prompt is too long|context (?:window|length|limi
 """How Anthropic, OpenAI and servers with their APIs say it; the codes are those of OpenAI and Anthropic."""
 
 
-def too_long(status: int, body: bytes) -> bool:
+def is_too_long(status: int, body: bytes) -> bool:
     """Return whether an error says that the request is longer than the model's context, or than the API takes."""
     if status not in (400, 413, 422):
         return False
@@ -128,7 +128,7 @@ class ErrorShape(NamedTuple):
 
     body: Callable[[int, str, str], bytes]
     """Makes an error body of status, code and message."""
-    event: Callable[[int, str, str], bytes]
+    read_event: Callable[[int, str, str], bytes]
     """Makes an error event for the middle of a stream."""
     event_of: Callable[[bytes], bytes | None]
     """Makes an error event of the body of a provider's error."""

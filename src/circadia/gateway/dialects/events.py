@@ -28,7 +28,7 @@ class EventSplitter:
         elif len(chunk) > 2 and chunk.find(b"\n\n") == len(chunk) - 2 and b"\r" not in chunk:
             return (chunk,)
         if b"\r" in chunk or b"\n\n\n" in chunk:
-            return self._cut(chunk)
+            return self._split_events(chunk)
         end = chunk.rfind(b"\n\n") + 2
         if end < 2:
             self._hold(chunk)
@@ -50,7 +50,7 @@ class EventSplitter:
         self._tail = (self._tail + chunk)[-3:]
         self.held_bytes += len(chunk)
 
-    def _cut(self, stream: bytes) -> Sequence[bytes]:
+    def _split_events(self, stream: bytes) -> Sequence[bytes]:
         events: list[bytes] = []
         start = 0
         for match in _END.finditer(stream):
@@ -63,7 +63,7 @@ class EventSplitter:
         return events
 
 
-def payload(event: bytes) -> bytes:
+def event_data(event: bytes) -> bytes:
     """Return the data of an event, empty if it has none; white space around it is not removed."""
     if b"\r" not in event:
         start = 0 if event.startswith(b"data:") else event.find(b"\ndata:") + 1
@@ -76,7 +76,7 @@ def payload(event: bytes) -> bytes:
     return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
 
 
-def written(data: Mapping[str, object], name: str | None = None) -> bytes:
+def format_event(data: Mapping[str, object], name: str | None = None) -> bytes:
     """Return an event with a JSON object as its data."""
     line = b"data: %b\n\n" % orjson.dumps(data)
     return line if name is None else b"event: %b\n%b" % (name.encode(), line)

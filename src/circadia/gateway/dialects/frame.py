@@ -9,7 +9,7 @@ from typing import Final, cast
 import orjson
 
 from circadia.gateway.dialects import chain
-from circadia.settings.answers import declared
+from circadia.settings.answers import compile_pattern
 
 _MARK: Final = "\0"
 _KEPT: Final = 64
@@ -27,14 +27,14 @@ def digest(*parts: object) -> str:
     return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
-def unmarked(value: object) -> object:
+def without_cache_marks(value: object) -> object:
     """Return an item or a tool without marks of caches, which move as a conversation grows."""
     if not isinstance(value, dict):
         return value
     return {key: each for key, each in cast("dict[str, object]", value).items() if key not in _MARKS}
 
 
-class Volatile:
+class VolatileSpans:
     """Takes out of a system prompt what may change without a new frame (`AnswersSettings.volatile`).
 
     The patterns of the kinds take a bounded number of steps at each character, so a prompt takes linear time.
@@ -42,13 +42,13 @@ class Volatile:
 
     def __init__(self, spans: Sequence[str] = ()) -> None:
         # An operator's pattern is written for the text as it is, and a date may have a time or an id in it.
-        self._declared = [declared(span) for span in spans if span not in _KINDS]
+        self._declared = [compile_pattern(span) for span in spans if span not in _KINDS]
         self._kinds = [pattern for kind, pattern in _KINDS.items() if kind in spans]
-        self._kept = lru_cache(maxsize=_KEPT)(self._without)
+        self._kept = lru_cache(maxsize=_KEPT)(self._remove_spans)
 
     def content(self, content: object) -> object:
         """Return the normal form of what an operator says, without what may change."""
-        normal = chain.content(content)
+        normal = chain.normalize_content(content)
         if not (self._declared or self._kinds):
             return normal
         if isinstance(normal, str):
@@ -58,7 +58,7 @@ class Volatile:
             return [self._kept(part) if isinstance(part, str) else part for part in parts]
         return normal
 
-    def _without(self, text: str) -> str:
+    def _remove_spans(self, text: str) -> str:
         for pattern in self._declared:
             text = pattern.sub(_MARK, text)
         kept: list[str] = []

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple, cast
 import orjson
 
 from circadia.gateway.dialects import fields
-from circadia.gateway.dialects.frame import Volatile, digest, unmarked
-from circadia.gateway.dialects.prompt import TEXTS, Side, texts
-from circadia.gateway.dialects.voice import Framed
+from circadia.gateway.dialects.frame import VolatileSpans, digest, without_cache_marks
+from circadia.gateway.dialects.prompt import TEXTS, Side, join_texts
+from circadia.gateway.dialects.voice import FramedCall
 
 _FORMAL: Final = frozenset({"role", "content", "type", "id", "status", "cache_control"})
 """Fields of a user's message beside which it has nothing but its text."""
@@ -17,7 +17,7 @@ _PIECE: Final = 80
 """Characters of a streamed piece at most: an event of it is about three times as long."""
 
 
-class Item(NamedTuple):
+class ConversationItem(NamedTuple):
     """One item of a conversation."""
 
     side: Side
@@ -26,7 +26,7 @@ class Item(NamedTuple):
     """It."""
 
 
-class Bar(NamedTuple):
+class AnswerExclusion(NamedTuple):
     """Why a ready answer must not be the answer to a call."""
 
     why: str
@@ -35,7 +35,7 @@ class Bar(NamedTuple):
     """Whether its frame may be asked ahead all the same, for a hint."""
 
 
-class Kept(NamedTuple):
+class FrameFields(NamedTuple):
     """What of a call goes where."""
 
     operators: str
@@ -50,23 +50,27 @@ class Kept(NamedTuple):
     """What it says instead."""
 
 
-class _Turn(NamedTuple):
+class _LastTurn(NamedTuple):
     question: str
     bar: str
     behind: int
 
 
-def framed(
-    request: dict[str, object], items: Sequence[Item], volatile: Volatile, kept: Kept, bars: Iterable[Bar]
-) -> Framed | None:
+def build_framed_call(
+    request: dict[str, object],
+    items: Sequence[ConversationItem],
+    volatile: VolatileSpans,
+    kept: FrameFields,
+    bars: Iterable[AnswerExclusion],
+) -> FramedCall | None:
     """Return a call in its frame; none if that is nested too deeply to be read."""
     operators = [item.fields for item in items if item.side is Side.OPERATOR]
-    turn, barred = _turn(items), list(bars)
+    turn, barred = _find_last_turn(items), list(bars)
     why = turn.bar or next((bar.why for bar in barred), "")
     body = {key: value for key, value in request.items() if key not in kept.unasked}
     body |= {**kept.fixed, kept.operators: operators}
     try:
-        return Framed(
+        return FramedCall(
             digest=_digest(request, operators, volatile, kept),
             body=orjson.dumps(body).decode() if all(bar.ahead for bar in barred) else "",
             question=turn.question,
@@ -79,7 +83,7 @@ def framed(
         return None
 
 
-def asked(frame_body: str, key: str, question: str) -> bytes:
+def add_question(frame_body: str, key: str, question: str) -> bytes:
     """Return the body of a frame with one more message, that of the user.
 
     Raises:
@@ -90,7 +94,7 @@ def asked(frame_body: str, key: str, question: str) -> bytes:
     return orjson.dumps(request | {key: [*operators, {"role": "user", "content": question}]})
 
 
-def parsed(whole: bytes) -> dict[str, object]:
+def parse_answer_object(whole: bytes) -> dict[str, object]:
     """Return a provider's answer; an empty object if it is none, or tells an error."""
     try:
         answer = fields.as_object(orjson.loads(whole))
@@ -99,7 +103,7 @@ def parsed(whole: bytes) -> dict[str, object]:
     return {} if answer.get("error") else answer
 
 
-def pieces(text: str) -> Iterator[str]:
+def split_text(text: str) -> Iterator[str]:
     """Yield a text in the pieces in which it is streamed, cut behind a space where there is one."""
     start = 0
     while start < len(text):
@@ -110,13 +114,13 @@ def pieces(text: str) -> Iterator[str]:
         start = end
 
 
-def tool_bars(tools: object) -> Iterable[Bar]:
+def tool_exclusions(tools: object) -> Iterable[AnswerExclusion]:
     """Yield what keeps a call with these tools from being answered for: those that act where nobody watches."""
     for tool in map(fields.as_object, fields.as_list(tools)):
         if tool.get("type") == "mcp" or "server_url" in tool:
-            yield Bar("the provider calls a remote MCP server for it", ahead=False)
+            yield AnswerExclusion("the provider calls a remote MCP server for it", ahead=False)
         elif isinstance(tool.get("container"), str) or "container_id" in fields.as_object(tool.get("environment")):
-            yield Bar("it works in a container", ahead=False)
+            yield AnswerExclusion("it works in a container", ahead=False)
 
 
 def wants(request: Mapping[str, object], key: str, *but: object) -> bool:
@@ -126,32 +130,32 @@ def wants(request: Mapping[str, object], key: str, *but: object) -> bool:
 
 
 def _digest(
-    request: Mapping[str, object], operators: Sequence[dict[str, object]], volatile: Volatile, kept: Kept
+    request: Mapping[str, object], operators: Sequence[dict[str, object]], volatile: VolatileSpans, kept: FrameFields
 ) -> str:
     left_out = {*kept.unchanging, kept.operators, kept.system, "tools"}
     return digest(
         {key: value for key, value in request.items() if key not in left_out},
         volatile.content(request.get(kept.system)) if kept.system else None,
         [_operator(item, volatile) for item in operators],
-        [unmarked(tool) for tool in cast("list[object]", tools)]
+        [without_cache_marks(tool) for tool in cast("list[object]", tools)]
         if isinstance(tools := request.get("tools"), list)
         else tools,
     )
 
 
-def _operator(item: dict[str, object], volatile: Volatile) -> object:
+def _operator(item: dict[str, object], volatile: VolatileSpans) -> object:
     rest = {key: value for key, value in item.items() if key not in _FORMAL}
     return (item.get("role"), volatile.content(item.get("content")), rest)
 
 
-def _turn(items: Sequence[Item]) -> _Turn:
+def _find_last_turn(items: Sequence[ConversationItem]) -> _LastTurn:
     """Return what the user asks last, and what of it keeps a ready answer from being the answer."""
     spoken = [at for at, item in enumerate(items) if item.side is not Side.OPERATOR]
     if not spoken or items[spoken[-1]].side is not Side.USER:
-        return _Turn("", "the last word is not the user's", 0)
+        return _LastTurn("", "the last word is not the user's", 0)
     at = spoken[-1]
     message = items[at].fields
-    question = texts(message.get("content"))
+    question = join_texts(message.get("content"))
     bar = ""
     if not question.strip():
         bar = "it asks nothing in words"
@@ -163,7 +167,7 @@ def _turn(items: Sequence[Item]) -> _Turn:
         bar = "the operator speaks after the question"
     elif len(spoken) > 1 and items[spoken[-2]].side is not Side.MODEL:
         bar = "more than the question was said since the model last spoke"
-    return _Turn(question, bar, len(items) - at if len(spoken) > 1 else 0)
+    return _LastTurn(question, bar, len(items) - at if len(spoken) > 1 else 0)
 
 
 def _is_text(content: object) -> bool:

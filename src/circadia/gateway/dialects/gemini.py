@@ -9,9 +9,9 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
-from circadia.gateway.dialects.events import written
-from circadia.gateway.dialects.halves import joined
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.events import format_event
+from circadia.gateway.dialects.halves import join_pieces
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.usage import contents_usage
 
@@ -22,24 +22,24 @@ class GenerateContent(Plain):
     """`POST …/models/{model}:generateContent` and `:streamGenerateContent`."""
 
     endpoint = "generate_content"
-    sign_of_life = b"\n"  # Google's SDK for Python takes a comment for JSON
+    keep_alive_bytes = b"\n"  # Google's SDK for Python takes a comment for JSON
 
     def __init__(self) -> None:
         super().__init__("gemini")
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says; the path says which model, and whether it is a stream."""
         request = fields.load(body)
         contents = fields.objects(request, "contents")
-        settings = fields.as_object(_either(request, "generationConfig"))
-        limit = fields.as_count(_either(settings, "maxOutputTokens"))
+        settings = fields.as_object(_json_member(request, "generationConfig"))
+        limit = fields.as_count(_json_member(settings, "maxOutputTokens"))
         return ModelRequest(
             model=_model(request),
             input_estimate=fields.input_estimate(body),
-            output_limit=fields.product(limit, fields.as_count(_either(settings, "candidateCount"))),
+            output_limit=fields.product(limit, fields.as_count(_json_member(settings, "candidateCount"))),
             turn=bool(contents) and _is_turn(contents[-1]),
             foreign_ids=tuple(_foreign_ids(request, contents)),
-            chain=hashes.steps("", map(_normal, contents)),
+            chain=hashes.hash_chain("", map(_normalize_content, contents)),
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:
@@ -52,7 +52,7 @@ class GenerateContent(Plain):
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the answer as the one event of a stream, or each of a list as one."""
         answers = _answers(whole)
-        return b"".join(map(written, answers)) if answers else None
+        return b"".join(map(format_event, answers)) if answers else None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer; there is never an event to take out."""
@@ -65,11 +65,11 @@ class CountContentTokens(GenerateContent):
     endpoint = "count_content_tokens"
     counts_tokens = True
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes nothing and is no turn."""
         request = fields.load(body)
-        inner = fields.as_object(_either(request, "generateContentRequest"))
-        counted = super().read(orjson.dumps(inner) if inner else body)
+        inner = fields.as_object(_json_member(request, "generateContentRequest"))
+        counted = super().parse_request(orjson.dumps(inner) if inner else body)
         return replace(counted, output_limit=0, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
@@ -81,7 +81,7 @@ class CountContentTokens(GenerateContent):
         return _CountedContent(())
 
 
-class _Content(Watched):
+class _Content(MeterState):
     """What the answers of one call tell, one after the other."""
 
     def __init__(self, head: Sequence[str]) -> None:
@@ -103,12 +103,12 @@ class _Content(Watched):
                 self._chars_left -= len(text)
                 self._text += [text] if self._chars_left >= 0 else []
             elif "functionCall" in part:
-                self._calls.append(_call(part["functionCall"]))
+                self._calls.append(_normalize_call(part["functionCall"]))
 
     def hash_answer(self) -> None:
         """Note the hash of the conversation with this answer."""
         if self.complete and self._chars_left >= 0:
-            self._continue_chain(("model", joined(self._text), self._calls))
+            self._continue_chain(("model", join_pieces(self._text), self._calls))
 
 
 class _BufferedContent(BufferedMeter, _Content):
@@ -119,12 +119,12 @@ class _BufferedContent(BufferedMeter, _Content):
         self._kept.clear()
         return b""
 
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         self.take(answer)
 
 
 class _StreamedContent(StreamedMeter, _Content):
-    def frame(self, frame: dict[str, object]) -> bool:
+    def read_event_data(self, frame: dict[str, object]) -> bool:
         self.take(frame)
         return False
 
@@ -133,7 +133,7 @@ class _StreamedContent(StreamedMeter, _Content):
 
 
 class _CountedContent(BufferedMeter):
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         self.complete = "totalTokens" in answer
 
 
@@ -146,7 +146,7 @@ def _answers(whole: bytes) -> list[dict[str, object]]:
     return [answer for each in (said, *fields.as_list(said)) if (answer := fields.as_object(each))]
 
 
-def _either(request: dict[str, object], name: str) -> object:
+def _json_member(request: dict[str, object], name: str) -> object:
     """Return a member by its JSON name, or by that of the proto, which Google's API takes as well."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return request.get(name, request.get(snake))
@@ -162,40 +162,40 @@ def _parts(content: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _is_turn(content: dict[str, object]) -> bool:
-    results = any(_either(part, "functionResponse") is not None for part in _parts(content))
+    results = any(_json_member(part, "functionResponse") is not None for part in _parts(content))
     return content.get("role") in (None, "user") and not results
 
 
 def _foreign_ids(request: dict[str, object], contents: Sequence[dict[str, object]]) -> Iterator[str]:
     """Yield the cache and the files that the provider keeps and the body refers to."""
-    cache = fields.as_text(_either(request, "cachedContent"))
+    cache = fields.as_text(_json_member(request, "cachedContent"))
     if cache:
         yield cache
     for part in (part for content in contents for part in _parts(content)):
-        place = fields.as_text(_either(fields.as_object(_either(part, "fileData")), "fileUri")) or ""
+        place = fields.as_text(_json_member(fields.as_object(_json_member(part, "fileData")), "fileUri")) or ""
         if _FILES in f"/{place}":
             yield "files/" + f"/{place}".rpartition(_FILES)[2]
 
 
-def _normal(content: dict[str, object]) -> object:
+def _normalize_content(content: dict[str, object]) -> object:
     """Return what of a content counts for the chain, the same for an answer and for what is sent back of it."""
     said: list[str] = []
     rest: list[object] = []
     for part in _parts(content):
-        text, call = part.get("text"), _either(part, "functionCall")
+        text, call = part.get("text"), _json_member(part, "functionCall")
         if isinstance(text, str):
             said += () if part.get("thought") else (text,)
         else:
-            rest.append(part if call is None else _call(call))
-    return (content.get("role") or "user", joined(said), rest)
+            rest.append(part if call is None else _normalize_call(call))
+    return (content.get("role") or "user", join_pieces(said), rest)
 
 
-def _call(call: object) -> object:
+def _normalize_call(call: object) -> object:
     return ("call", fields.as_object(call).get("name"), fields.as_object(call).get("args"))
 
 
 def _add_line(text: str, line: str) -> str:
-    contents = splice.member(text, splice.root(text).start, "contents")
+    contents = splice.member(text, splice.root_value(text).start, "contents")
     last = None
     for place in splice.elements(text, contents.start) if contents is not None else ():
         if fields.as_object(place.value).get("role") in (None, "user"):

@@ -11,7 +11,7 @@ _PIECES: Final = frozenset({"content", "refusal", "arguments", "text", "partial_
 """Keys of what a streamed event adds to a text."""
 
 
-def whole(text: str) -> str:
+def join_halves(text: str) -> str:
     """Return the text with halves that meet joined, and U+FFFD for any other."""
     if text.isascii():
         return text
@@ -22,12 +22,12 @@ def whole(text: str) -> str:
     return text
 
 
-def joined(pieces: Iterable[str]) -> str:
+def join_pieces(pieces: Iterable[str]) -> str:
     """Return the text of pieces in which a character may be cut in two."""
-    return whole("".join(pieces))
+    return join_halves("".join(pieces))
 
 
-def load(text: bytes, *, pieces: bool = False) -> object:
+def load_json(text: bytes, *, pieces: bool = False) -> object:
     """Return what JSON says that has halves in it; in `pieces` of a text they stay, to be joined.
 
     Raises:
@@ -36,16 +36,16 @@ def load(text: bytes, *, pieces: bool = False) -> object:
     if b"\\u" not in text:
         raise ValueError("there is no half of a character in it")
     try:
-        return _mended(json.loads(text), _PIECES if pieces else frozenset(), "")
+        return _mend(json.loads(text), _PIECES if pieces else frozenset(), "")
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
-def _mended(value: Any, kept: frozenset[str], key: str) -> object:
+def _mend(value: Any, kept: frozenset[str], key: str) -> object:
     if isinstance(value, str):
-        return value if key in kept else whole(value)
+        return value if key in kept else join_halves(value)
     if isinstance(value, dict):
-        return {whole(name): _mended(each, kept, name) for name, each in cast("dict[str, Any]", value).items()}
+        return {join_halves(name): _mend(each, kept, name) for name, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_mended(each, kept, key) for each in cast("list[Any]", value)]
+        return [_mend(each, kept, key) for each in cast("list[Any]", value)]
     return value

@@ -8,22 +8,22 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import chain, halves
-from circadia.gateway.dialects.base import Said
-from circadia.gateway.dialects.events import EventSplitter, payload
+from circadia.gateway.dialects.base import AnswerContent
+from circadia.gateway.dialects.events import EventSplitter, event_data
 from circadia.llm.usage import Usage
 
-_UNTOLD: Final = Usage()
+_NO_USAGE: Final = Usage()
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 """A longer answer, or a longer single event of a stream, is not watched: its usage is unknown."""
 MAX_TEXT_CHARS = 1024 * 1024
 """A longer streamed answer gets no hash."""
 
 
-class Watched:
+class MeterState:
     """What is known of one answer so far; the results half of a Meter."""
 
     def __init__(self, hashes: Sequence[str]) -> None:
-        self.usage = _UNTOLD
+        self.usage = _NO_USAGE
         self.model: str | None = None
         self.ids: list[str] = []
         self.handle: str | None = None
@@ -31,7 +31,7 @@ class Watched:
         self.answer_hashes: list[str] = []
         self._head = hashes[-1] if hashes else None
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return none: what this endpoint answers is nobody's words."""
         return None
 
@@ -40,14 +40,14 @@ class Watched:
         if self._head is None or not items:
             return
         try:
-            last = chain.steps(self._head, items)[-1]
+            last = chain.hash_chain(self._head, items)[-1]
         except InvalidRequest:
             return
         if last not in self.answer_hashes:
             self.answer_hashes.append(last)
 
 
-class BufferedMeter(Watched, ABC):
+class BufferedMeter(MeterState, ABC):
     """Keeps a buffered answer up to a limit and reads it at its end. Passes every byte."""
 
     def __init__(self, hashes: Sequence[str]) -> None:
@@ -69,23 +69,23 @@ class BufferedMeter(Watched, ABC):
         kept, self._kept = b"".join(self._kept), []
         answer = _parse(kept)
         if answer is not None and not answer.get("error"):
-            self.answer(answer)
+            self.read_answer(answer)
         return b""
 
     @abstractmethod
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         """Take from the whole answer what is to be known."""
 
 
-class CountedTokens(BufferedMeter):
+class TokenCountMeter(BufferedMeter):
     """Reads an answer that counts the tokens of a request."""
 
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         """Note that it is whole."""
         self.complete = "input_tokens" in answer
 
 
-class StreamedMeter(Watched, ABC):
+class StreamedMeter(MeterState, ABC):
     """Sees each event of a stream, and takes out those that the caller did not ask for if told so."""
 
     def __init__(self, hashes: Sequence[str], *, take_out: bool = False) -> None:
@@ -101,12 +101,12 @@ class StreamedMeter(Watched, ABC):
         events = self._events.feed(chunk)
         if not self._take_out:
             for event in events:
-                self.event(event)
+                self.read_event(event)
             out = chunk
         elif len(events) == 1:
-            out = b"" if self.event(events[0]) else events[0]
+            out = b"" if self.read_event(events[0]) else events[0]
         else:
-            out = b"".join([event for event in events if not self.event(event)])
+            out = b"".join([event for event in events if not self.read_event(event)])
         if self._events.held_bytes > MAX_KEPT_BYTES:
             self._blind = True
             held = self._events.drain()
@@ -116,27 +116,27 @@ class StreamedMeter(Watched, ABC):
     def end(self) -> bytes:
         """Return what was held back: an unfinished event, if it is not one to take out."""
         held = self._events.drain()
-        taken = bool(held) and self.event(held)
+        taken = bool(held) and self.read_event(held)
         self.finish()
         return held if self._take_out and not taken else b""
 
-    def event(self, event: bytes) -> bool:
+    def read_event(self, event: bytes) -> bool:
         """Look at a whole event; return whether it is one that only the gateway asked for."""
         # Most events are one line of data; where more follows, this is no JSON.
         frame = _parse(event[5:]) if event.startswith(b"data: {") else None
         if frame is None:
-            data = payload(event)
+            data = event_data(event)
             if data.strip() == b"[DONE]":
-                self.done()
+                self.mark_done()
                 return False
             frame = _parse(data)
-        return frame is not None and self.frame(frame)
+        return frame is not None and self.read_event_data(frame)
 
     @abstractmethod
-    def frame(self, frame: dict[str, object]) -> bool:
+    def read_event_data(self, frame: dict[str, object]) -> bool:
         """Take from an event's data what is to be known; return whether it is one that only the gateway asked for."""
 
-    def done(self) -> None:
+    def mark_done(self) -> None:
         """The stream said `[DONE]`."""
         self.complete = True
 
@@ -150,7 +150,7 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
-            value = halves.load(text, pieces=b'"delta"' in text)
+            value = halves.load_json(text, pieces=b'"delta"' in text)
         except ValueError:
             return None
     return cast("dict[str, Any]", value) if type(value) is dict and value else None

@@ -7,17 +7,26 @@ from typing import Any
 from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Said
-from circadia.gateway.dialects.halves import joined
+from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
+from circadia.gateway.dialects.halves import join_pieces
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
+from circadia.gateway.dialects.prompt import (
+    OPENAI_SIDES,
+    RequestMessage,
+    RequestPrompt,
+    Side,
+    build_prompt,
+    content_end_slot,
+    join_texts,
+    text_by_side,
+)
 from circadia.gateway.dialects.stream_options import wants_usage, with_include_usage
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage, only_usage
-from circadia.gateway.dialects.voice import Voice
-from circadia.gateway.dialects.voice_chat import ChatVoice
+from circadia.gateway.dialects.voice import AnswerCodec
+from circadia.gateway.dialects.voice_chat import ChatAnswerCodec
 from circadia.llm.usage import Usage
 
 _CUT = ("length", "content_filter")
@@ -28,9 +37,9 @@ class ChatCompletions(Plain):
     """`POST …/chat/completions`."""
 
     endpoint = "chat_completions"
-    voice: Voice | None = ChatVoice()
+    answer_codec: AnswerCodec | None = ChatAnswerCodec()
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
         request = fields.load(body)
         messages = fields.objects(request, "messages")
@@ -46,7 +55,7 @@ class ChatCompletions(Plain):
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            chain=chain.steps("", _normals(messages)),
+            chain=chain.hash_chain("", _normalize_messages(messages)),
             output_tools=output_tools(request),
         )
 
@@ -58,11 +67,11 @@ class ChatCompletions(Plain):
         """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""
         return with_include_usage(body)
 
-    def prompt(self, body: bytes) -> Prompt | None:
+    def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return its messages; memory goes to the end of the last leading system message, or into one of its own."""
         try:
             text = body.decode()
-            listed = splice.member(text, splice.beginning(text), "messages")
+            listed = splice.member(text, splice.value_start(text), "messages")
             return None if listed is None else _prompt(text, listed)
         except ValueError:
             return None
@@ -79,12 +88,12 @@ class BufferedChat(BufferedMeter):
         super().__init__(hashes)
         self._first: dict[str, object] = {}
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return what the first choice says."""
         message = fields.as_object(self._first.get("message"))
-        return _said(message, self._first.get("finish_reason")) if message else None
+        return _answer_content(message, self._first.get("finish_reason")) if message else None
 
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         """Take model, usage and the hash of each choice."""
         self.model = fields.as_text(answer.get("model"))
         self.usage = completions_usage(answer.get("usage")) or Usage()
@@ -94,7 +103,7 @@ class BufferedChat(BufferedMeter):
         for choice in choices:
             message = fields.as_object(fields.as_object(choice).get("message"))
             if message:
-                self._continue_chain(_normal({**message, "role": "assistant"}))
+                self._continue_chain(_normalize_message({**message, "role": "assistant"}))
 
 
 class StreamedChat(StreamedMeter):
@@ -105,7 +114,7 @@ class StreamedChat(StreamedMeter):
         self._choices: dict[object, _Choice] = {}
         self._chars_left = MAX_TEXT_CHARS if hashes else -1
 
-    def frame(self, frame: dict[str, Any]) -> bool:
+    def read_event_data(self, frame: dict[str, Any]) -> bool:
         """Take usage, model and text of a chunk; the chunk that holds nothing but usage is the one to take out."""
         if frame.get("error"):
             self._chars_left = -1
@@ -124,23 +133,23 @@ class StreamedChat(StreamedMeter):
                 self._delta(choice)
         return usage is not None and not choices and only_usage(frame)
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return what the first choice has said so far."""
         choice = self._choices.get(0)
-        return None if choice is None else _said(choice.message(), choice.finished)
+        return None if choice is None else _answer_content(choice.message(), choice.finished)
 
     def finish(self) -> None:
         """Hash what each choice said."""
         if self._chars_left < 0 or not self.complete:
             return
         for choice in self._choices.values():
-            self._continue_chain(_normal(choice.message()))
+            self._continue_chain(_normalize_message(choice.message()))
 
     def _delta(self, choice: dict[str, Any]) -> None:
         reason = choice.get("finish_reason")
         if reason:
             self.complete = True
-            self._finished(choice.get("index"), reason)
+            self._set_finish_reason(choice.get("index"), reason)
         delta: dict[str, Any] | None = choice.get("delta")
         if self._chars_left < 0 or type(delta) is not dict or not delta:
             return
@@ -152,7 +161,7 @@ class StreamedChat(StreamedMeter):
         if self._chars_left < 0:
             self._choices.clear()
 
-    def _finished(self, index: object, reason: object) -> None:
+    def _set_finish_reason(self, index: object, reason: object) -> None:
         whole = self._choices.get(index if isinstance(index, int) else 0)
         if whole is not None:
             whole.finished = reason
@@ -186,10 +195,10 @@ class _Choice:
     def message(self) -> dict[str, object]:
         """Return the message as far as it came."""
         calls = [
-            {"id": "".join(ids), "function": {"name": "".join(names), "arguments": joined(arguments)}}
+            {"id": "".join(ids), "function": {"name": "".join(names), "arguments": join_pieces(arguments)}}
             for _, (ids, names, arguments) in sorted(self.calls.items())
         ]
-        said = {"content": joined(self.text), "refusal": joined(self.refused)}
+        said = {"content": join_pieces(self.text), "refusal": join_pieces(self.refused)}
         return {"role": "assistant", **said, "tool_calls": calls}
 
     def _add_call(self, part: dict[str, object]) -> int:
@@ -209,53 +218,53 @@ class _Choice:
         return kept
 
 
-def _prompt(text: str, listed: splice.Place) -> Prompt:
-    messages: list[Message] = []
-    system: splice.Slot | None = None
+def _prompt(text: str, listed: splice.JsonSpan) -> RequestPrompt:
+    messages: list[RequestMessage] = []
+    system: splice.InsertionPoint | None = None
     leading = True
     for place in splice.elements(text, listed.start):
         message = fields.as_object(place.value)
         side = OPENAI_SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR
-        said = said_by(side, message.get("content"))
-        slot = partial(end_inside, text, place.start, "text")
+        said = text_by_side(side, message.get("content"))
+        slot = partial(content_end_slot, text, place.start, "text")
         if leading:
             system = slot() or system
         if side is Side.TOOL:
-            messages.append(Message(side=side, results=(said,) if said else ()))
+            messages.append(RequestMessage(side=side, results=(said,) if said else ()))
         else:
-            messages.append(Message(side=side, said=said, name=fields.as_text(message.get("name")), slot=slot))
+            messages.append(RequestMessage(side=side, said=said, name=fields.as_text(message.get("name")), slot=slot))
     if system is None:
-        system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
-    return prompt_of(text, messages, system)
+        system = splice.slot_in_array(text, listed, {"role": "system", "content": "%"}, first=True)
+    return build_prompt(text, messages, system)
 
 
-def _said(message: dict[str, object], finished: object) -> Said | None:
+def _answer_content(message: dict[str, object], finished: object) -> AnswerContent | None:
     """Return what a message says; none if that is nothing."""
     calls = [fields.as_object(call) for call in fields.as_list(message.get("tool_calls"))]
     if not calls and message.get("function_call"):
         calls = [{"function": message["function_call"]}]
-    text = texts(message.get("content")) or fields.as_text(message.get("refusal")) or ""
+    text = join_texts(message.get("content")) or fields.as_text(message.get("refusal")) or ""
     if not text and not calls:
         return None
-    return Said(text=text, calls=tuple(map(_shown, calls)), cut=finished in _CUT)
+    return AnswerContent(text=text, calls=tuple(map(_format_call, calls)), cut=finished in _CUT)
 
 
-def _shown(call: dict[str, object]) -> str:
+def _format_call(call: dict[str, object]) -> str:
     function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
     given = function.get("arguments") if "arguments" in function else function.get("input")
     return f"{function.get('name')}({given})"
 
 
-def _normals(messages: Sequence[dict[str, object]]) -> Iterator[object]:
+def _normalize_messages(messages: Sequence[dict[str, object]]) -> Iterator[object]:
     """Yield what of each message counts for the chain; the prompt that leads it does not."""
     leads = True
     for message in messages:
         leads = leads and message.get("role") in OPERATOR_ROLES
-        yield None if leads else _normal(message)
+        yield None if leads else _normalize_message(message)
 
 
-def _normal(message: dict[str, object]) -> object:
+def _normalize_message(message: dict[str, object]) -> object:
     """Return what of a message counts for the chain."""
     role = message.get("role")
     if not isinstance(role, str):
@@ -263,19 +272,19 @@ def _normal(message: dict[str, object]) -> object:
     said = message.get("content")
     if len(message) == 2 and isinstance(said, str):
         return (role, said)
-    said = chain.content(said)
+    said = chain.normalize_content(said)
     if role == "tool":
         return (role, said, message.get("tool_call_id"))
     calls = fields.as_list(message.get("tool_calls"))
     if calls:
-        return (role, said, [_call(fields.as_object(call)) for call in calls])
+        return (role, said, [_normalize_call(fields.as_object(call)) for call in calls])
     function = message.get("function_call")
     if function:
-        return (role, said, [_call({"function": function})])
+        return (role, said, [_normalize_call({"function": function})])
     return (role, said)
 
 
-def _call(call: dict[str, object]) -> object:
+def _normalize_call(call: dict[str, object]) -> object:
     function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
     given = function.get("arguments") if "arguments" in function else function.get("input")
-    return (call.get("id"), function.get("name"), chain.arguments(given))
+    return (call.get("id"), function.get("name"), chain.normalize_arguments(given))

@@ -20,7 +20,7 @@ class Completions(Plain):
 
     endpoint = "completions"
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
         request = fields.load(body)
         prompt = request.get("prompt")
@@ -37,7 +37,7 @@ class Completions(Plain):
             output_limit=fields.product(limit, choices, _count(prompts)),
             turn=True,
             end_user=fields.text(request, "user"),
-            chain=hashes.steps("", [("prompt", prompts)]),
+            chain=hashes.hash_chain("", [("prompt", prompts)]),
         )
 
     def with_usage(self, body: bytes) -> bytes | None:
@@ -50,14 +50,14 @@ class Completions(Plain):
 
 
 class _BufferedCompletion(BufferedMeter):
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         self.model = fields.as_text(answer.get("model"))
         self.usage = completions_usage(answer.get("usage")) or Usage()
         self.complete = bool(fields.as_list(answer.get("choices")))
 
 
 class _StreamedCompletion(StreamedMeter):
-    def frame(self, frame: dict[str, object]) -> bool:
+    def read_event_data(self, frame: dict[str, object]) -> bool:
         if self.model is None:
             self.model = fields.as_text(frame.get("model"))
         usage = completions_usage(frame.get("usage"))

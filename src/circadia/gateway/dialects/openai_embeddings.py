@@ -6,7 +6,7 @@ import orjson
 
 from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
-from circadia.gateway.dialects.meters import Watched
+from circadia.gateway.dialects.meters import MeterState
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.usage import completions_usage
 from circadia.llm.usage import Usage
@@ -19,7 +19,7 @@ class Embeddings(Plain):
 
     endpoint = "embeddings"
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes no tokens and is no turn."""
         request = fields.load(body)
         return ModelRequest(
@@ -34,7 +34,7 @@ class Embeddings(Plain):
         return _EmbeddingsMeter()
 
 
-class _EmbeddingsMeter(Watched):
+class _EmbeddingsMeter(MeterState):
     """Keeps both ends of the answer: usage stands before or after the vectors, which can be tens of megabytes.
 
     Vectors are numbers or base64, so nothing in them looks like the member that is looked for.

@@ -9,16 +9,25 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Said
-from circadia.gateway.dialects.halves import joined
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, CountedTokens, StreamedMeter, Watched
+from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
+from circadia.gateway.dialects.halves import join_pieces
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter, TokenCountMeter
 from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
+from circadia.gateway.dialects.prompt import (
+    BETWEEN,
+    RequestMessage,
+    RequestPrompt,
+    Side,
+    build_prompt,
+    content_end_slot,
+    join_texts,
+    text_by_side,
+)
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
-from circadia.gateway.dialects.voice import Voice
-from circadia.gateway.dialects.voice_responses import ResponsesVoice
+from circadia.gateway.dialects.voice import AnswerCodec
+from circadia.gateway.dialects.voice_responses import ResponsesAnswerCodec
 
 _MESSAGE_TYPES = (None, "message")
 _CALLS = ("function_call", "custom_tool_call")
@@ -30,9 +39,9 @@ class Responses(Plain):
     """`POST …/responses`."""
 
     endpoint = "responses"
-    voice: Voice | None = ResponsesVoice()
+    answer_codec: AnswerCodec | None = ResponsesAnswerCodec()
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
         request = fields.load(body)
         items = _items(request)
@@ -46,7 +55,9 @@ class Responses(Plain):
             turn=bool(items) and _is_message(items[-1]) and ends_in_user(items),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             conversation=conversation or previous,
-            foreign_ids=tuple(name for name in (conversation, previous, _compared(request), *_referred(items)) if name),
+            foreign_ids=tuple(
+                name for name in (conversation, previous, _comparison_id(request), *_referenced_ids(items)) if name
+            ),
             chain=_chain(items, conversation or previous),
             output_tools=output_tools(request),
         )
@@ -63,11 +74,11 @@ class Responses(Plain):
         """Return the body with `line` at the end of the input text or of the last user item."""
         return add_line(body, "input", "input_text", line)
 
-    def prompt(self, body: bytes) -> Prompt | None:
+    def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return its input; memory goes to the end of the instructions."""
         try:
             text = body.decode()
-            places = dict(splice.members(text, splice.beginning(text)))
+            places = dict(splice.members(text, splice.value_start(text)))
             return _prompt(text, places) if "input" in places else None
         except ValueError:
             return None
@@ -81,17 +92,17 @@ class CompactedResponse(Responses):
     """`POST …/responses/compact`: a model writes down a conversation in short, for later requests to go on with."""
 
     endpoint = "compacted_response"
-    voice: Voice | None = None
+    answer_codec: AnswerCodec | None = None
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says; nobody has said anything new, and there is no stream of it."""
-        return replace(super().read(body), streamed=False, turn=False)
+        return replace(super().parse_request(body), streamed=False, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: the last turn is not answered here."""
         return body
 
-    def prompt(self, body: bytes) -> Prompt | None:
+    def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return none: memory has no place in what stands for the conversation."""
         return None
 
@@ -105,11 +116,11 @@ class InputTokens(Responses):
 
     endpoint = "input_tokens"
     counts_tokens = True
-    voice: Voice | None = None
+    answer_codec: AnswerCodec | None = None
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes nothing and is no turn."""
-        return replace(super().read(body), streamed=False, output_limit=0, turn=False)
+        return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: nothing that is counted was written before a sleep."""
@@ -117,7 +128,7 @@ class InputTokens(Responses):
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher that finds no usage: counting uses no tokens."""
-        return CountedTokens(())
+        return TokenCountMeter(())
 
 
 class StoredResponse(Plain):
@@ -130,18 +141,18 @@ class StoredResponse(Plain):
         return _StreamedResponse((), words=False) if streamed else _BufferedResponse(())
 
 
-class _Response(Watched):
+class _Response(MeterState):
     """What a response object tells."""
 
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
-        self._said: Said | None = None
+        self._said: AnswerContent | None = None
         self._behind: str | None = None
         """Its id, if it is made in the background."""
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return what the response says; of one in the background that is not done, only its handle."""
-        return Said(text="", handle=self._behind) if self._said is None and self._behind else self._said
+        return AnswerContent(text="", handle=self._behind) if self._said is None and self._behind else self._said
 
     def take(self, response: dict[str, object]) -> None:
         """Take model, ids, and, once they are there, usage and the hash of the output."""
@@ -154,12 +165,12 @@ class _Response(Watched):
         if response.get("store") is not False:
             self.handle = fields.as_text(response.get("id"))
             for name in (self.handle, *(item.get("id") for item in output)):
-                self._own(name)
+                self._add_id(name)
         conversation = response.get("conversation")
-        self._own(fields.as_object(conversation).get("id") or conversation)
+        self._add_id(fields.as_object(conversation).get("id") or conversation)
         if response.get("status") in ("completed", "incomplete"):
             self.complete = True
-            self._said = _said(output, cut=response.get("status") == "incomplete", handle=self._behind)
+            self._said = _answer_content(output, cut=response.get("status") == "incomplete", handle=self._behind)
             messages = [item for item in output if item.get("type") == "message"]
             referring = [
                 {"type": _REFERENCE, "id": item.get("id")} if item.get("type") == "message" else item
@@ -168,22 +179,22 @@ class _Response(Watched):
             ]
             # Some send references to messages back, some messages alone, most the whole: the likeliest stands last.
             for items in (referring, messages, output):
-                self._continue_chain(*_normals([{"role": "assistant", **item} for item in items]))
+                self._continue_chain(*_normalize_items([{"role": "assistant", **item} for item in items]))
 
-    def _own(self, name: object) -> None:
+    def _add_id(self, name: object) -> None:
         if isinstance(name, str) and name and name not in self.ids:
             self.ids.append(name)
 
 
 class _BufferedResponse(BufferedMeter, _Response):
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         self.take(answer)
         # One in the background is answered before it is done; its usage comes with no call of its own.
         self.complete = self.complete or answer.get("status") in ("queued", "in_progress")
 
 
 class _CompactedMeter(BufferedMeter, _Response):
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         self.take(answer)
         self.complete = bool(answer.get("output"))
 
@@ -195,12 +206,12 @@ class _StreamedResponse(StreamedMeter, _Response):
         self._pieces: list[str] = []
         self._chars_left = MAX_TEXT_CHARS
 
-    def event(self, event: bytes) -> bool:
+    def read_event(self, event: bytes) -> bool:
         # Deltas hold no response object, and inside a JSON string its quotes would be escaped.
         told = b'"response"' in event or (self._words and b'"response.output_text.delta"' in event)
-        return told and super().event(event)
+        return told and super().read_event(event)
 
-    def frame(self, frame: dict[str, object]) -> bool:
+    def read_event_data(self, frame: dict[str, object]) -> bool:
         delta = frame.get("delta")
         if isinstance(delta, str):
             self._chars_left -= len(delta)
@@ -210,54 +221,56 @@ class _StreamedResponse(StreamedMeter, _Response):
         self.take(fields.as_object(frame.get("response")))
         return False
 
-    def said(self) -> Said | None:
+    def answer_so_far(self) -> AnswerContent | None:
         """Return what the response says; what came of it if it broke off."""
         broken = self._said is None and self._pieces
-        return Said(text=joined(self._pieces), handle=self._behind) if broken else super().said()
+        return AnswerContent(text=join_pieces(self._pieces), handle=self._behind) if broken else super().answer_so_far()
 
 
-def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
+def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
     instructions = places.get("instructions")
     if instructions is None:
-        end = splice.in_object(text, "instructions")
+        end = splice.slot_in_object(text, "instructions")
     elif isinstance(instructions.value, str):
-        end = splice.in_string(instructions, BETWEEN)
+        end = splice.slot_in_string(instructions, BETWEEN)
     else:
-        end = splice.instead(instructions)
+        end = splice.slot_replacing(instructions)
     given = places["input"]
     if isinstance(given.value, str):
         messages = [
-            Message(
-                side=Side.USER, said=said_by(Side.USER, given.value), slot=partial(splice.in_string, given, BETWEEN)
+            RequestMessage(
+                side=Side.USER,
+                said=text_by_side(Side.USER, given.value),
+                slot=partial(splice.slot_in_string, given, BETWEEN),
             )
         ]
     else:
         messages = [_message(text, place) for place in splice.elements(text, given.start)]
     previous = places.get("previous_response_id")
-    lead = "" if instructions is None else texts(instructions.value)
-    return prompt_of(text, messages, end, lead=lead, continues=previous is not None and bool(previous.value))
+    lead = "" if instructions is None else join_texts(instructions.value)
+    return build_prompt(text, messages, end, lead=lead, continues=previous is not None and bool(previous.value))
 
 
-def _message(text: str, place: splice.Place) -> Message:
+def _message(text: str, place: splice.JsonSpan) -> RequestMessage:
     item = fields.as_object(place.value)
     if not _is_message(item):
-        result = texts(item.get("output")) if str(item.get("type")).endswith("_call_output") else ""
-        return Message(side=Side.TOOL, results=(result,)) if result else Message(side=Side.MODEL)
+        result = join_texts(item.get("output")) if str(item.get("type")).endswith("_call_output") else ""
+        return RequestMessage(side=Side.TOOL, results=(result,)) if result else RequestMessage(side=Side.MODEL)
     side = _SIDES.get(str(item.get("role")), Side.MODEL)
-    slot = partial(end_inside, text, place.start, "input_text")
-    return Message(side=side, said=said_by(side, item.get("content")), slot=slot)
+    slot = partial(content_end_slot, text, place.start, "input_text")
+    return RequestMessage(side=side, said=text_by_side(side, item.get("content")), slot=slot)
 
 
-def _said(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None) -> Said | None:
+def _answer_content(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None) -> AnswerContent | None:
     """Return what the output of a response says; none if that is nothing."""
-    said = [texts(item.get("content")) for item in output if item.get("type") == "message"]
+    said = [join_texts(item.get("content")) for item in output if item.get("type") == "message"]
     text = "\n\n".join([each for each in said if each])
     calls = tuple(
         f"{item.get('name')}({item.get('arguments') or item.get('input')})"
         for item in output
         if item.get("type") in _CALLS
     )
-    return Said(text=text, calls=calls, cut=cut, handle=handle) if text or calls else None
+    return AnswerContent(text=text, calls=calls, cut=cut, handle=handle) if text or calls else None
 
 
 def _items(request: dict[str, object]) -> list[dict[str, object]]:
@@ -284,12 +297,12 @@ def _conversation(request: dict[str, object]) -> str | None:
     return fields.text(request, "conversation")
 
 
-def _compared(request: dict[str, object]) -> str | None:
+def _comparison_id(request: dict[str, object]) -> str | None:
     """Return the response that the provider is asked to compare this one with."""
     return fields.text(fields.as_object(request.get("prompt_cache_options")), "comparison_response_id")
 
 
-def _referred(items: Sequence[dict[str, object]]) -> Iterator[str | None]:
+def _referenced_ids(items: Sequence[dict[str, object]]) -> Iterator[str | None]:
     """Yield the ids of items that are not sent but that the provider is to look up: references, and pictures by id."""
     for item in items:
         if item.get("type") == _REFERENCE or (item.get("type") == "image_generation_call" and not item.get("result")):
@@ -298,11 +311,11 @@ def _referred(items: Sequence[dict[str, object]]) -> Iterator[str | None]:
 
 def _chain(items: Sequence[dict[str, object]], conversation: str | None) -> tuple[str, ...]:
     """Return the chain; the items of a continued conversation are not in the request, so its id stands for them."""
-    head = "" if conversation is None else hashes.steps("", (("conversation", conversation),))[0]
-    return hashes.steps(head, _normals(items, leads=conversation is None))
+    head = "" if conversation is None else hashes.hash_chain("", (("conversation", conversation),))[0]
+    return hashes.hash_chain(head, _normalize_items(items, leads=conversation is None))
 
 
-def _normals(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iterator[object]:
+def _normalize_items(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iterator[object]:
     """Yield what of each item counts for the chain.
 
     A prompt that `leads` it does not, nor does reasoning, which clients may leave out.
@@ -313,11 +326,11 @@ def _normals(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iter
         if leads:
             yield None
         elif _is_message(item):
-            yield (item.get("role"), hashes.content(item.get("content")))
+            yield (item.get("role"), hashes.normalize_content(item.get("content")))
         elif kind == "function_call":
-            yield (kind, item.get("call_id"), item.get("name"), hashes.arguments(item.get("arguments")))
+            yield (kind, item.get("call_id"), item.get("name"), hashes.normalize_arguments(item.get("arguments")))
         elif kind == "function_call_output":
-            yield (kind, item.get("call_id"), hashes.content(item.get("output")))
+            yield (kind, item.get("call_id"), hashes.normalize_content(item.get("output")))
         elif kind == _REFERENCE:
             # Of a message it stands for that; of reasoning and of the provider's own calls, which may be left out, not.
             name = item.get("id")

@@ -22,7 +22,7 @@ def output_tools(request: Mapping[str, object]) -> frozenset[str]:
     return frozenset((*only, *(name for name in names if name.startswith(_OF_PYDANTIC_AI))))
 
 
-def answer_in(calls: Sequence[str], tools: frozenset[str]) -> str:
+def answer_arguments(calls: Sequence[str], tools: frozenset[str]) -> str:
     """Return the arguments of the calls, each `name(arguments)`, if all are of such tools; empty if they are not."""
     parts = [call.partition("(") for call in calls]
     if not tools or any(name not in tools for name, _, _ in parts):

@@ -8,24 +8,24 @@ import orjson
 from circadia.gateway.dialects import errors, events, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.prompt import Prompt
-from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.prompt import RequestPrompt
+from circadia.gateway.dialects.voice import AnswerCodec
 
 
 class Plain:
     """Any endpoint of a provider whose errors look like those of `api`; one that is understood states what differs."""
 
     endpoint = "plain"
-    voice: Voice | None = None
+    answer_codec: AnswerCodec | None = None
 
     counts_tokens = False
-    sign_of_life = b": keep-alive\n\n"
+    keep_alive_bytes = b": keep-alive\n\n"
 
     def __init__(self, api: Literal["openai", "anthropic", "gemini"] = "openai") -> None:
         self._shape = errors.SHAPES[api]
         self._done = b"data: [DONE]\n\n" if api == "openai" else b""
 
-    def read(self, body: bytes) -> ModelRequest:
+    def parse_request(self, body: bytes) -> ModelRequest:
         """Return the model and whether a stream is asked for, if the body says so; it may be anything, even no JSON."""
         request = _object(body)
         return ModelRequest(
@@ -40,7 +40,7 @@ class Plain:
 
     def error_event(self, status: int, code: str, message: str) -> bytes:
         """Return an error event of the provider's API."""
-        return self._shape.event(status, code, message)
+        return self._shape.read_event(status, code, message)
 
     def event_of_error(self, body: bytes) -> bytes | None:
         """Return an error event of the provider's API with this error in it."""
@@ -48,16 +48,16 @@ class Plain:
 
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the answer as the provider would stream it; where nobody knows how, as the one event of a stream."""
-        if self.voice is not None:
-            return self.voice.events(whole, usage=usage)
+        if self.answer_codec is not None:
+            return self.answer_codec.build_events(whole, usage=usage)
         answer = _object(whole.strip())
-        return events.written(answer) + self._done if answer else None
+        return events.format_event(answer) + self._done if answer else None
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: it has no user turn, or nobody knows where."""
         return body
 
-    def prompt(self, body: bytes) -> Prompt | None:
+    def prompt(self, body: bytes) -> RequestPrompt | None:
         """Return none: nobody takes a turn here."""
         return None
 
@@ -76,7 +76,7 @@ class _BufferedPlain(BufferedMeter):
         self.complete = True
         return rest
 
-    def answer(self, answer: dict[str, object]) -> None:
+    def read_answer(self, answer: dict[str, object]) -> None:
         self.model = fields.as_text(answer.get("model"))
         name = fields.as_text(answer.get("id"))
         if name:
@@ -84,7 +84,7 @@ class _BufferedPlain(BufferedMeter):
 
 
 class _StreamedPlain(StreamedMeter):
-    def frame(self, frame: dict[str, object]) -> bool:
+    def read_event_data(self, frame: dict[str, object]) -> bool:
         return False
 
     def finish(self) -> None:

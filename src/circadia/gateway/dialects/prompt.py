@@ -7,8 +7,8 @@ from typing import Final
 
 from circadia.gateway import splice
 from circadia.gateway.dialects.fields import as_list, as_object
-from circadia.gateway.splice import Place, Slot
-from circadia.memory.harness import is_chore, own_words, spoken
+from circadia.gateway.splice import InsertionPoint, JsonSpan
+from circadia.memory.harness import is_chore, own_words, strip_harness_text
 from circadia.records.per_call import per_call
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -37,7 +37,7 @@ OPENAI_SIDES: Final = {
 
 
 @per_call
-class Message:
+class RequestMessage:
     """One message of a request."""
 
     side: Side
@@ -48,12 +48,12 @@ class Message:
     """The name that it gives its speaker."""
     results: Sequence[str] = ()
     """Results of tools that it holds."""
-    slot: Callable[[], Slot | None] | None = None
+    slot: Callable[[], InsertionPoint | None] | None = None
     """Finds its end, which is wanted of the last one only."""
 
 
 @per_call
-class Heard:
+class NewUtterance:
     """One new thing that a request says."""
 
     text: str
@@ -67,7 +67,7 @@ class Heard:
 
 
 @per_call
-class Prompt:
+class RequestPrompt:
     """What a request says."""
 
     body: str
@@ -76,15 +76,15 @@ class Prompt:
     """The text of the last user turn; empty if it has none."""
     texts: frozenset[str]
     """What stands in it."""
-    heard: Sequence[Heard]
+    heard: Sequence[NewUtterance]
     """What is new since the model last spoke, in order."""
     continues: bool
     """Whether the model has spoken before, so that the chain of its messages stands for this one conversation."""
     chore: bool
     """Whether a program asks it about the conversation, as `is_chore` tells."""
-    system: Slot
+    system: InsertionPoint
     """The end of the system side."""
-    user: Slot | None
+    user: InsertionPoint | None
     """The end of the last user turn."""
 
     def with_context(self, stable: str, fitting: str) -> bytes:
@@ -92,19 +92,21 @@ class Prompt:
         fillings = [(self.system, stable)] if stable else []
         if fitting and self.user is not None:
             fillings.append((self.user, fitting))
-        return splice.filled(self.body, *fillings).encode()
+        return splice.fill_slots(self.body, *fillings).encode()
 
 
-def prompt_of(
-    body: str, messages: Sequence[Message], system: Slot, *, lead: str = "", continues: bool = False
-) -> Prompt:
+def build_prompt(
+    body: str, messages: Sequence[RequestMessage], system: InsertionPoint, *, lead: str = "", continues: bool = False
+) -> RequestPrompt:
     """Return the prompt that these messages are, with the text that leads them from elsewhere in the body.
 
     A last message that begins the model's answer for it is no answer yet: what stands before it is new.
     """
-    heard: list[Heard] = []
+    heard: list[NewUtterance] = []
     messages = [
-        each if each.side is not Side.USER or (said := spoken(each.said)) == each.said else replace(each, said=said)
+        each
+        if each.side is not Side.USER or (said := strip_harness_text(each.said)) == each.said
+        else replace(each, said=said)
         for each in messages
     ]
     begun = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].said)
@@ -114,12 +116,12 @@ def prompt_of(
         if message.side is Side.MODEL:
             break
         if message.side is Side.USER and message.said:
-            heard.append(Heard(text=message.said, back=back, tool=False, name=message.name))
-        heard += [Heard(text=text, back=back, tool=True) for text in reversed(message.results)]
+            heard.append(NewUtterance(text=message.said, back=back, tool=False, name=message.name))
+        heard += [NewUtterance(text=text, back=back, tool=True) for text in reversed(message.results)]
     lead = lead or next((each.said for each in messages[:1] if each.side is Side.OPERATOR), "")
     continues = continues or any(each.side is Side.MODEL for each in asked)
     last = next((each for each in reversed(messages) if each.side is Side.USER and each.said), None)
-    return Prompt(
+    return RequestPrompt(
         body=body,
         question="" if last is None else last.said,
         texts=frozenset(each.said.strip() for each in messages),
@@ -131,15 +133,15 @@ def prompt_of(
     )
 
 
-def texts(content: object) -> str:
+def join_texts(content: object) -> str:
     """Return what the text parts of a content say, and what refuses."""
     return content if isinstance(content, str) else "\n".join(_parts(content))
 
 
-def said_by(side: Side, content: object) -> str:
+def text_by_side(side: Side, content: object) -> str:
     """Return what the text parts of a message say; of a user's, those that no program wrote in the person's place."""
     if side is not Side.USER:
-        return texts(content)
+        return join_texts(content)
     parts = [content] if isinstance(content, str) else _parts(content)
     return "\n".join(filter(None, map(own_words, parts)))
 
@@ -152,16 +154,16 @@ def _parts(content: object) -> list[str]:
     return [str(each) for each in found if each]
 
 
-def end_inside(text: str, start: int, part_type: str) -> Slot | None:
+def content_end_slot(text: str, start: int, part_type: str) -> InsertionPoint | None:
     """Return the end of the content of the message that starts there."""
     content = splice.member(text, start, "content")
-    return None if content is None else end_of(text, content, part_type)
+    return None if content is None else end_slot(text, content, part_type)
 
 
-def end_of(text: str, place: Place, part_type: str) -> Slot | None:
+def end_slot(text: str, place: JsonSpan, part_type: str) -> InsertionPoint | None:
     """Return the end of a content: of its string, or in one text part more."""
     if isinstance(place.value, str):
-        return splice.in_string(place, BETWEEN)
+        return splice.slot_in_string(place, BETWEEN)
     if isinstance(place.value, list):
-        return splice.in_array(text, place, {"type": part_type, "text": "%"})
+        return splice.slot_in_array(text, place, {"type": part_type, "text": "%"})
     return None

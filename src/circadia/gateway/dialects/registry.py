@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from circadia.gateway.dialects.anthropic_messages import CountTokens, Messages
+from circadia.gateway.dialects.anthropic_messages import AnthropicMessages, CountTokens
 from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.gemini import CountContentTokens, GenerateContent
 from circadia.gateway.dialects.openai_chat import ChatCompletions
@@ -13,7 +13,7 @@ from circadia.gateway.dialects.plain import Plain
 from circadia.settings.upstreams import Api
 
 
-def dialects(api: Api) -> Mapping[str, Dialect]:
+def build_dialects(api: Api) -> Mapping[str, Dialect]:
     """Return the dialects of an upstream by the key that a Route names."""
     known: tuple[Dialect, ...] = (
         ChatCompletions(),
@@ -23,7 +23,7 @@ def dialects(api: Api) -> Mapping[str, Dialect]:
         StoredResponse(),
         CompactedResponse(),
         InputTokens(),
-        Messages(),
+        AnthropicMessages(),
         CountTokens(),
         GenerateContent(),
         CountContentTokens(),

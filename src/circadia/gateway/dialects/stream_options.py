@@ -40,7 +40,7 @@ def with_include_usage(body: bytes) -> bytes | None:
 
 
 def _set(text: str) -> str:
-    place = splice.member(text, splice.root(text).start, _KEY)
+    place = splice.member(text, splice.root_value(text).start, _KEY)
     if place is None:
         return text
     if place.value is None:

@@ -30,7 +30,7 @@ def add_line(body: bytes, key: str, part_type: str, line: str) -> bytes:
 
 
 def _add_line(text: str, key: str, part_type: str, line: str) -> str:
-    items = splice.member(text, splice.root(text).start, key)
+    items = splice.member(text, splice.root_value(text).start, key)
     if items is None:
         return text
     if isinstance(items.value, str):

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.dialects.frame import VolatileSpans
 from circadia.llm.usage import Usage
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Framed:
+class FramedCall:
     """A call as ready answers see it: what it asks, and all else that an answer depends on."""
 
     digest: str
@@ -37,7 +37,7 @@ class Framed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answered:
+class DecodedAnswer:
     """What a provider's whole answer says."""
 
     text: str
@@ -52,26 +52,26 @@ class Answered:
     """What it took."""
 
 
-class Voice(Protocol):
+class AnswerCodec(Protocol):
     """One endpoint's way to be asked ahead and to be answered for. Pure functions; no input makes them raise."""
 
-    def frame(self, body: bytes, volatile: Volatile) -> Framed | None:
+    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
         """Return what the body of a call asks, and in which frame; none if it is no call of this endpoint."""
         ...
 
-    def asked(self, frame_body: str, question: str) -> bytes:
+    def build_question_body(self, frame_body: str, question: str) -> bytes:
         """Return the body that asks `question`, and nothing else, in the frame of a `Framed.body`."""
         ...
 
-    def answered(self, whole: bytes) -> Answered | None:
+    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
         """Return what an answer that is not streamed says; none if it is none."""
         ...
 
-    def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
         """Return the answer as the provider would send it, with no tokens used. `id` gets the provider's prefix."""
         ...
 
-    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
+    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return a whole answer as the provider's stream; none if it is none.
 
         `usage` says whether the call asked for usage in the stream.

@@ -8,12 +8,12 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import fields, framing
-from circadia.gateway.dialects.events import written
-from circadia.gateway.dialects.frame import Volatile
-from circadia.gateway.dialects.framing import Bar, Item, Kept, wants
-from circadia.gateway.dialects.prompt import OPENAI_SIDES, Side, texts
+from circadia.gateway.dialects.events import format_event
+from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.dialects.framing import AnswerExclusion, ConversationItem, FrameFields, wants
+from circadia.gateway.dialects.prompt import OPENAI_SIDES, Side, join_texts
 from circadia.gateway.dialects.usage import completions_usage
-from circadia.gateway.dialects.voice import Answered, Framed
+from circadia.gateway.dialects.voice import DecodedAnswer, FramedCall
 from circadia.llm.usage import Usage
 
 OPENAI_UNCHANGING: Final = {
@@ -36,7 +36,7 @@ OPENAI_UNASKED: Final = frozenset(
      "top_logprobs", "moderation"}
 )  # fmt: skip
 """Keys that a question asked ahead goes without: the form of an answer, and whose it is."""
-_KEPT: Final = Kept(
+_KEPT: Final = FrameFields(
     operators="messages",
     system=None,
     unchanging=UNCHANGING,
@@ -62,34 +62,36 @@ _MORE: Final = ("tool_calls", "function_call", "refusal", "audio")
 """Members of a message that say that it is more than words."""
 
 
-class ChatVoice:
+class ChatAnswerCodec:
     """Speaks as `POST …/chat/completions`."""
 
-    def frame(self, body: bytes, volatile: Volatile) -> Framed | None:
+    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
         """Return what the body asks, and in which frame."""
         try:
             request = fields.load(body)
             messages = fields.objects(request, "messages")
         except InvalidRequest:
             return None
-        items = [Item(OPENAI_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
-        return framing.framed(request, items, volatile, _KEPT, _bars(request))
+        items = [
+            ConversationItem(OPENAI_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages
+        ]
+        return framing.build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
 
-    def asked(self, frame_body: str, question: str) -> bytes:
+    def build_question_body(self, frame_body: str, question: str) -> bytes:
         """Return the body that asks the question in the frame."""
-        return framing.asked(frame_body, "messages", question)
+        return framing.add_question(frame_body, "messages", question)
 
-    def answered(self, whole: bytes) -> Answered | None:
+    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
         """Return what the first choice says."""
-        answer = framing.parsed(whole)
+        answer = framing.parse_answer_object(whole)
         choices = fields.as_list(answer.get("choices"))
         choice = fields.as_object(choices[0]) if choices else {}
         message = fields.as_object(choice.get("message"))
         if not message:
             return None
         finished = choice.get("finish_reason")
-        return Answered(
-            text=texts(message.get("content")),
+        return DecodedAnswer(
+            text=join_texts(message.get("content")),
             reasoning=fields.as_text(message.get("reasoning_content"))
             or fields.as_text(message.get("reasoning"))
             or "",
@@ -100,16 +102,16 @@ class ChatVoice:
             usage=completions_usage(answer.get("usage")) or Usage(),
         )
 
-    def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
         """Return a chat completion."""
         message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         told = {"object": "chat.completion", "created": int(at.timestamp()), "model": model}
         return orjson.dumps({"id": f"chatcmpl-{id}", **told, "choices": [choice], "usage": _NOTHING})
 
-    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
+    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the chunks of a chat completion."""
-        answer = framing.parsed(whole)
+        answer = framing.parse_answer_object(whole)
         choices = list(map(fields.as_object, fields.as_list(answer.get("choices"))))
         if not choices:
             return None
@@ -117,16 +119,16 @@ class ChatVoice:
         counts = head.pop("usage", None)
         counted = {"usage": None} if usage else {}
         stream = [
-            written({**head, "choices": [{"index": index, "logprobs": None, **step}], **counted})
+            format_event({**head, "choices": [{"index": index, "logprobs": None, **step}], **counted})
             for index, choice in enumerate(choices)
             for step in _steps(choice)
         ]
         if usage and counts:
-            stream.append(written({**head, "choices": [], "usage": counts}))
+            stream.append(format_event({**head, "choices": [], "usage": counts}))
         return b"".join([*stream, b"data: [DONE]\n\n"])
 
 
-def tool_choice_bars(choice: object) -> Iterator[Bar]:
+def tool_choice_exclusions(choice: object) -> Iterator[AnswerExclusion]:
     """Yield what keeps a call with this `tool_choice` of OpenAI's, or `function_call`, from being answered for."""
     if isinstance(choice, dict):  # one tool, or those that are allowed
         said = fields.as_object(cast("object", choice))
@@ -134,7 +136,7 @@ def tool_choice_bars(choice: object) -> Iterator[Bar]:
     else:
         free = choice in (None, "auto", "none")
     if not free:
-        yield Bar("it forces the call of a tool", ahead=False)
+        yield AnswerExclusion("it forces the call of a tool", ahead=False)
 
 
 def _steps(choice: dict[str, object]) -> Iterator[dict[str, object]]:
@@ -142,7 +144,7 @@ def _steps(choice: dict[str, object]) -> Iterator[dict[str, object]]:
     message = {name: value for name, value in fields.as_object(choice.get("message")).items() if value is not None}
     yield {"delta": {"role": message.pop("role", "assistant"), "content": "", "refusal": None}}
     said = message.pop("content", None)
-    for piece in framing.pieces(said) if isinstance(said, str) else ():
+    for piece in framing.split_text(said) if isinstance(said, str) else ():
         yield {"delta": {"content": piece}}
     calls = map(fields.as_object, fields.as_list(message.pop("tool_calls", None)))
     numbered = [{"index": index, **call} for index, call in enumerate(calls)]
@@ -152,19 +154,19 @@ def _steps(choice: dict[str, object]) -> Iterator[dict[str, object]]:
     yield {"delta": {}, "logprobs": choice.get("logprobs"), "finish_reason": choice.get("finish_reason")}
 
 
-def _bars(request: dict[str, object]) -> Iterator[Bar]:
-    yield from tool_choice_bars(request.get("tool_choice"))
-    yield from tool_choice_bars(request.get("function_call"))
-    yield from framing.tool_bars(request.get("tools"))
+def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
+    yield from tool_choice_exclusions(request.get("tool_choice"))
+    yield from tool_choice_exclusions(request.get("function_call"))
+    yield from framing.tool_exclusions(request.get("tools"))
     if wants(request, "audio") or wants(request, "modalities", ["text"]):
-        yield Bar("it asks for more than text", ahead=False)
+        yield AnswerExclusion("it asks for more than text", ahead=False)
     if wants(request, "n", 1):
-        yield Bar("it asks for several answers")
+        yield AnswerExclusion("it asks for several answers")
     if wants(request, "logprobs") or wants(request, "top_logprobs", 0):
-        yield Bar("it asks for probabilities")
+        yield AnswerExclusion("it asks for probabilities")
     if wants(request, "prediction"):
-        yield Bar("it gives a prediction")
+        yield AnswerExclusion("it gives a prediction")
     if wants(request, "moderation"):
-        yield Bar("it asks for moderation")
+        yield AnswerExclusion("it asks for moderation")
     if wants(request, "store"):
-        yield Bar("the provider is to keep the answer")
+        yield AnswerExclusion("the provider is to keep the answer")

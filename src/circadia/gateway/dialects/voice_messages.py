@@ -8,12 +8,12 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import fields, framing
-from circadia.gateway.dialects.events import written
-from circadia.gateway.dialects.frame import Volatile
-from circadia.gateway.dialects.framing import Bar, Item, Kept, wants
-from circadia.gateway.dialects.prompt import Side, texts
+from circadia.gateway.dialects.events import format_event
+from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.dialects.framing import AnswerExclusion, ConversationItem, FrameFields, wants
+from circadia.gateway.dialects.prompt import Side, join_texts
 from circadia.gateway.dialects.usage import messages_usage
-from circadia.gateway.dialects.voice import Answered, Framed
+from circadia.gateway.dialects.voice import DecodedAnswer, FramedCall
 from circadia.llm.usage import Usage
 
 UNCHANGING: Final = {
@@ -27,7 +27,7 @@ UNCHANGING: Final = {
     "thread": "what was said before, which is no part of a frame",
 }
 """Keys that never change an answer of Anthropic's."""
-_KEPT: Final = Kept(
+_KEPT: Final = FrameFields(
     operators="messages",
     system="system",
     unchanging=UNCHANGING,
@@ -45,33 +45,33 @@ _CALLED: Final = ("tool_use", "pause_turn", "refusal")
 _WORDS: Final = ("text", "thinking", "redacted_thinking")
 
 
-class MessagesVoice:
+class MessagesAnswerCodec:
     """Speaks as `POST …/messages`."""
 
-    def frame(self, body: bytes, volatile: Volatile) -> Framed | None:
+    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
         """Return what the body asks, and in which frame."""
         try:
             request = fields.load(body)
             messages = fields.objects(request, "messages")
         except InvalidRequest:
             return None
-        items = [Item(_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
-        return framing.framed(request, items, volatile, _KEPT, _bars(request))
+        items = [ConversationItem(_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
+        return framing.build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
 
-    def asked(self, frame_body: str, question: str) -> bytes:
+    def build_question_body(self, frame_body: str, question: str) -> bytes:
         """Return the body that asks the question in the frame."""
-        return framing.asked(frame_body, "messages", question)
+        return framing.add_question(frame_body, "messages", question)
 
-    def answered(self, whole: bytes) -> Answered | None:
+    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
         """Return what the message says."""
-        answer = framing.parsed(whole)
+        answer = framing.parse_answer_object(whole)
         if answer.get("type") != "message":
             return None
         blocks = [fields.as_object(block) for block in fields.as_list(answer.get("content"))]
         stopped = answer.get("stop_reason")
         thoughts = [fields.as_text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
-        return Answered(
-            text=texts(blocks),
+        return DecodedAnswer(
+            text=join_texts(blocks),
             reasoning="\n\n".join(filter(None, thoughts)),
             called=stopped in _CALLED
             or any(block.get("type") not in _WORDS or bool(block.get("citations")) for block in blocks),
@@ -79,17 +79,17 @@ class MessagesVoice:
             usage=messages_usage(answer.get("usage")) or Usage(),
         )
 
-    def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
         """Return a message."""
         content = [{"type": "text", "text": text}]
         return orjson.dumps(_message(id, model) | {"content": content, "stop_reason": _WHOLE})
 
-    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
+    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the events of a message; these tell their usage unasked."""
-        message = framing.parsed(whole)
+        message = framing.parse_answer_object(whole)
         if message.get("type") != "message":
             return None
-        return b"".join([written({"type": kind, **more}, kind) for kind, more in _events(message)])
+        return b"".join([format_event({"type": kind, **more}, kind) for kind, more in _events(message)])
 
 
 def _message(id: str, model: str) -> dict[str, object]:
@@ -134,7 +134,7 @@ def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str,
         deltas.append({"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()})
     elif block.get("type") == "text":
         begun["text"] = ""
-        words = framing.pieces(str(block.get("text") or ""))
+        words = framing.split_text(str(block.get("text") or ""))
         deltas.extend({"type": "text_delta", "text": piece} for piece in words)
         if "citations" in block:
             begun["citations"] = list[object]()
@@ -148,15 +148,15 @@ def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str,
     return begun, deltas
 
 
-def _bars(request: dict[str, object]) -> Iterator[Bar]:
+def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
     if fields.as_object(request.get("tool_choice")).get("type") not in (None, "auto", "none"):
-        yield Bar("it forces the call of a tool", ahead=False)
-    yield from framing.tool_bars(request.get("tools"))
+        yield AnswerExclusion("it forces the call of a tool", ahead=False)
+    yield from framing.tool_exclusions(request.get("tools"))
     if wants(request, "mcp_servers", []):
-        yield Bar("the provider calls a remote MCP server for it", ahead=False)
+        yield AnswerExclusion("the provider calls a remote MCP server for it", ahead=False)
     if wants(request, "container"):
-        yield Bar("it works in a container", ahead=False)
+        yield AnswerExclusion("it works in a container", ahead=False)
     if wants(request, "compaction"):
-        yield Bar("it asks for a summary of what was said", ahead=False)
+        yield AnswerExclusion("it asks for a summary of what was said", ahead=False)
     if wants(request, "thread"):
-        yield Bar("the provider keeps its conversation")
+        yield AnswerExclusion("the provider keeps its conversation")

@@ -8,13 +8,13 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import fields, framing
-from circadia.gateway.dialects.events import written
-from circadia.gateway.dialects.frame import Volatile
-from circadia.gateway.dialects.framing import Bar, Item, Kept, wants
-from circadia.gateway.dialects.prompt import OPENAI_SIDES, Side, texts
+from circadia.gateway.dialects.events import format_event
+from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.dialects.framing import AnswerExclusion, ConversationItem, FrameFields, wants
+from circadia.gateway.dialects.prompt import OPENAI_SIDES, Side, join_texts
 from circadia.gateway.dialects.usage import responses_usage
-from circadia.gateway.dialects.voice import Answered, Framed
-from circadia.gateway.dialects.voice_chat import OPENAI_UNASKED, OPENAI_UNCHANGING, tool_choice_bars
+from circadia.gateway.dialects.voice import DecodedAnswer, FramedCall
+from circadia.gateway.dialects.voice_chat import OPENAI_UNASKED, OPENAI_UNCHANGING, tool_choice_exclusions
 from circadia.llm.usage import Usage
 
 UNCHANGING: Final = OPENAI_UNCHANGING | {
@@ -23,7 +23,7 @@ UNCHANGING: Final = OPENAI_UNCHANGING | {
     "conversation": "what was said before, which is no part of a frame",
 }
 """Keys that never change an answer of the responses API."""
-_KEPT: Final = Kept(
+_KEPT: Final = FrameFields(
     operators="input",
     system="instructions",
     unchanging=UNCHANGING,
@@ -44,56 +44,56 @@ _WRITTEN: Final = {"arguments": "function_call_arguments", "input": "custom_tool
 _PROBABILITIES: Final = "message.output_text.logprobs"
 
 
-class ResponsesVoice:
+class ResponsesAnswerCodec:
     """Speaks as `POST …/responses`."""
 
-    def frame(self, body: bytes, volatile: Volatile) -> Framed | None:
+    def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
         """Return what the body asks, and in which frame."""
         try:
             request = fields.load(body)
             items = _items(request)
         except InvalidRequest:
             return None
-        return framing.framed(request, items, volatile, _KEPT, _bars(request))
+        return framing.build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
 
-    def asked(self, frame_body: str, question: str) -> bytes:
+    def build_question_body(self, frame_body: str, question: str) -> bytes:
         """Return the body that asks the question in the frame."""
-        return framing.asked(frame_body, "input", question)
+        return framing.add_question(frame_body, "input", question)
 
-    def answered(self, whole: bytes) -> Answered | None:
+    def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
         """Return what the messages of the output say."""
-        answer = framing.parsed(whole)
+        answer = framing.parse_answer_object(whole)
         status = answer.get("status")
         if answer.get("object") != "response" or status not in ("completed", "incomplete"):
             return None
         output = [fields.as_object(item) for item in fields.as_list(answer.get("output"))]
         messages = [item for item in output if item.get("type") == "message"]
         thoughts = [item for item in output if item.get("type") == "reasoning"]
-        said = [texts(item.get("content")) for item in messages]
-        return Answered(
+        said = [join_texts(item.get("content")) for item in messages]
+        return DecodedAnswer(
             text="\n\n".join(filter(None, said)),
-            reasoning="\n\n".join(filter(None, map(_thought, thoughts))),
+            reasoning="\n\n".join(filter(None, map(_reasoning_text, thoughts))),
             called=len(messages) + len(thoughts) < len(output) or any(map(_is_more, messages)),
             cut=status == "incomplete",
             usage=responses_usage(answer.get("usage")) or Usage(),
         )
 
-    def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+    def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
         """Return a response that the provider does not keep."""
-        return orjson.dumps(_completed(text, id, model, int(at.timestamp())))
+        return orjson.dumps(_completed_response(text, id, model, int(at.timestamp())))
 
-    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
+    def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the events of a response; these tell their usage unasked."""
-        response = framing.parsed(whole)
+        response = framing.parse_answer_object(whole)
         if response.get("object") != "response":
             return None
         steps = enumerate(_events(response))
         return b"".join(
-            [written({"type": kind, **more, "sequence_number": number}, kind) for number, (kind, more) in steps]
+            [format_event({"type": kind, **more, "sequence_number": number}, kind) for number, (kind, more) in steps]
         )
 
 
-def _items(request: dict[str, object]) -> list[Item]:
+def _items(request: dict[str, object]) -> list[ConversationItem]:
     """Return the items that count for the request's chain.
 
     Raises:
@@ -101,9 +101,9 @@ def _items(request: dict[str, object]) -> list[Item]:
     """
     given = request.get("input")
     if isinstance(given, str):
-        return [Item(Side.USER, {"role": "user", "content": given})]
+        return [ConversationItem(Side.USER, {"role": "user", "content": given})]
     items = [] if given is None else fields.objects(request, "input")
-    return [Item(_side(item), item) for item in items if item.get("type") != "reasoning"]
+    return [ConversationItem(_side(item), item) for item in items if item.get("type") != "reasoning"]
 
 
 def _side(item: dict[str, object]) -> Side:
@@ -114,7 +114,7 @@ def _side(item: dict[str, object]) -> Side:
     return Side.TOOL if told else Side.MODEL
 
 
-def _thought(item: dict[str, object]) -> str:
+def _reasoning_text(item: dict[str, object]) -> str:
     """Return what an item of reasoning tells: the model's own words if the provider shows them, else the summary."""
     parts = fields.as_list(item.get("content")) or fields.as_list(item.get("summary"))
     return "\n\n".join([str(text) for part in parts if (text := fields.as_object(part).get("text"))])
@@ -164,7 +164,7 @@ def _item(id: str, text: str) -> dict[str, object]:
     return {**base, "status": "completed", "content": [_part(text)]}
 
 
-def _completed(text: str, id: str, model: str, created: int) -> dict[str, object]:
+def _completed_response(text: str, id: str, model: str, created: int) -> dict[str, object]:
     done = {"status": "completed", "completed_at": created, "output": [_item(id, text)], "usage": _NOTHING}
     return _response(id, model, created) | done
 
@@ -208,24 +208,24 @@ def _part_events(
     begun: dict[str, object] = part | {name: ""}
     begun |= {each: [] for each in ("annotations", "logprobs") if each in part}
     yield f"response.{kind}.added", place | {"part": begun}
-    for piece in framing.pieces(text):
+    for piece in framing.split_text(text):
         yield f"response.{event}.delta", place | {"delta": piece} | more
     yield f"response.{event}.done", place | {name: text} | more
     yield f"response.{kind}.done", place | {"part": part}
 
 
-def _bars(request: dict[str, object]) -> Iterator[Bar]:
-    yield from tool_choice_bars(request.get("tool_choice"))
-    yield from framing.tool_bars(request.get("tools"))
+def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
+    yield from tool_choice_exclusions(request.get("tool_choice"))
+    yield from framing.tool_exclusions(request.get("tools"))
     if fields.as_object(request.get("prompt")).get("variables"):
-        yield Bar("its prompt template is filled with what nobody sees here", ahead=False)
+        yield AnswerExclusion("its prompt template is filled with what nobody sees here", ahead=False)
     if wants(request, "previous_response_id") or wants(request, "conversation"):
-        yield Bar("the provider keeps its conversation")
+        yield AnswerExclusion("the provider keeps its conversation")
     if request.get("store") is not False:
-        yield Bar("the provider is to keep the answer")
+        yield AnswerExclusion("the provider is to keep the answer")
     if wants(request, "background"):
-        yield Bar("it is answered in the background")
+        yield AnswerExclusion("it is answered in the background")
     if wants(request, "top_logprobs", 0) or _PROBABILITIES in fields.as_list(request.get("include")):
-        yield Bar("it asks for probabilities")
+        yield AnswerExclusion("it asks for probabilities")
     if wants(request, "moderation"):
-        yield Bar("it asks for moderation")
+        yield AnswerExclusion("it asks for moderation")

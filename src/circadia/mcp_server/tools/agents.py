@@ -5,12 +5,12 @@ from typing import Final
 
 from pydantic import Field
 
-from circadia.mcp_server.arguments import Answer, NoArguments
+from circadia.mcp_server.arguments import NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.tool import Tool
 
 
-class SeenAgent(Answer):
+class SeenAgent(ToolResult):
     """An agent as others see it."""
 
     name: str = Field(description="Its name, for mentions and participants.")
@@ -20,16 +20,16 @@ class SeenAgent(Answer):
     you: bool = Field(description="Whether it is you.")
 
 
-class AgentsAnswer(Answer):
+class AgentsAnswer(ToolResult):
     """The session's agents."""
 
     agents: list[SeenAgent]
 
 
-async def _list(caller: Caller, _: NoArguments) -> Answer:
+async def _list(caller: Caller, _: NoArguments) -> ToolResult:
     own = caller.principal.agent
-    async with caller.parts.store.read() as tx:
-        agents = await tx.agents.of_session((await caller.home(tx)).id)
+    async with caller.parts.store.begin_read() as tx:
+        agents = await tx.agents.find_by_session((await caller.home(tx)).id)
     return AgentsAnswer(
         agents=[
             SeenAgent(

@@ -5,8 +5,8 @@ from typing import Final
 
 from pydantic import Field
 
-from circadia.agents.directory import thread_of
-from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.agents.directory import find_thread
+from circadia.mcp_server.arguments import Arguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import ThreadName
 from circadia.mcp_server.tools.tool import Tool
@@ -24,7 +24,7 @@ class SendMessage(Arguments):
     )
 
 
-class SentMessage(Answer):
+class SentMessage(ToolResult):
     """What became of the message."""
 
     id: str = Field(description="Id of the message.")
@@ -33,16 +33,16 @@ class SentMessage(Answer):
     at: datetime = Field(description="When it was accepted.")
 
 
-class SendAnswer(Answer):
+class SendAnswer(ToolResult):
     """The message that was accepted."""
 
     message: SentMessage
 
 
-async def _send(caller: Caller, given: SendMessage) -> Answer:
-    async with caller.parts.store.write() as tx:
+async def _send(caller: Caller, given: SendMessage) -> ToolResult:
+    async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, caller.principal, home, given.thread)
+        thread = await find_thread(tx, caller.principal, home, given.thread)
         sent = await caller.parts.threads.send(
             tx, caller.principal, home, thread, given.content, given.mentions
         )  # fmt: skip

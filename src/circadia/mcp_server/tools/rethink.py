@@ -4,15 +4,15 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from circadia.mcp_server.arguments import Answer, Arguments, NoArguments
+from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.tools.memory import BankName, BlockAnswer, Expected, Label, User, as_text, block_answer
+from circadia.mcp_server.tools.memory import BankName, BlockResult, Expected, Label, User, as_text, block_answer
 from circadia.mcp_server.tools.tool import Tool
-from circadia.memory.blocks import Edit, writer_of
+from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.records.agent import Cause
 
 
-class Rethink(Arguments):
+class RethinkArguments(Arguments):
     """What `memory_rethink` takes."""
 
     label: Label
@@ -25,27 +25,27 @@ class Rethink(Arguments):
     user: User = None
 
 
-class FinishAnswer(Answer):
+class FinishAnswer(ToolResult):
     """The caller's own state."""
 
     sleeping: bool
 
 
-async def _rethink(caller: Caller, given: Rethink) -> Answer:
+async def _rethink(caller: Caller, given: RethinkArguments) -> ToolResult:
     agent = caller.agent
     memory = caller.parts.memory
-    edit = Edit(value=given.value, why=given.why, expected_version=given.expected_version)
-    async with caller.parts.store.write() as tx:
-        bank = await memory.banks.opened(tx, caller.principal, given.bank, write=True, user=given.user)
+    edit = BlockUpdate(value=given.value, why=given.why, expected_version=given.expected_version)
+    async with caller.parts.store.begin_write() as tx:
+        bank = await memory.banks.open_bank(tx, caller.principal, given.bank, write=True, user=given.user)
         made = await memory.blocks.write(
             tx, bank, given.label, edit, writer=writer_of(caller.principal), by=agent.reference
         )
     return block_answer(bank.name, made)
 
 
-async def _finish(caller: Caller, _: NoArguments) -> Answer:
+async def _finish(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
-    async with caller.parts.store.write() as tx:
+    async with caller.parts.store.begin_write() as tx:
         moved = await caller.parts.sleep.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
     return FinishAnswer(sleeping=moved.asleep)
 
@@ -57,8 +57,8 @@ RETHINK_TOOLS: Final = (
             "Write a block of the learned context anew, as a whole. Read "
             "`circadia://context` first, keep what is still true, and put new facts where they belong."
         ),
-        arguments=Rethink,
-        answer=BlockAnswer,
+        arguments=RethinkArguments,
+        answer=BlockResult,
         run=_rethink,
     ),
     Tool(

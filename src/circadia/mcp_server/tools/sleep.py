@@ -5,50 +5,50 @@ from typing import Final
 from pydantic import Field
 
 from circadia.agents.access import require_sleep_control
-from circadia.agents.directory import agent_by_reference
-from circadia.mcp_server.arguments import Answer, Arguments, NoArguments
+from circadia.agents.directory import find_agent_by_reference
+from circadia.mcp_server.arguments import Arguments, NoArguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.mcp_server.tools.tool import Tool
 from circadia.records.agent import Cause
 
 
-class SetSleeping(Arguments):
+class SetSleepingArguments(Arguments):
     """What `set_sleeping` takes."""
 
     agent: AgentName
     sleeping: bool = Field(description="true puts it to sleep, false wakes it.")
 
 
-class SelfAnswer(Answer):
+class SelfAnswer(ToolResult):
     """The caller's own state."""
 
     sleeping: bool
 
 
-class SleepingAnswer(Answer):
+class SleepingResult(ToolResult):
     """The agent's state after the call."""
 
     agent: str = Field(description="The agent.")
     sleeping: bool = Field(description="Whether it is asleep now.")
 
 
-async def _sleep_self(caller: Caller, _: NoArguments) -> Answer:
+async def _sleep_self(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
-    async with caller.parts.store.write() as tx:
+    async with caller.parts.store.begin_write() as tx:
         moved = await caller.parts.sleep.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
     return SelfAnswer(sleeping=moved.asleep)
 
 
-async def _set_sleeping(caller: Caller, given: SetSleeping) -> Answer:
-    async with caller.parts.store.write() as tx:
+async def _set_sleeping(caller: Caller, given: SetSleepingArguments) -> ToolResult:
+    async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        agent = await agent_by_reference(tx, caller.principal, home, given.agent)
+        agent = await find_agent_by_reference(tx, caller.principal, home, given.agent)
         require_sleep_control(caller.principal, agent, asleep=given.sleeping)
         moved = await caller.parts.sleep.set(
             tx, agent, asleep=given.sleeping, cause=Cause.TOOL, actor=caller.principal.name
         )
-    return SleepingAnswer(agent=name_from(home, moved.reference), sleeping=moved.asleep)
+    return SleepingResult(agent=name_from(home, moved.reference), sleeping=moved.asleep)
 
 
 SLEEP_TOOLS: Final = (
@@ -69,8 +69,8 @@ SLEEP_TOOLS: Final = (
             "Put another agent to sleep, or wake it, where the operator has allowed you to. Its calls wait while it is "
             "asleep. To get an agent's attention, mention it in a message instead."
         ),
-        arguments=SetSleeping,
-        answer=SleepingAnswer,
+        arguments=SetSleepingArguments,
+        answer=SleepingResult,
         run=_set_sleeping,
     ),
 )

@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from circadia.agents.directory import thread_of
-from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.agents.directory import find_thread
+from circadia.mcp_server.arguments import Arguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.tool import Tool
 from circadia.records.session import Session
@@ -16,7 +16,7 @@ ThreadName = Annotated[str, Field(description="Id of the thread, or its name if 
 AgentName = Annotated[str, Field(description="Name of the agent; `session:name` for one of another session.")]
 
 
-class SeenThread(Answer):
+class SeenThread(ToolResult):
     """A thread as its participants see it."""
 
     id: str = Field(description="Id of the thread.")
@@ -25,7 +25,7 @@ class SeenThread(Answer):
     participants: list[str] = Field(description="Agents that take part.")
 
 
-class ThreadAnswer(Answer):
+class ThreadResult(ToolResult):
     """The thread after the change."""
 
     thread: SeenThread
@@ -54,44 +54,44 @@ class CloseThread(Arguments):
     summary: str | None = Field(default=None, max_length=4000, description="What came out of it, for the record.")
 
 
-async def seen_thread(tx: Tx, home: Session, thread: Thread) -> ThreadAnswer:
+async def seen_thread(tx: Tx, home: Session, thread: Thread) -> ThreadResult:
     """Return the thread as agents of `home` see it."""
     names: list[str] = []
     for part in await tx.threads.participants(thread.id):
         agent = await tx.agents.get(part.agent_id)
         names.append(name_from(home, agent.reference) if agent else part.name)
-    return ThreadAnswer(
+    return ThreadResult(
         thread=SeenThread(id=thread.id, name=thread.name, status=thread.status.value, participants=names)
     )
 
 
-async def _create(caller: Caller, given: CreateThread) -> Answer:
-    async with caller.parts.store.write() as tx:
+async def _create(caller: Caller, given: CreateThread) -> ToolResult:
+    async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
         thread = await caller.parts.threads.create(tx, caller.principal, home, given.name, given.participants)
         return await seen_thread(tx, home, thread)
 
 
-async def _add(caller: Caller, given: OneParticipant) -> Answer:
-    async with caller.parts.store.write() as tx:
+async def _add(caller: Caller, given: OneParticipant) -> ToolResult:
+    async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, caller.principal, home, given.thread)
+        thread = await find_thread(tx, caller.principal, home, given.thread)
         await caller.parts.threads.add(tx, caller.principal, home, thread, given.agent)
         return await seen_thread(tx, home, thread)
 
 
-async def _remove(caller: Caller, given: OneParticipant) -> Answer:
-    async with caller.parts.store.write() as tx:
+async def _remove(caller: Caller, given: OneParticipant) -> ToolResult:
+    async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, caller.principal, home, given.thread)
+        thread = await find_thread(tx, caller.principal, home, given.thread)
         await caller.parts.threads.remove(tx, caller.principal, home, thread, given.agent)
         return await seen_thread(tx, home, thread)
 
 
-async def _close(caller: Caller, given: CloseThread) -> Answer:
-    async with caller.parts.store.write() as tx:
+async def _close(caller: Caller, given: CloseThread) -> ToolResult:
+    async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, caller.principal, home, given.thread)
+        thread = await find_thread(tx, caller.principal, home, given.thread)
         closed = await caller.parts.threads.close(tx, caller.principal, home, thread, given.summary)
         return await seen_thread(tx, home, closed)
 
@@ -104,7 +104,7 @@ THREAD_TOOLS: Final = (
             "are asleep. Open one thread per piece of work; then say what you need with send_message."
         ),
         arguments=CreateThread,
-        answer=ThreadAnswer,
+        answer=ThreadResult,
         run=_create,
     ),
     Tool(
@@ -114,7 +114,7 @@ THREAD_TOOLS: Final = (
             "sent from now on, so tell it what it needs to know with send_message."
         ),
         arguments=OneParticipant,
-        answer=ThreadAnswer,
+        answer=ThreadResult,
         run=_add,
     ),
     Tool(
@@ -124,7 +124,7 @@ THREAD_TOOLS: Final = (
             "open thread may fall asleep, which saves its cost."
         ),
         arguments=OneParticipant,
-        answer=ThreadAnswer,
+        answer=ThreadResult,
         run=_remove,
     ),
     Tool(
@@ -134,7 +134,7 @@ THREAD_TOOLS: Final = (
             "open thread may fall asleep. It cannot be opened again."
         ),
         arguments=CloseThread,
-        answer=ThreadAnswer,
+        answer=ThreadResult,
         run=_close,
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from mcp_types import Tool as Listed
 from mcp_types import ToolAnnotations
 
-from circadia.mcp_server.arguments import Answer, input_schema
+from circadia.mcp_server.arguments import ToolResult, input_schema
 from circadia.mcp_server.caller import Caller
 
 
@@ -21,14 +21,14 @@ class Tool:
     """When to use it, for the model that reads it."""
     arguments: type[Any]
     """Model of what it takes; a subclass of `Arguments`."""
-    answer: type[Answer]
+    answer: type[ToolResult]
     """Model of what it returns."""
-    run: Callable[[Caller, Any], Awaitable[Answer]]
+    run: Callable[[Caller, Any], Awaitable[ToolResult]]
     """Does it. Raises CircadiaError for what the caller can mend."""
     reads_only: bool = False
     """Whether it changes nothing."""
 
-    def listed(self) -> Listed:
+    def as_listed_tool(self) -> Listed:
         """Return the tool as `tools/list` shows it: without the schema of its answer, which no model needs."""
         reads = ToolAnnotations(read_only_hint=True)
         return Listed(

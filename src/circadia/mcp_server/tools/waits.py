@@ -4,12 +4,12 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from circadia.agents.directory import agent_by_reference
-from circadia.agents.waits import Wanted
+from circadia.agents.directory import find_agent_by_reference
+from circadia.agents.waits import MessageFilter
 from circadia.errors import InvalidRequest
-from circadia.mcp_server.arguments import Answer, Arguments, fitting
+from circadia.mcp_server.arguments import Arguments, ToolResult, take_fitting
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.fence import SeenMessage, fenced, seen
+from circadia.mcp_server.fence import SeenMessage, fence_messages, message_view
 from circadia.mcp_server.tools.tool import Tool
 
 DEFAULT_SECONDS: Final = 50.0
@@ -41,7 +41,7 @@ class WaitForAgent(Wait):
     agent: str = Field(description="Name of the agent to hear from; `operator` or `user` for a person.")
 
 
-class WaitAnswer(Answer):
+class WaitAnswer(ToolResult):
     """What arrived."""
 
     messages: list[SeenMessage] = Field(description="Messages that you had not handled, oldest first.")
@@ -51,38 +51,38 @@ class WaitAnswer(Answer):
         """Return the messages, fenced."""
         if not self.messages:
             return "Nothing came in this time. Call the tool again to go on waiting."
-        return fenced(self.messages)
+        return fence_messages(self.messages)
 
 
-async def _take(caller: Caller, wanted: Wanted, seconds: float) -> Answer:
+async def _take(caller: Caller, wanted: MessageFilter, seconds: float) -> ToolResult:
     agent = caller.agent
-    async with caller.parts.store.read() as tx:
+    async with caller.parts.store.begin_read() as tx:
         home = await caller.home(tx)
     found = await caller.parts.waits.take(agent, wanted, seconds)
-    kept = fitting(found, lambda each: each.message.content)
+    kept = take_fitting(found, lambda each: each.message.content)
     caller.handover.give(agent.id, [each.message.id for each in kept])
     if len(kept) < len(found):
         caller.handover.free(agent.id, [each.message.id for each in found[len(kept) :]])
-    return WaitAnswer(messages=[seen(each, home) for each in kept], timed_out=not found)
+    return WaitAnswer(messages=[message_view(each, home) for each in kept], timed_out=not found)
 
 
-async def _for_message(caller: Caller, given: Wait) -> Answer:
-    return await _take(caller, Wanted(), given.timeout_seconds)
+async def _for_message(caller: Caller, given: Wait) -> ToolResult:
+    return await _take(caller, MessageFilter(), given.timeout_seconds)
 
 
-async def _for_mention(caller: Caller, given: Wait) -> Answer:
-    return await _take(caller, Wanted(mentioned=True), given.timeout_seconds)
+async def _for_mention(caller: Caller, given: Wait) -> ToolResult:
+    return await _take(caller, MessageFilter(mentioned=True), given.timeout_seconds)
 
 
-async def _for_agent(caller: Caller, given: WaitForAgent) -> Answer:
+async def _for_agent(caller: Caller, given: WaitForAgent) -> ToolResult:
     sender = given.agent
     if sender not in PEOPLE:
-        async with caller.parts.store.read() as tx:
-            agent = await agent_by_reference(tx, caller.principal, await caller.home(tx), given.agent)
+        async with caller.parts.store.begin_read() as tx:
+            agent = await find_agent_by_reference(tx, caller.principal, await caller.home(tx), given.agent)
         if agent.id == caller.agent.id:
             raise InvalidRequest("you cannot wait for yourself; name another agent")
         sender = agent.reference
-    return await _take(caller, Wanted(sender=sender), given.timeout_seconds)
+    return await _take(caller, MessageFilter(sender=sender), given.timeout_seconds)
 
 
 _SHARED = (

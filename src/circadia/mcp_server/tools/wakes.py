@@ -6,14 +6,14 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from circadia.ids import MessageId
-from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.mcp_server.arguments import Arguments, ToolResult
 from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.mcp_server.tools.tool import Tool
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import Decision, WakeReason
-from circadia.wake.budgets import Budget, budgets_of, in_words, retry_at
-from circadia.wake.inbox import MAX_KEY_CHARACTERS, Letter
+from circadia.wake.budgets import Budget, describe_decision, fetch_budgets, retry_at
+from circadia.wake.inbox import MAX_KEY_CHARACTERS, OutgoingMessage
 
 Key = Annotated[
     str | None,
@@ -27,7 +27,7 @@ Key = Annotated[
 def _one_of(kind: type[Priority] | type[MessageType] | type[WakeReason]) -> BeforeValidator:
     """Return what reads a word as its member; strict models take no words for members."""
 
-    def read(given: object) -> object:
+    def read_member(given: object) -> object:
         if isinstance(given, kind):
             return given
         words = [each.value for each in kind]
@@ -35,7 +35,7 @@ def _one_of(kind: type[Priority] | type[MessageType] | type[WakeReason]) -> Befo
             raise ValueError(f"it is one of {', '.join(map(repr, words))}")
         return kind(given)
 
-    return BeforeValidator(read)
+    return BeforeValidator(read_member)
 
 
 Urgency = Annotated[Priority, _one_of(Priority)]
@@ -68,14 +68,14 @@ class WakeAgent(Arguments):
     key: Key = None
 
 
-class LeftOf(Answer):
+class RemainingBudget(ToolResult):
     """A budget."""
 
     limit: float | None = Field(description="The limit; null is none.")
     left: float | None = Field(description="What is left of it; null is no limit.")
 
 
-class SentAnswer(Answer):
+class SendResult(ToolResult):
     """What became of the message, and of the wake."""
 
     told: str = Field(description="What happened, in words.")
@@ -88,23 +88,23 @@ class SentAnswer(Answer):
         description="From when on it may pass, if that is known. A deferred wake happens without another call."
     )
     pulse: str | None = Field(description="Id of the run that it started or joined.")
-    session_budget: LeftOf | None = Field(description="Wakes that you may ask for in this run.")
-    day_budget: LeftOf = Field(description="Wakes of that agent today.")
-    pair_budget: LeftOf | None = Field(description="Wakes of that agent by you today.")
+    session_budget: RemainingBudget | None = Field(description="Wakes that you may ask for in this run.")
+    day_budget: RemainingBudget = Field(description="Wakes of that agent today.")
+    pair_budget: RemainingBudget | None = Field(description="Wakes of that agent by you today.")
 
 
-async def send(caller: Caller, letter: Letter, *, acknowledge: MessageId | None = None) -> SentAnswer:
+async def send(caller: Caller, letter: OutgoingMessage, *, acknowledge: MessageId | None = None) -> SendResult:
     """Send as the caller, with what it answers handled in the same transaction; tell what became of it."""
-    async with caller.parts.store.write() as tx:
+    async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
         sent = await caller.parts.wake.inbox.send(tx, caller.principal, home, letter)
         own = caller.principal.agent
         if own is not None and acknowledge is not None:
             await caller.parts.wake.inbox.ack(tx, own, [acknowledge])
-        budgets = await budgets_of(tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place)
+        budgets = await fetch_budgets(tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place)
     wake = sent.wake
-    return SentAnswer(
-        told=in_words(wake, sent.to),
+    return SendResult(
+        told=describe_decision(wake, sent.to),
         to=name_from(home, sent.to.reference),
         message=sent.message.id,
         wake=None if wake is None else wake.id,
@@ -112,23 +112,25 @@ async def send(caller: Caller, letter: Letter, *, acknowledge: MessageId | None 
         rule=None if wake is None else wake.rule,
         retry_at=None if wake is None else retry_at(wake, sent.to),
         pulse=None if wake is None else wake.pulse_id,
-        session_budget=_left(budgets.session),
-        day_budget=LeftOf(limit=budgets.day.limit, left=budgets.day.left),
-        pair_budget=_left(budgets.pair),
+        session_budget=_remaining_budget(budgets.session),
+        day_budget=RemainingBudget(limit=budgets.day.limit, left=budgets.day.remaining),
+        pair_budget=_remaining_budget(budgets.pair),
     )
 
 
-def _left(budget: Budget | None) -> LeftOf | None:
-    return None if budget is None else LeftOf(limit=budget.limit, left=budget.left)
+def _remaining_budget(budget: Budget | None) -> RemainingBudget | None:
+    return None if budget is None else RemainingBudget(limit=budget.limit, left=budget.remaining)
 
 
-async def _message(caller: Caller, given: MessageAgent) -> Answer:
-    letter = Letter(to=given.to, content=given.message, type=given.type, priority=given.priority, key=given.key)
+async def _message(caller: Caller, given: MessageAgent) -> ToolResult:
+    letter = OutgoingMessage(
+        to=given.to, content=given.message, type=given.type, priority=given.priority, key=given.key
+    )
     return await send(caller, letter)
 
 
-async def _wake(caller: Caller, given: WakeAgent) -> Answer:
-    return await send(caller, Letter(to=given.to, content=given.message, wake=given.reason, key=given.key))
+async def _wake(caller: Caller, given: WakeAgent) -> ToolResult:
+    return await send(caller, OutgoingMessage(to=given.to, content=given.message, wake=given.reason, key=given.key))
 
 
 WAKE_TOOLS: Final = (
@@ -139,7 +141,7 @@ WAKE_TOOLS: Final = (
             "free, has no limit, and disturbs nobody. Only with priority `high` or `urgent` it also asks for a wake."
         ),
         arguments=MessageAgent,
-        answer=SentAnswer,
+        answer=SendResult,
         run=_message,
     ),
     Tool(
@@ -151,7 +153,7 @@ WAKE_TOOLS: Final = (
             "and a refused one is read at the agent's next run."
         ),
         arguments=WakeAgent,
-        answer=SentAnswer,
+        answer=SendResult,
         run=_wake,
     ),
 )

@@ -9,7 +9,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError, UpstreamFailed
 from circadia.ids import BankId
 from circadia.memory.embedding.base import Embedder
-from circadia.memory.embedding.questions import Reading
+from circadia.memory.embedding.questions import ActiveEmbedder
 from circadia.memory.episodes import TOPIC, searched_text
 from circadia.memory.vectors import stored_vector
 from circadia.records.episode import Episode
@@ -19,7 +19,7 @@ from circadia.stores.base import Store, Tx
 from circadia.stores.memory import Episodes, Notes
 from circadia.stores.signals.base import Signals
 
-AT_ONCE: Final = 100
+BATCH_ROWS: Final = 100
 """Rows that are embedded together and written in one transaction, so that no other writer waits for it."""
 GATHER_SECONDS: Final = 0.1
 """Time that new rows gather after a signal, so that not each of them costs a commit of its own."""
@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 Row = Episode | Note
 
 
-class Background:
+class BackgroundEmbedder:
     """Embeds what has no vector by the present embedder, one batch after the other, for ever.
 
     Searches read vectors of the embedder before, too, until none of its are left. A bank that had some is told to load
@@ -47,7 +47,7 @@ class Background:
     """
 
     def __init__(
-        self, clock: Clock, store: Store, signals: Signals, embedder: Embedder, previous: Reading | None = None,
+        self, clock: Clock, store: Store, signals: Signals, embedder: Embedder, previous: ActiveEmbedder | None = None,
         taken_in: Callable[[Collection[BankId]], Awaitable[None]] | None = None,
     ) -> None:  # fmt: skip
         """`taken_in` is told of banks of which something new was embedded."""
@@ -77,29 +77,29 @@ class Background:
 
     async def run(self) -> None:
         """Embed until cancelled."""
-        stop = self._signals.listen(TOPIC, self._heard)
+        stop = self._signals.listen(TOPIC, self._on_signal)
         try:
-            await self._warm()
+            await self._warm_up()
             while True:
                 self._some.clear()
-                await self._wait(await self._guarded())
+                await self._wait(await self._catch_up_safely())
         finally:
             stop()
 
-    def _heard(self, bank_id: str, _: Mapping[str, object]) -> None:
+    def _on_signal(self, bank_id: str, _: Mapping[str, object]) -> None:
         self._some.set()
 
-    async def _warm(self) -> None:
+    async def _warm_up(self) -> None:
         """Have the embedder load what it needs before somebody's question waits for it, if there may be one."""
         try:
-            async with self._store.read() as tx:
-                some = await tx.banks.every(limit=1)
+            async with self._store.begin_read() as tx:
+                some = await tx.banks.find_all(limit=1)
             if some:
                 await self._embedder.embed([PLAIN])
         except CircadiaError as error:  # told again, and dealt with, when there is something to embed
             _logger.debug("the embedder is not ready: %s", error)
 
-    async def _guarded(self) -> float:
+    async def _catch_up_safely(self) -> float:
         """Embed what there is; return how long to wait, which is longer after each failure."""
         try:
             await self.catch_up()
@@ -145,7 +145,7 @@ class Background:
             self._changed.clear()
             self._again_at = self._clock.monotonic() + AGAIN_SECONDS
         for layer in Layer:
-            while await self._batch(layer) == AT_ONCE:
+            while await self._embed_batch(layer) == BATCH_ROWS:
                 pass
         new, self._new = self._new, set()
         if self._taken_in is not None and new:
@@ -157,21 +157,21 @@ class Background:
         if self._previous is not None:
             self._previous.needed = self._left
 
-    async def _batch(self, layer: Layer) -> int:
+    async def _embed_batch(self, layer: Layer) -> int:
         """Embed the next rows; return how many there were. Those that are refused are passed over until all are."""
-        name = await self._name()
-        async with self._store.read() as tx:
-            rows = await _rows(tx, layer).strangers(
-                name if self._whole else None, after=self._after[layer], limit=AT_ONCE
+        name = await self._embedder_name()
+        async with self._store.begin_read() as tx:
+            rows = await _rows_of_layer(tx, layer).find_lacking_vector(
+                name if self._whole else None, after=self._after[layer], limit=BATCH_ROWS
             )  # fmt: skip
         if not rows:
             return 0
-        self._meet(rows)
-        vectors = await self._vectors(rows)
+        self._note_other_embedders(rows)
+        vectors = await self._embed_rows(rows)
         if vectors:
-            async with self._store.write() as tx:
-                await _rows(tx, layer).embed(vectors, name)
-                await self._tell(tx, layer, rows, vectors, name)
+            async with self._store.begin_write() as tx:
+                await _rows_of_layer(tx, layer).save_vectors(vectors, name)
+                await self._reload_indexes(tx, layer, rows, vectors, name)
             self._new |= {row.bank_id for row in rows}
         refused = [row for row in rows if row.number not in vectors]
         if refused:
@@ -181,17 +181,19 @@ class Background:
         self._after[layer] = rows[-1].number
         return len(rows)
 
-    async def _tell(self, tx: Tx, layer: Layer, rows: Sequence[Row], vectors: Mapping[int, bytes], name: str) -> None:
+    async def _reload_indexes(
+        self, tx: Tx, layer: Layer, rows: Sequence[Row], vectors: Mapping[int, bytes], name: str
+    ) -> None:
         """Have the indexes of banks loaded anew of whose other vectors these were the last."""
         strange = [row for row in rows if row.embedder is not None]
         self._changed |= {row.bank_id for row in strange if row.number in vectors}
         for bank_id in self._changed & {row.bank_id for row in strange}:
-            if not await _rows(tx, layer).outdated(bank_id, name, after=rows[-1].number):
-                await tx.banks.bump(bank_id)
+            if not await _rows_of_layer(tx, layer).has_outdated_vector(bank_id, name, after=rows[-1].number):
+                await tx.banks.bump_generation(bank_id)
                 self._changed.discard(bank_id)
                 self._anew += 1
 
-    def _meet(self, rows: Sequence[Row]) -> None:
+    def _note_other_embedders(self, rows: Sequence[Row]) -> None:
         """Note vectors of another embedder, and tell of each such embedder once."""
         strange = {row.embedder for row in rows if row.embedder is not None} - self._strange
         if strange:
@@ -200,14 +202,14 @@ class Background:
             if self._previous is not None:
                 self._previous.needed = True
 
-    async def _vectors(self, rows: Sequence[Row]) -> Mapping[int, bytes]:
+    async def _embed_rows(self, rows: Sequence[Row]) -> Mapping[int, bytes]:
         """Return vectors by number, without those whose texts are refused.
 
         Raises:
             UpstreamFailed: the embedder fails, whatever it is given.
         """
         try:
-            made = await self._embedder.embed([_text(row) for row in rows])
+            made = await self._embedder.embed([_text_to_embed(row) for row in rows])
         except UpstreamFailed as error:
             if error.retry_after_seconds is not None:
                 raise
@@ -215,10 +217,10 @@ class Background:
             if len(rows) == 1:
                 return {}
             half = len(rows) // 2
-            return {**await self._vectors(rows[:half]), **await self._vectors(rows[half:])}
+            return {**await self._embed_rows(rows[:half]), **await self._embed_rows(rows[half:])}
         return {row.number: stored_vector(vector) for row, vector in zip(rows, made, strict=True)}
 
-    async def _name(self) -> str:
+    async def _embedder_name(self) -> str:
         try:
             return self._embedder.name
         except UpstreamFailed:  # until it has embedded something
@@ -226,9 +228,9 @@ class Background:
             return self._embedder.name
 
 
-def _rows(tx: Tx, layer: Layer) -> Episodes | Notes:
+def _rows_of_layer(tx: Tx, layer: Layer) -> Episodes | Notes:
     return tx.episodes if layer is Layer.EPISODES else tx.notes
 
 
-def _text(row: Row) -> str:
+def _text_to_embed(row: Row) -> str:
     return searched_text(row.at, row.speaker, row.text) if isinstance(row, Episode) else row.text

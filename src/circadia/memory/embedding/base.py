@@ -28,7 +28,7 @@ class Embedder(Protocol):
         """
         ...
 
-    def at_once(self, question: str) -> Array | None:
+    def embed_nowait(self, question: str) -> Array | None:
         """Return the unit vector of a question if nobody has to wait for it; else none, and `embed` makes it."""
         ...
 
@@ -42,7 +42,7 @@ class Embedder(Protocol):
         ...
 
 
-def sound(vectors: Array, texts: int, dimensions: int) -> Array:
+def normalize_vectors(vectors: Array, texts: int, dimensions: int) -> Array:
     """Return the vectors as 32-bit floats of unit length; one of zeros stays so, and is near to nothing.
 
     Raises:

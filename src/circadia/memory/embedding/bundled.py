@@ -14,10 +14,10 @@ import numpy as np
 
 from circadia.errors import UpstreamFailed
 from circadia.memory.columns import Array
-from circadia.memory.embedding.base import MAX_CHARACTERS, sound
+from circadia.memory.embedding.base import MAX_CHARACTERS, normalize_vectors
 
 DIMENSIONS: Final = 256
-APART: Final = 8
+TEXTS_FOR_THREAD: Final = 8
 """Texts from which on embedding leaves the event loop: one takes 0.1 to 0.5 ms (`python -m benchmarks recall`)."""
 
 WORDS: Final = 20_000
@@ -47,26 +47,26 @@ class BundledEmbedder:
         self._loading: asyncio.Future[_Model] | None = None
         self.name: Final = f"wordllama@{importlib.metadata.version('wordllama')}/{DIMENSIONS}"
 
-    def at_once(self, question: str) -> Array | None:
+    def embed_nowait(self, question: str) -> Array | None:
         """Return the unit vector of a question, once the weights are loaded."""
         loading = self._loading
         if loading is None or not loading.done() or loading.cancelled() or loading.exception() is not None:
             return None
-        vector: Array = _embedded(loading.result(), [question])[0]
+        vector: Array = _embed_texts(loading.result(), [question])[0]
         return vector
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         """Return unit vectors. Raises UpstreamFailed: the weights are not there."""
-        model = await self._loaded()
-        if len(texts) >= APART:
-            return await asyncio.to_thread(_embedded, model, texts)
-        return _embedded(model, texts)
+        model = await self._load_once()
+        if len(texts) >= TEXTS_FOR_THREAD:
+            return await asyncio.to_thread(_embed_texts, model, texts)
+        return _embed_texts(model, texts)
 
     async def word_vectors(self) -> "WordTable":
         """Return the vectors of single words. Raises UpstreamFailed: the weights are not there."""
-        return WordTable(await self._loaded())
+        return WordTable(await self._load_once())
 
-    async def _loaded(self) -> _Model:
+    async def _load_once(self) -> _Model:
         """Load it, once for all who wait, and to the end if they do not wait so long."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.ensure_future(asyncio.to_thread(_load))
@@ -78,31 +78,31 @@ class WordTable:
 
     def __init__(self, model: _Model) -> None:
         self._model = model
-        self._vector = lru_cache(maxsize=WORDS)(self._made)
+        self._vector = lru_cache(maxsize=WORDS)(self._compute_vector)
 
     def __call__(self, word: str) -> tuple[Array, float]:
         """Return a word's unit vector, and its length before: the rarer the word, the larger it is."""
         return self._vector(word)
 
-    def _made(self, word: str) -> tuple[Array, float]:
+    def _compute_vector(self, word: str) -> tuple[Array, float]:
         ids = self._model.tokenizer.encode(word[:MAX_CHARACTERS], add_special_tokens=False).ids
         total = np.add.reduce(self._model.embedding.take(ids, axis=0, mode="clip")).astype(np.float32)
         length = float(np.linalg.norm(total))
         return (total / length if length else total), length
 
 
-def _embedded(model: _Model, texts: Sequence[str]) -> Array:
+def _embed_texts(model: _Model, texts: Sequence[str]) -> Array:
     vectors = np.zeros((len(texts), model.embedding.shape[1]), np.float32)
     for at, text in enumerate(texts):
         ids = model.tokenizer.encode(text[:MAX_CHARACTERS], add_special_tokens=False).ids
         if ids:
             vectors[at] = np.add.reduce(model.embedding.take(ids, axis=0, mode="clip")) / len(ids)
-    return sound(vectors, len(texts), DIMENSIONS)
+    return normalize_vectors(vectors, len(texts), DIMENSIONS)
 
 
 def _load() -> _Model:
     try:
-        with _root_handler_kept():  # here, since it takes longer than all of a command's other imports
+        with _keep_root_handler():  # here, since it takes longer than all of a command's other imports
             package = importlib.import_module("wordllama")
         folder = Path(str(package.__file__)).parent
         loaded = package.WordLlama.load(cache_dir=folder, disable_download=True)
@@ -114,7 +114,7 @@ def _load() -> _Model:
 
 
 @contextmanager
-def _root_handler_kept() -> Generator[None]:
+def _keep_root_handler() -> Generator[None]:
     """Keep an import from choosing where logs go: `wordllama` calls `basicConfig`, which leaves handlers alone.
 
     Meanwhile a program that has chosen nothing logs as it does without handlers.

@@ -12,8 +12,8 @@ from yarl import URL
 
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.memory.columns import Array
-from circadia.memory.embedding.base import sound
-from circadia.reach import why_unreached
+from circadia.memory.embedding.base import normalize_vectors
+from circadia.reach import explain_unreachable
 from circadia.settings.memory import EndpointEmbedderSettings
 
 MAX_ANSWER_BYTES: Final = 64 * 2**20
@@ -47,7 +47,7 @@ class EndpointEmbedder:
             raise UpstreamFailed(f"{self._called} has not answered yet, so its dimensions are not known")
         return f"endpoint:{self._settings.model}/{self._dimensions}"
 
-    def at_once(self, question: str) -> Array | None:
+    def embed_nowait(self, question: str) -> Array | None:
         """Return none: it is across a network."""
         return None
 
@@ -56,36 +56,36 @@ class EndpointEmbedder:
         prefix = self._settings.question_prefix if question else ""
         sent = [f"{prefix}{text[: self._settings.max_characters]}" for text in texts]
         size = self._settings.batch
-        batches = [await self._batch(sent[start : start + size]) for start in range(0, len(sent), size)]
+        batches = [await self._embed_batch(sent[start : start + size]) for start in range(0, len(sent), size)]
         return np.concatenate(batches) if batches else np.zeros((0, self._dimensions or 0), np.float32)
 
-    async def _batch(self, texts: Sequence[str]) -> Array:
+    async def _embed_batch(self, texts: Sequence[str]) -> Array:
         asked: dict[str, object] = {"model": self._settings.model, "input": texts}
         if self._settings.dimensions is not None:
             asked["dimensions"] = self._settings.dimensions
         try:
-            body = await self._posted(orjson.dumps(asked))
+            body = await self._post(orjson.dumps(asked))
         except TimeoutError as error:
             told = f"{self._called} gave no answer within {self._settings.timeout_seconds:g} s"
             raise UpstreamTimedOut(told) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UpstreamFailed(f"{self._called} cannot be asked: {why_unreached(error)}") from error
+            raise UpstreamFailed(f"{self._called} cannot be asked: {explain_unreachable(error)}") from error
         try:
-            vectors = await asyncio.to_thread(_read, body)  # a batch takes some milliseconds
-            found = sound(vectors, len(texts), self._dimensions or vectors.shape[1])
+            vectors = await asyncio.to_thread(_parse_vectors, body)  # a batch takes some milliseconds
+            found = normalize_vectors(vectors, len(texts), self._dimensions or vectors.shape[1])
         except UpstreamFailed as error:
             raise UpstreamFailed(f"{self._called}: {error}") from error
         self._dimensions = found.shape[1]
         return found
 
-    async def _posted(self, body: bytes) -> bytes:
+    async def _post(self, body: bytes) -> bytes:
         limit = aiohttp.ClientTimeout(total=self._settings.timeout_seconds)
         url = f"{self._settings.base_url}/embeddings"
         async with self._session.post(
             url, data=body, headers=self._headers, timeout=limit, allow_redirects=False
         ) as answer:
             if answer.status != 200:
-                pause = _pause(answer.headers.get("Retry-After")) if answer.status in BUSY else None
+                pause = _retry_after_seconds(answer.headers.get("Retry-After")) if answer.status in BUSY else None
                 raise UpstreamFailed(f"{self._called} answers with status {answer.status}", retry_after_seconds=pause)
             held = bytearray()
             async for part in answer.content.iter_any():
@@ -95,7 +95,7 @@ class EndpointEmbedder:
             return bytes(held)
 
 
-def _read(body: bytes) -> Array:
+def _parse_vectors(body: bytes) -> Array:
     """Return the vectors of an answer, in the order of the texts. Raises UpstreamFailed: it is none."""
     try:
         answer: Mapping[str, Any] = orjson.loads(body)
@@ -109,7 +109,7 @@ def _read(body: bytes) -> Array:
     return vectors
 
 
-def _pause(told: str | None) -> float:
+def _retry_after_seconds(told: str | None) -> float:
     try:
         seconds = float(told or BUSY_SECONDS)
     except ValueError:  # a date

@@ -10,7 +10,7 @@ import numpy as np
 
 from circadia.errors import ConfigError
 from circadia.memory.columns import Array
-from circadia.memory.embedding.loaded import LoadedEmbedder
+from circadia.memory.embedding.loaded import InProcessEmbedder
 from circadia.settings.memory import FastembedEmbedderSettings
 
 INSTALL_HINT: Final = "the embedder `fastembed` needs the extra `fastembed`: run `pip install 'circadia[fastembed]'`"
@@ -24,7 +24,7 @@ class _Model(Protocol):
     def query_embed(self, query: list[str]) -> Iterable[Any]: ...
 
 
-class FastEmbedder(LoadedEmbedder[_Model]):
+class FastEmbedder(InProcessEmbedder[_Model]):
     """A model of fastembed, which downloads it with the first text if it is not on this machine."""
 
     def __init__(self, settings: FastembedEmbedderSettings) -> None:
@@ -44,5 +44,5 @@ class FastEmbedder(LoadedEmbedder[_Model]):
     def _vectors(self, model: _Model, texts: list[str], *, question: bool) -> Array:
         return np.asarray(list(model.query_embed(texts) if question else model.embed(texts)))
 
-    def _failed(self, error: Exception) -> str:
+    def _failure_text(self, error: Exception) -> str:
         return f"fastembed's {self._settings.model!r} fails: {error}"

@@ -9,13 +9,13 @@ import numpy as np
 
 from circadia.errors import UpstreamFailed
 from circadia.memory.columns import Array
-from circadia.memory.embedding.base import MAX_CHARACTERS, sound
+from circadia.memory.embedding.base import MAX_CHARACTERS, normalize_vectors
 
 M = TypeVar("M")
 T = TypeVar("T")
 
 
-class LoadedEmbedder(ABC, Generic[M]):
+class InProcessEmbedder(ABC, Generic[M]):
     """Loads a model once, for all who wait, and again where that failed."""
 
     def __init__(self, title: str) -> None:
@@ -32,7 +32,7 @@ class LoadedEmbedder(ABC, Generic[M]):
             raise UpstreamFailed(f"{self._title!r} is not loaded yet")
         return f"{self._title}/{self._dimensions}"
 
-    def at_once(self, question: str) -> Array | None:
+    def embed_nowait(self, question: str) -> Array | None:
         """Return none: a text takes some milliseconds."""
         return None
 
@@ -42,10 +42,10 @@ class LoadedEmbedder(ABC, Generic[M]):
             return np.zeros((0, self._dimensions or 0), np.float32)
         async with self._loading:
             if self._model is None:
-                self._model = await self._guarded(self._load)
+                self._model = await self._run_in_thread(self._load)
         model, cut = self._model, [text[:MAX_CHARACTERS] for text in texts]
-        vectors = await self._guarded(lambda: self._vectors(model, cut, question=question))
-        found = sound(vectors, len(texts), self._dimensions or vectors.shape[-1])
+        vectors = await self._run_in_thread(lambda: self._vectors(model, cut, question=question))
+        found = normalize_vectors(vectors, len(texts), self._dimensions or vectors.shape[-1])
         self._dimensions = found.shape[1]
         return found
 
@@ -58,11 +58,11 @@ class LoadedEmbedder(ABC, Generic[M]):
         """Return a row for each text, in a thread."""
 
     @abstractmethod
-    def _failed(self, error: Exception) -> str:
+    def _failure_text(self, error: Exception) -> str:
         """Return what is told of an error: whatever the libraries raise for a download, a file, a model."""
 
-    async def _guarded(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
         try:
             return await asyncio.to_thread(work)
         except Exception as error:
-            raise UpstreamFailed(self._failed(error)) from error
+            raise UpstreamFailed(self._failure_text(error)) from error

@@ -8,11 +8,11 @@ from circadia.errors import ConfigError
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.columns import Array
-from circadia.memory.embedding.loaded import LoadedEmbedder
+from circadia.memory.embedding.loaded import InProcessEmbedder
 from circadia.settings.memory import LocalEmbedderSettings
 
 
-class LocalEmbedder(LoadedEmbedder[LocalEncoder]):
+class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
     """A text's vector is the mean of what the encoder's last layer tells of its tokens, as these were trained."""
 
     def __init__(self, settings: LocalEmbedderSettings, folder: Path) -> None:
@@ -21,8 +21,8 @@ class LocalEmbedder(LoadedEmbedder[LocalEncoder]):
         Raises:
             ConfigError: they are not there.
         """
-        weights = local_weights.known(settings.model)
-        archive = local_weights.present(weights, folder)
+        weights = local_weights.get_weights(settings.model)
+        archive = local_weights.find_weights_file(weights, folder)
         if archive is None:
             raise ConfigError(
                 f"the embedder 'local' needs the weights of {weights.name!r}, which are not in {str(folder)!r}: run "
@@ -38,7 +38,7 @@ class LocalEmbedder(LoadedEmbedder[LocalEncoder]):
     def _vectors(self, model: LocalEncoder, texts: list[str], *, question: bool) -> Array:
         return np.array([model.states(text)[1][-1].mean(axis=0) for text in texts])
 
-    def _failed(self, error: Exception) -> str:
+    def _failure_text(self, error: Exception) -> str:
         name = self._weights.name
         return (
             f"the encoder {name!r} fails ({error}); if its weights are damaged, remove {str(self._archive)!r} and run "

@@ -7,11 +7,11 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
-from circadia.latest import Latest
+from circadia.latest import BoundedDict
 from circadia.memory.columns import Array
 from circadia.memory.embedding.base import Embedder
 
-KEPT: Final = 4_096
+MAX_CACHED: Final = 4_096
 """Vectors that are remembered, 1 KB each."""
 MAX_CHARACTERS: Final = 2_000
 """Of a question that are embedded; what is remembered of it."""
@@ -21,7 +21,7 @@ REST_SECONDS: Final = 30.0
 _logger = logging.getLogger(__name__)
 
 
-class Reading:
+class ActiveEmbedder:
     """An embedder with whose vectors is searched."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -33,7 +33,7 @@ class Reading:
         self._well = True
         self._rests_until = 0.0
 
-    def rests(self, now: float) -> bool:
+    def should_rest(self, now: float) -> bool:
         """Return whether a slow one is left alone; if not, it is tried now. `now` is the monotonic clock's, seconds."""
         if not self.slow:
             return False
@@ -42,7 +42,7 @@ class Reading:
         self._rests_until = now + REST_SECONDS
         return False
 
-    def judge(self, error: UpstreamFailed | None, now: float) -> None:
+    def note_result(self, error: UpstreamFailed | None, now: float) -> None:
         """Note how it did, and tell it once when that changes."""
         self.slow = isinstance(error, UpstreamTimedOut)
         self._rests_until = now + REST_SECONDS
@@ -56,22 +56,22 @@ class Reading:
 class QuestionVectors:
     """Embeds questions; an embedder that fails or is slow is done without, since words find too."""
 
-    def __init__(self, clock: Clock, readings: Sequence[Reading], *, timeout_seconds: float) -> None:
+    def __init__(self, clock: Clock, readings: Sequence[ActiveEmbedder], *, timeout_seconds: float) -> None:
         self._clock = clock
         self._readings = readings
         self._timeout = timeout_seconds
-        self._kept: Latest[tuple[int, str], Array] = Latest(KEPT)
+        self._kept: BoundedDict[tuple[int, str], Array] = BoundedDict(MAX_CACHED)
         self._asked: dict[tuple[int, str], asyncio.Task[Array | None]] = {}
 
-    def at_once(self, question: str) -> Mapping[str, Array] | None:
+    def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
         """Return the question's unit vector by embedder if nobody has to wait for any of them; else none."""
-        question = _read(question)
+        question = _shorten(question)
         found: dict[str, Array] = {}
         for at, reading in enumerate(self._readings if question.strip() else ()):
             if reading.needed:
-                vector = self._known((at, question))
+                vector = self._cached_vector((at, question))
                 if vector is None:
-                    vector = reading.embedder.at_once(question)
+                    vector = reading.embedder.embed_nowait(question)
                     if vector is None:
                         return None
                     self._kept[(at, question)] = vector
@@ -80,14 +80,14 @@ class QuestionVectors:
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
         """Return the question's unit vector by embedder."""
-        question = _read(question)
+        question = _shorten(question)
         if not question.strip():
             return {}
         asked = [at for at, each in enumerate(self._readings) if each.needed]
         if len(asked) == 1:  # as it nearly always is; a task for it would cost as much as the vector's lookup
-            found = [await self._vector(asked[0], question)]
+            found = [await self._get_vector(asked[0], question)]
         else:
-            found = await asyncio.gather(*(self._vector(at, question) for at in asked))
+            found = await asyncio.gather(*(self._get_vector(at, question) for at in asked))
         pairs = zip(asked, found, strict=True)
         return {self._readings[at].embedder.name: vector for at, vector in pairs if vector is not None}
 
@@ -98,23 +98,23 @@ class QuestionVectors:
         except UpstreamFailed:
             return None
 
-    async def _vector(self, at: int, question: str) -> Array | None:
+    async def _get_vector(self, at: int, question: str) -> Array | None:
         key = (at, question)
-        known = self._known(key)
+        known = self._cached_vector(key)
         if known is not None:
             return known
         reading = self._readings[at]
         waits = not reading.slow
-        if reading.rests(self._clock.monotonic()):
+        if reading.should_rest(self._clock.monotonic()):
             return None
         task = self._asked.get(key)
         if task is None:  # else somebody asks the same just now
-            task = self._asked[key] = asyncio.create_task(self._embedded(key))
+            task = self._asked[key] = asyncio.create_task(self._embed(key))
             task.add_done_callback(lambda _: self._asked.pop(key))
         # Whoever goes away does not take the answer from the others.
         return await asyncio.shield(task) if waits else None
 
-    async def _embedded(self, key: tuple[int, str]) -> Array | None:
+    async def _embed(self, key: tuple[int, str]) -> Array | None:
         at, question = key
         reading = self._readings[at]
         try:
@@ -122,22 +122,22 @@ class QuestionVectors:
                 vector: Array = (await reading.embedder.embed([question], question=True))[0]
         except TimeoutError:
             told = UpstreamTimedOut(f"the embedder gave no vector of a question within {self._timeout:g} s")
-            reading.judge(told, self._clock.monotonic())
+            reading.note_result(told, self._clock.monotonic())
             return None
         except UpstreamFailed as error:
-            reading.judge(error, self._clock.monotonic())
+            reading.note_result(error, self._clock.monotonic())
             return None
-        reading.judge(None, self._clock.monotonic())
+        reading.note_result(None, self._clock.monotonic())
         self._kept[key] = vector
         return vector
 
-    def _known(self, key: tuple[int, str]) -> Array | None:
+    def _cached_vector(self, key: tuple[int, str]) -> Array | None:
         vector = self._kept.get(key)
         if vector is not None:
             self._kept.move_to_end(key)
         return vector
 
 
-def _read(question: str) -> str:
+def _shorten(question: str) -> str:
     """Return what is embedded of a question; a caller may send half a character."""
     return question[:MAX_CHARACTERS].encode(errors="replace").decode()

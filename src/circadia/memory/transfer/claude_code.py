@@ -12,9 +12,9 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import MAX_NAME, NewEpisode
-from circadia.memory.harness import spoken
-from circadia.memory.redaction import redacted
-from circadia.memory.transfer.reading import listed, mapping, moment, name, parts_of
+from circadia.memory.harness import strip_harness_text
+from circadia.memory.redaction import redact
+from circadia.memory.transfer.reading import as_list, as_mapping, as_name, parse_time, split_text
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 
@@ -33,7 +33,7 @@ def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: 
         if not raw.strip():
             continue
         try:
-            line = mapping(orjson.loads(raw))
+            line = as_mapping(orjson.loads(raw))
         except ValueError as error:
             if raw.startswith(b"{") and not raw.endswith(b"\n"):
                 return
@@ -43,7 +43,7 @@ def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: 
 
 
 def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool) -> Iterator[NewEpisode]:
-    message = mapping(line.get("message"))
+    message = as_mapping(line.get("message"))
     if message.get("model") == "<synthetic>":
         return
     agent = line["type"] == "assistant"
@@ -53,17 +53,17 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
     found = [(text, kind) for text, kind in _texts(message.get("content")) if tools or kind is EpisodeKind.TURN]
     place = 0
     for whole, kind in found:
-        for text in parts_of(redacted(whole)):
+        for text in split_text(redact(whole)):
             place += 1
             tool = kind is EpisodeKind.TOOL
             yield NewEpisode(
                 text=text,
                 speaker="assistant" if agent else "tool" if tool else person,
                 trust=Trust.TOOL if tool and not agent else Trust.AGENT if agent else Trust.PERSON,
-                at=moment(line.get("timestamp"), number),
+                at=parse_time(line.get("timestamp"), number),
                 kind=kind,
-                session=name(line.get("sessionId")),
-                metadata={"source": "claude-code", **_known(line)},
+                session=as_name(line.get("sessionId")),
+                metadata={"source": "claude-code", **_place_metadata(line)},
                 key=f"claude-code:{uuid}" + (f":{place}" if place > 1 else ""),
             )
 
@@ -71,25 +71,28 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
 def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
     """Yield the texts of a message: what was said as one, then each call of a tool and each result."""
     if isinstance(content, str):
-        yield spoken(content), EpisodeKind.TURN
+        yield strip_harness_text(content), EpisodeKind.TURN
         return
-    parts = [mapping(each) for each in listed(content)]
-    yield _joined(parts), EpisodeKind.TURN
+    parts = [as_mapping(each) for each in as_list(content)]
+    yield _join_texts(parts), EpisodeKind.TURN
     for part in parts:
         if part.get("type") == "tool_use":
             called = orjson.dumps(part.get("input"), default=str).decode()
             yield f"{part.get('name')}({called})", EpisodeKind.TOOL
         elif part.get("type") == "tool_result":
             result: object = part.get("content")
-            yield result if isinstance(result, str) else _joined([mapping(e) for e in listed(result)]), EpisodeKind.TOOL
+            yield (
+                result if isinstance(result, str) else _join_texts([as_mapping(e) for e in as_list(result)]),
+                EpisodeKind.TOOL,
+            )
 
 
-def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
+def _join_texts(parts: Sequence[Mapping[str, Any]]) -> str:
     texts: list[Any] = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "\n\n".join(said for text in texts if isinstance(text, str) and (said := spoken(text)))
+    return "\n\n".join(said for text in texts if isinstance(text, str) and (said := strip_harness_text(text)))
 
 
-def _known(line: Mapping[str, Any]) -> dict[str, str]:
+def _place_metadata(line: Mapping[str, Any]) -> dict[str, str]:
     """Return where it was said, as far as the line tells."""
     given = {"cwd": line.get("cwd"), "git_branch": line.get("gitBranch")}
     return {key: value[:MAX_NAME] for key, value in given.items() if isinstance(value, str) and value}

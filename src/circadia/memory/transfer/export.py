@@ -12,17 +12,17 @@ READ_AT_ONCE: Final = 500
 """Rows of one query."""
 
 
-async def exported(tx: Tx, bank: Bank, at: datetime) -> AsyncGenerator[bytes]:
+async def export_lines(tx: Tx, bank: Bank, at: datetime) -> AsyncGenerator[bytes]:
     """Yield the lines of a bank as one state: the bank, episodes, notes (retired ones too), all versions of blocks."""
     yield bank_line(bank, at)
     lines = 1
     after = 0
-    while episodes := await tx.episodes.every(bank.id, after=after, limit=READ_AT_ONCE):
+    while episodes := await tx.episodes.find_all(bank.id, after=after, limit=READ_AT_ONCE):
         after = episodes[-1].number
         lines += len(episodes)
         yield b"".join(map(episode_line, episodes))
     after = 0
-    while notes := await tx.notes.every(bank.id, after=after, limit=READ_AT_ONCE, retired=True):
+    while notes := await tx.notes.find_all(bank.id, after=after, limit=READ_AT_ONCE, retired=True):
         after = notes[-1].number
         lines += len(notes)
         yield b"".join(map(note_line, notes))

@@ -12,19 +12,19 @@ from circadia.memory.transfer.claude_code import read_claude_code
 from circadia.memory.transfer.langmem import langmem_entries, read_langmem
 from circadia.memory.transfer.lines import head_line, new_episode_line
 from circadia.memory.transfer.mem0 import mem0_entries, read_mem0
-from circadia.memory.transfer.reading import mapping
+from circadia.memory.transfer.reading import as_mapping
 
 LONGEST_LINE: Final = 64 * 2**20
 """Bytes of a line of a transcript, which may hold pictures; and of a whole document of mem0 or LangMem, four times."""
-_LOOKED_AT: Final = 20
+_DETECTION_LINES: Final = 20
 """Lines that may tell the format."""
-_TRANSCRIBED: Final = frozenset({"sessionId", "uuid", "leafUuid"})
+_TRANSCRIPT_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
 """Keys of which lines of transcripts have one."""
 _LONGEST_OWN_LINE: Final = 900_000
 """Bytes of a line of our own format: it must fit into a call."""
 
 
-class Format(StrEnum):
+class ImportFormat(StrEnum):
     """What can be imported."""
 
     JSONL = "jsonl"
@@ -37,7 +37,7 @@ class Format(StrEnum):
     """Items of a LangGraph store, as LangMem keeps them."""
 
 
-def detected(file: Path) -> Format:
+def detect_format(file: Path) -> ImportFormat:
     """Return the format of a file by how it begins.
 
     Raises:
@@ -45,22 +45,22 @@ def detected(file: Path) -> Format:
     """
     for line in _first_lines(file):
         if line.get("type") in ("bank", "episode", "note", "block"):
-            return Format.JSONL
-        if not _TRANSCRIBED.isdisjoint(line):
-            return Format.CLAUDE_CODE
+            return ImportFormat.JSONL
+        if not _TRANSCRIPT_KEYS.isdisjoint(line):
+            return ImportFormat.CLAUDE_CODE
     try:
-        document = _document(file)
+        document = _load_document(file)
     except InvalidRequest:
         document = None
     if _is_mem0(document):
-        return Format.MEM0
+        return ImportFormat.MEM0
     if langmem_entries(document) is not None:
-        return Format.LANGMEM
+        return ImportFormat.LANGMEM
     raise InvalidRequest(f"{str(file)!r} begins like none of the formats; name its format with --format")
 
 
 def import_lines(
-    file: Path, kind: Format, bank: str, *, person: str, tools: bool, saw: Callable[[int], None]
+    file: Path, kind: ImportFormat, bank: str, *, person: str, tools: bool, saw: Callable[[int], None]
 ) -> Iterator[bytes]:
     """Yield the lines of an import that a file stands for; `saw` is told how many bytes were read for the next one.
 
@@ -70,44 +70,44 @@ def import_lines(
     Raises:
         InvalidRequest, TooLarge: it cannot be read, or a line or entry is not what the format says.
     """
-    if kind is Format.JSONL:
-        yield from (line for _, line in _lines(file, _LONGEST_OWN_LINE, saw))
+    if kind is ImportFormat.JSONL:
+        yield from (line for _, line in _read_lines(file, _LONGEST_OWN_LINE, saw))
         return
     yield head_line(bank)
     match kind:
-        case Format.CLAUDE_CODE:
-            found = read_claude_code(_lines(file, LONGEST_LINE, saw), person=person, tools=tools)
-        case Format.MEM0:
-            found = read_mem0(mem0_entries(_document(file, saw)) or _none(file, kind))
-        case Format.LANGMEM:
-            found = read_langmem(langmem_entries(_document(file, saw)) or _none(file, kind))
+        case ImportFormat.CLAUDE_CODE:
+            found = read_claude_code(_read_lines(file, LONGEST_LINE, saw), person=person, tools=tools)
+        case ImportFormat.MEM0:
+            found = read_mem0(mem0_entries(_load_document(file, saw)) or _require_empty(file, kind))
+        case ImportFormat.LANGMEM:
+            found = read_langmem(langmem_entries(_load_document(file, saw)) or _require_empty(file, kind))
     yield from map(new_episode_line, found)
 
 
 def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
     """Yield the objects that the first lines are; transcripts begin with lines of many kinds."""
-    with _opened(file) as opened:
-        for _ in range(_LOOKED_AT):
+    with _open_file(file) as opened:
+        for _ in range(_DETECTION_LINES):
             try:
-                yield mapping(orjson.loads(opened.readline(LONGEST_LINE)))
+                yield as_mapping(orjson.loads(opened.readline(LONGEST_LINE)))
             except ValueError:
                 continue
 
 
 def _is_mem0(document: object) -> bool:
     """Return whether it holds memories, or is what mem0 answers if there are none."""
-    return mem0_entries(document) is not None or mapping(document).get("results") == []
+    return mem0_entries(document) is not None or as_mapping(document).get("results") == []
 
 
-def _none(file: Path, kind: Format) -> list[object]:
-    document = _document(file)
-    if [] in (document, mapping(document).get("results"), mapping(document).get("items")):
+def _require_empty(file: Path, kind: ImportFormat) -> list[object]:
+    document = _load_document(file)
+    if [] in (document, as_mapping(document).get("results"), as_mapping(document).get("items")):
         return []
     raise InvalidRequest(f"{str(file)!r} is no export of {kind}")
 
 
-def _lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
-    with _opened(file) as opened:
+def _read_lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
+    with _open_file(file) as opened:
         number = 0
         while line := opened.readline(longest + 1):
             number += 1
@@ -117,8 +117,8 @@ def _lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterator[tup
             yield number, line
 
 
-def _document(file: Path, saw: Callable[[int], None] | None = None) -> object:
-    with _opened(file) as opened:
+def _load_document(file: Path, saw: Callable[[int], None] | None = None) -> object:
+    with _open_file(file) as opened:
         raw = opened.read(4 * LONGEST_LINE + 1)
     if len(raw) > 4 * LONGEST_LINE:
         raise TooLarge(f"{str(file)!r} has more than {4 * LONGEST_LINE} bytes; split it")
@@ -130,7 +130,7 @@ def _document(file: Path, saw: Callable[[int], None] | None = None) -> object:
         raise InvalidRequest(f"{str(file)!r} is not JSON in UTF-8: {error}") from error
 
 
-def _opened(file: Path) -> BinaryIO:
+def _open_file(file: Path) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:

@@ -8,16 +8,16 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
-from circadia.memory.redaction import redacted
-from circadia.memory.transfer.reading import listed, mapping, moment, name, parts_of
+from circadia.memory.redaction import redact
+from circadia.memory.transfer.reading import as_list, as_mapping, as_name, parse_time, split_text
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 
 
 def langmem_entries(document: object) -> Sequence[object] | None:
     """Return the items of a document: a list, or `{"items": […]}` as its REST API answers; none if there are none."""
-    entries = listed(document) or listed(mapping(document).get("items"))
-    first = mapping(entries[0] if entries else None)
+    entries = as_list(document) or as_list(as_mapping(document).get("items"))
+    first = as_mapping(entries[0] if entries else None)
     return entries if "namespace" in first and "key" in first and "value" in first else None
 
 
@@ -30,17 +30,17 @@ def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
         InvalidRequest: an entry is no item, with its place.
     """
     for number, each in enumerate(entries, 1):
-        item = mapping(each)
+        item = as_mapping(each)
         value, key = item.get("value"), item.get("key")
         if not isinstance(value, dict) or not isinstance(key, str):
             raise InvalidRequest(f"entry {number} is no item of a store: it has no `key` or no `value`")
-        namespace = [str(part) for part in listed(item.get("namespace"))]
-        at = moment(item.get("updated_at") or item.get("created_at"), number)
-        for part in parts_of(redacted(_text(mapping(item["value"])))):
+        namespace = [str(part) for part in as_list(item.get("namespace"))]
+        at = parse_time(item.get("updated_at") or item.get("created_at"), number)
+        for part in split_text(redact(_item_text(as_mapping(item["value"])))):
             digest = hashlib.sha256("\0".join((*namespace, key, part)).encode("utf-8", "surrogatepass")).hexdigest()
             yield NewEpisode(
                 text=part,
-                speaker=(name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
+                speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
                 trust=Trust.AGENT,
                 at=at,
                 kind=EpisodeKind.FACT,
@@ -49,8 +49,8 @@ def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
             )
 
 
-def _text(value: Mapping[str, Any]) -> str:
+def _item_text(value: Mapping[str, Any]) -> str:
     """Return what an item says: LangMem nests it as `content`, once or twice; of other items, their JSON."""
     content: object = value.get("content", value)
-    inner = mapping(content).get("content", content)
+    inner = as_mapping(content).get("content", content)
     return inner if isinstance(inner, str) else orjson.dumps(inner, default=str).decode()

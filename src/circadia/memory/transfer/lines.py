@@ -15,7 +15,7 @@ from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, Capture, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import LONGEST, bounded
+from circadia.records.end_user import LONGEST, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 
@@ -28,21 +28,21 @@ Id = Annotated[str, Field(pattern=_ID)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-def _kept(name: str | None) -> str | None:
+def _bounded_name(name: str | None) -> str | None:
     """Return an end user's name as an export has it, where it is bounded already, or else somebody wrote the line."""
-    return name if name is None or len(name) <= LONGEST else bounded(name)
+    return name if name is None or len(name) <= LONGEST else shorten_name(name)
 
 
-EndUser = Annotated[str | None, Field(max_length=1000), AfterValidator(_kept)]
+EndUser = Annotated[str | None, Field(max_length=1000), AfterValidator(_bounded_name)]
 
 
-class Line(BaseModel):
+class ExportLine(BaseModel):
     """One line. An unknown key is an error: nothing is dropped unseen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class PolicyPart(Line):
+class PolicyPart(ExportLine):
     """How the bank is written to."""
 
     capture: Capture = Capture.CONTENT
@@ -56,7 +56,7 @@ class PolicyPart(Line):
     own: bool = False
 
 
-class BankLine(Line):
+class BankLine(ExportLine):
     """The first line: what the bank is, for the case that it has to be made."""
 
     type: Literal["bank"]
@@ -69,7 +69,7 @@ class BankLine(Line):
     exported_at: AwareDatetime | None = None
 
 
-class StalePart(Line):
+class StalePart(ExportLine):
     """A demotion of an episode."""
 
     by: str = Field(max_length=1000)
@@ -79,7 +79,7 @@ class StalePart(Line):
     weight: float = Field(gt=0, le=1)
 
 
-class EpisodeLine(Line):
+class EpisodeLine(ExportLine):
     """An episode; without `id` and `key` it is known again by its session, speaker, time and text."""
 
     type: Literal["episode"]
@@ -98,7 +98,7 @@ class EpisodeLine(Line):
     stale: Annotated[list[StalePart], Field(max_length=1000)] = []
 
 
-class NoteLine(Line):
+class NoteLine(ExportLine):
     """A note."""
 
     type: Literal["note"]
@@ -115,7 +115,7 @@ class NoteLine(Line):
     used_at: AwareDatetime | None = None
 
 
-class SpanPart(Line):
+class SpanPart(ExportLine):
     """A part of a block's value."""
 
     start: int = Field(ge=0)
@@ -123,7 +123,7 @@ class SpanPart(Line):
     episodes: Annotated[list[Id], Field(max_length=_MOST_SOURCES)]
 
 
-class BlockLine(Line):
+class BlockLine(ExportLine):
     """One version of a block."""
 
     type: Literal["block"]
@@ -142,7 +142,7 @@ class BlockLine(Line):
     at: AwareDatetime
 
 
-class EndLine(Line):
+class EndLine(ExportLine):
     """The last line: without it the file was cut."""
 
     type: Literal["end"]
@@ -170,10 +170,10 @@ def read_line(raw: bytes, number: int) -> AnyLine:
     try:
         return _ANY.validate_json(raw)
     except ValidationError as error:
-        raise InvalidRequest(f"line {number}: {_told(error)}") from error
+        raise InvalidRequest(f"line {number}: {_describe_error(error)}") from error
 
 
-def _told(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(each)[:80] for each in first["loc"][1:])
     return f"{where}: {first['msg']}" if where else first["msg"]
@@ -181,12 +181,12 @@ def _told(error: ValidationError) -> str:
 
 def head_line(name: str) -> bytes:
     """Return the first line for what other systems have kept."""
-    return _written({"type": "bank", "version": VERSION, "name": name})
+    return _dump_line({"type": "bank", "version": VERSION, "name": name})
 
 
 def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
     """Return the first line."""
-    return _written(
+    return _dump_line(
         {
             "type": "bank",
             "version": VERSION,
@@ -202,7 +202,7 @@ def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
 
 def episode_line(episode: Episode) -> bytes:
     """Return an episode's line."""
-    return _written(
+    return _dump_line(
         {
             "type": "episode",
             "id": episode.id,
@@ -224,12 +224,12 @@ def episode_line(episode: Episode) -> bytes:
 
 def new_episode_line(new: NewEpisode) -> bytes:
     """Return the line of an episode that has no id yet."""
-    return _written({"type": "episode", **{field.name: getattr(new, field.name) for field in fields(new)}})
+    return _dump_line({"type": "episode", **{field.name: getattr(new, field.name) for field in fields(new)}})
 
 
 def note_line(note: Note) -> bytes:
     """Return a note's line."""
-    return _written(
+    return _dump_line(
         {
             "type": "note",
             "id": note.id,
@@ -249,7 +249,7 @@ def note_line(note: Note) -> bytes:
 
 def block_line(block: Block) -> bytes:
     """Return the line of one version of a block."""
-    return _written(
+    return _dump_line(
         {
             "type": "block",
             "label": block.label,
@@ -271,8 +271,8 @@ def block_line(block: Block) -> bytes:
 
 def end_line(lines: int) -> bytes:
     """Return the last line."""
-    return _written({"type": "end", "lines": lines})
+    return _dump_line({"type": "end", "lines": lines})
 
 
-def _written(line: Mapping[str, object]) -> bytes:
+def _dump_line(line: Mapping[str, object]) -> bytes:
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE, default=dict)

@@ -11,22 +11,22 @@ _CUT_NEAR: Final = 2_000
 """Characters before the end of a part in which a line's end is looked for."""
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def as_mapping(value: object) -> Mapping[str, Any]:
     """Return the value if it is an object of JSON, else an empty one."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def listed(value: object) -> Sequence[object]:
+def as_list(value: object) -> Sequence[object]:
     """Return the value if it is a list, else an empty one."""
     return cast("Sequence[object]", value) if isinstance(value, list) else ()
 
 
-def name(value: object) -> str | None:
+def as_name(value: object) -> str | None:
     """Return the value as a speaker's or a session's name, cut to the length that one may have; none if it is none."""
     return value[:MAX_NAME] if isinstance(value, str) and value else None
 
 
-def moment(value: object, number: int) -> datetime | None:
+def parse_time(value: object, number: int) -> datetime | None:
     """Return the time that an ISO 8601 text tells, UTC if it names no zone.
 
     Raises:
@@ -41,7 +41,7 @@ def moment(value: object, number: int) -> datetime | None:
     return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
-def parts_of(text: str) -> Iterator[str]:
+def split_text(text: str) -> Iterator[str]:
     """Yield a text in parts that episodes have room for, without what no database can hold; nothing if it is empty."""
     rest = text.replace("\0", "")
     while rest.strip():

@@ -13,7 +13,7 @@ FEWEST: Final = 10
 """Answers of which it is known whether they were used, before fewer are made."""
 
 
-def affordable(settings: AnswersSettings, days: Sequence[AnswerDay]) -> int:
+def count_affordable_questions(settings: AnswersSettings, days: Sequence[AnswerDay]) -> int:
     """Return how many questions a pass answers ahead for an agent, given the counts of the window; 1 at least.
 
     An answer was useful if it was used, and waste if it was dropped unused; one that still waits is neither. So one

@@ -4,26 +4,26 @@ from dataclasses import dataclass
 
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass
-from circadia.sleeptime.ahead import AnsweredAhead, Readying
-from circadia.sleeptime.operation import AskAnyone, Ground
+from circadia.sleeptime.ahead import AnswerServices, AnticipatedAnswer
+from circadia.sleeptime.operation import AskAnyModel, PassContext
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bench:
+class AnswerRun:
     """What answers of one pass are made on."""
 
     bank: Bank
     """Whose memory."""
-    ground: Ground
+    ground: PassContext
     """The pass' own ground."""
-    readying: Readying
+    readying: AnswerServices
     """What they are made with."""
-    ask: AskAnyone
+    ask: AskAnyModel
     """Asks models."""
     run: Pass
     """The pass."""
 
 
-def usable(answered: AnsweredAhead) -> bool:
+def is_usable_answer(answered: AnticipatedAnswer) -> bool:
     """Return whether it is a whole answer in words, without a tool and without the provider's refusal."""
     return not (answered.called or answered.cut) and bool(answered.text.strip())

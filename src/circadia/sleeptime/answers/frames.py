@@ -10,7 +10,7 @@ from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerFrame
 from circadia.records.bank import Bank
-from circadia.sleeptime.ahead import Ahead
+from circadia.sleeptime.ahead import QuestionDrafter
 from circadia.stores.base import Tx
 
 LATELY: Final = timedelta(days=3)
@@ -22,7 +22,7 @@ SCOPES: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class AgentFrames:
     """An agent with its scopes."""
 
     agent: Agent
@@ -31,21 +31,24 @@ class Asked:
     """Of its scopes, the one with the most questions first."""
 
 
-async def asked_lately(tx: Tx, bank: Bank, ahead: Ahead, now: datetime) -> Sequence[Asked]:
+async def fetch_recently_asked_agents(
+    tx: Tx, bank: Bank, ahead: QuestionDrafter, now: datetime
+) -> Sequence[AgentFrames]:
     """Return the bank's agents whose answers may be made ready, those who were asked last first."""
     agents: dict[AgentId, Agent] = {}
     frames: defaultdict[AgentId, list[AnswerFrame]] = defaultdict(list)
     newest: dict[tuple[AgentId, str], datetime] = {}
-    for scope, at in await tx.answers.seen(bank.id):  # the one with the last call first
+    for scope, at in await tx.answers.find_recent_scopes(bank.id):  # the one with the last call first
         last = newest.setdefault((scope.agent_id, scope.end_user), at)
         stale = at <= now - LATELY or at <= last - REPLACED
         if stale or len(frames[scope.agent_id]) == SCOPES:
             continue
-        frame = await tx.answers.frame(bank.id, scope)
-        agent = None if frame is None else await ahead.agent(tx, bank, frame)
+        frame = await tx.answers.get_frame(bank.id, scope)
+        agent = None if frame is None else await ahead.find_agent(tx, bank, frame)
         if frame is not None and agent is not None:
             agents[scope.agent_id] = agent
             frames[scope.agent_id].append(frame)
     return [
-        Asked(agent=agent, frames=sorted(frames[key], key=lambda each: -each.asked)) for key, agent in agents.items()
+        AgentFrames(agent=agent, frames=sorted(frames[key], key=lambda each: -each.asked))
+        for key, agent in agents.items()
     ]

@@ -6,19 +6,19 @@ from datetime import timedelta
 from typing import Final
 
 from circadia.ids import AgentId, AnswerId
-from circadia.llm.mind import Unusable
+from circadia.llm.mind import ModelAnswerError
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
-from circadia.sleeptime.ahead import AnsweredAhead, Draft
-from circadia.sleeptime.answers.bench import Bench, usable
-from circadia.sleeptime.answers.frames import Asked
-from circadia.sleeptime.answers.hygiene import PAGE, trimmed
+from circadia.sleeptime.ahead import AnticipatedAnswer, QuestionDraft
+from circadia.sleeptime.answers.bench import AnswerRun, is_usable_answer
+from circadia.sleeptime.answers.frames import AgentFrames
+from circadia.sleeptime.answers.hygiene import PAGE, drop_excess_answers
 from circadia.sleeptime.answers.phrasing import ExpectedQuestion
-from circadia.sleeptime.answers.predict import Material, material, predicted
-from circadia.sleeptime.answers.unmoved import written
+from circadia.sleeptime.answers.predict import QuestionMaterial, fetch_material, predict_questions
+from circadia.sleeptime.answers.unmoved import write_if_unchanged
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, judge_questions, keep_question
-from circadia.sleeptime.ask import OverBudget, Yielded
+from circadia.sleeptime.ask import OverBudget, PassPreempted
 from circadia.stores.base import Tx
 
 OLD: Final = timedelta(hours=1)
@@ -30,71 +30,71 @@ class _AnsweredQuestion:
     """A question with its answer, and what that rests on."""
 
     question: ExpectedQuestion
-    draft: Draft
-    answer: AnsweredAhead
+    draft: QuestionDraft
+    answer: AnticipatedAnswer
 
 
-class Making:
+class AnswerMaker:
     """Makes answers for one agent after the other; an upstream that does not answer is asked no more."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: AnswerRun) -> None:
         self._bench = bench
         self._silent: set[str] = set()
         self.made = 0
 
-    async def of(self, asked: Asked, most: int) -> None:
+    async def answer_for_agent(self, asked: AgentFrames, most: int) -> None:
         """Answer what is expected of an agent, `most` questions in all its scopes; `made` counts what is ready.
 
         Raises:
-            OverBudget: there is no room for more. Yielded: somebody waits. Unusable: the tier's model is at fault.
+            OverBudget: no room for more. PassPreempted: somebody waits. ModelAnswerError: the tier's model is at fault.
         """
         left = most
         for at, frame in enumerate(asked.frames):
             share = -(-left // (len(asked.frames) - at))
             if share and frame.upstream not in self._silent:
-                left -= await self._in_scope(asked.agent, frame, share)
+                left -= await self._answer_in_scope(asked.agent, frame, share)
 
-    async def _in_scope(self, agent: Agent, frame: AnswerFrame, share: int) -> int:
+    async def _answer_in_scope(self, agent: Agent, frame: AnswerFrame, share: int) -> int:
         """Answer what is expected in one scope; return for how many questions that was tried.
 
         What was made since the last call of the scope counts: nobody has asked since, so nothing else is expected.
         """
         bench = self._bench
-        ready = [each for each in await self._live(agent.id) if each.scope == frame.scope]
+        ready = [each for each in await self._fetch_live_answers(agent.id) if each.scope == frame.scope]
         own = sum(each.pass_id == bench.run.id for each in ready)
         before = sum(each.pass_id != bench.run.id and each.made_at >= frame.at for each in ready)
         if before + own >= share:
             return own
         await bench.ground.go_on()
-        async with bench.ground.store.read() as tx:
-            found = await material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
-        expected = await self._expected(agent, found, ready)
+        async with bench.ground.store.begin_read() as tx:
+            found = await fetch_material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
+        expected = await self._predict_questions(agent, found, ready)
         answered, tried = list[_AnsweredQuestion](), own
         try:
             for question in expected:
                 if tried + before >= share or frame.upstream in self._silent:
                     break
-                fresh = await self._not_ready(frame, question, found.conversation)
+                fresh = await self._drop_ready_phrasings(frame, question, found.conversation)
                 if fresh is None:
                     continue
                 await bench.ground.go_on()
                 tried += 1
-                if (one := await self._answered_ahead(frame, fresh)) is not None:
+                if (one := await self._answer_question(frame, fresh)) is not None:
                     answered.append(one)
-            verdicts = await self._verdicts(answered)
-        except (OverBudget, Yielded):  # what is paid for is kept, as far as that needs no verdict
-            await self._keep(frame, found, answered, {})
+            verdicts = await self._ask_verdicts(answered)
+        except (OverBudget, PassPreempted):  # what is paid for is kept, as far as that needs no verdict
+            await self._store_answers(frame, found, answered, {})
             raise
-        await self._keep(frame, found, answered, verdicts)
+        await self._store_answers(frame, found, answered, verdicts)
         return tried
 
-    async def _verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
+    async def _ask_verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
         if not answered:
             return {}
         return await judge_questions([(each.question, each.answer.text) for each in answered], self._bench.ask)
 
-    async def _keep(
-        self, frame: AnswerFrame, found: Material, answered: Sequence["_AnsweredQuestion"],
+    async def _store_answers(
+        self, frame: AnswerFrame, found: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
         verdicts: Mapping[int, QuestionVerdict],
     ) -> None:  # fmt: skip
         for place, each in enumerate(answered):
@@ -102,38 +102,40 @@ class Making:
             if kept is None or (not kept.stands_alone and found.conversation is None):
                 continue
             conversation = None if kept.stands_alone else found.conversation
-            self.made += await self._kept(frame, kept.question, conversation, each.draft, each.answer)
+            self.made += await self._store_answer(frame, kept.question, conversation, each.draft, each.answer)
 
-    async def _expected(self, agent: Agent, found: Material, ready: Sequence[Answer]) -> Sequence[ExpectedQuestion]:
+    async def _predict_questions(
+        self, agent: Agent, found: QuestionMaterial, ready: Sequence[Answer]
+    ) -> Sequence[ExpectedQuestion]:
         """Return what is expected; nothing if the tier's model makes nothing of this in particular."""
         bench, run = self._bench, self._bench.run
         try:
-            return await predicted(
+            return await predict_questions(
                 found, agent, ready, bench.readying, bench.ask, instructions=run.instructions, own=run.id
             )
-        except Unusable as error:
+        except ModelAnswerError as error:
             if error.passing:
                 raise
             return ()
 
-    async def _live(self, agent_id: AgentId) -> Sequence[Answer]:
+    async def _fetch_live_answers(self, agent_id: AgentId) -> Sequence[Answer]:
         """Return the agent's answers, without their texts."""
         found: list[Answer] = []
         while True:
             after = found[-1].id if found else None
-            async with self._bench.ground.store.read() as tx:
-                page = await tx.answers.live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
+            async with self._bench.ground.store.begin_read() as tx:
+                page = await tx.answers.find_live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
             found += [replace(each, text="", reasoning="") for each in page]
             if len(page) < PAGE:
                 return found
 
-    async def _not_ready(
+    async def _drop_ready_phrasings(
         self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None
     ) -> ExpectedQuestion | None:
         """Return the question without the phrasings that have an answer; none if its first has one."""
         bench = self._bench
         kept: list[str] = []
-        async with bench.ground.store.read() as tx:
+        async with bench.ground.store.begin_read() as tx:
             bank = await tx.banks.get(bench.bank.id)
             if bank is None:
                 return None
@@ -144,35 +146,37 @@ class Making:
                     return None
         return replace(question, phrasings=kept)
 
-    async def _answered_ahead(self, frame: AnswerFrame, question: ExpectedQuestion) -> "_AnsweredQuestion | None":
+    async def _answer_question(self, frame: AnswerFrame, question: ExpectedQuestion) -> "_AnsweredQuestion | None":
         """Answer one question; none if there is no answer of use."""
         bench = self._bench
-        draft = await bench.readying.ahead.draft(bench.bank, frame, question.phrasings[0])
+        draft = await bench.readying.ahead.draft_question(bench.bank, frame, question.phrasings[0])
         if draft is None:
             return None
         try:
-            answered = await self._answered(draft)
+            answered = await self._ask_model(draft)
         except OverBudget as error:
             if not error.alone:
                 raise
             return None
-        except Unusable as error:
+        except ModelAnswerError as error:
             if error.passing:
                 self._silent.add(frame.upstream)
             return None
-        return _AnsweredQuestion(question=question, draft=draft, answer=answered) if usable(answered) else None
+        return (
+            _AnsweredQuestion(question=question, draft=draft, answer=answered) if is_usable_answer(answered) else None
+        )
 
-    async def _answered(self, draft: Draft) -> AnsweredAhead:
+    async def _ask_model(self, draft: QuestionDraft) -> AnticipatedAnswer:
         bench = self._bench
-        answered = await bench.ask(draft.prompt, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
+        answered = await bench.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
         if answered.at > bench.run.created_at - OLD:
             return answered
         anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {bench.run.id}")
-        return await bench.ask(anew, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
+        return await bench.ask(anew, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
 
-    async def _kept(
-        self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: Draft,
-        answered: AnsweredAhead,
+    async def _store_answer(
+        self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: QuestionDraft,
+        answered: AnticipatedAnswer,
     ) -> bool:  # fmt: skip
         """Store the answer if it stands, and its agent may have it, in the transaction that stores it."""
         bench, readying = self._bench, self._bench.readying
@@ -186,15 +190,15 @@ class Making:
         )  # fmt: skip
         now = readying.clock.now()
 
-        async def allowed(tx: Tx, bank: Bank) -> Answer | None:
-            agent = await readying.ahead.agent(tx, bank, frame)
+        async def find_allowed_answer(tx: Tx, bank: Bank) -> Answer | None:
+            agent = await readying.ahead.find_agent(tx, bank, frame)
             return None if agent is None or answer.expires_at <= now else answer
 
         async def put(tx: Tx, bank: Bank, answer: Answer) -> bool:
             if not await tx.answers.put([answer]):
                 return False
-            await tx.answers.count([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
-            await trimmed(tx, bank.id, readying.settings, now)
+            await tx.answers.add_counts([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
+            await drop_excess_answers(tx, bank.id, readying.settings, now)
             return True
 
-        return await written(bench, allowed, put, in_doubt=True)
+        return await write_if_unchanged(bench, find_allowed_answer, put, in_doubt=True)

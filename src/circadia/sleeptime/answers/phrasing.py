@@ -11,8 +11,8 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.normalization import normalize
-from circadia.sleeptime.grounding import Sources, ungrounded
-from circadia.sleeptime.wording import addresses, refanged, unfit
+from circadia.sleeptime.grounding import Sources, describe_ungrounded_claims
+from circadia.sleeptime.wording import find_addresses, refang, unfit_reason
 
 _MAX_CHARACTERS: Final = 300
 _MAX_CANDIDATES: Final = 10
@@ -64,8 +64,8 @@ def reject_phrasing(text: str, sources: Sources) -> str:
     """Return why a phrasing may not be expected, in words; empty if it may."""
     if not text or len(text) > _MAX_CHARACTERS or not text.isprintable():
         return "it is no short line"
-    if posing := unfit(text):
+    if posing := unfit_reason(text):
         return posing
-    if addresses(refanged(text)):
+    if find_addresses(refang(text)):
         return "it has an address"
-    return ungrounded(text, sources)
+    return describe_ungrounded_claims(text, sources)

@@ -15,21 +15,21 @@ from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerScope
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
-from circadia.records.end_user import alias
+from circadia.records.end_user import display_alias
 from circadia.records.episode import Episode, EpisodeKind
-from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.ahead import AnswerServices
 from circadia.sleeptime.answers.phrasing import ExpectedQuestion, Predictions, accept_questions
-from circadia.sleeptime.grounding import sources
-from circadia.sleeptime.operation import AskAnyone
-from circadia.sleeptime.prompts import asked
-from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.grounding import collect_sources
+from circadia.sleeptime.operation import AskAnyModel
+from circadia.sleeptime.prompts import build_file_prompt
+from circadia.sleeptime.sheet import NumberedLines
 from circadia.stores.base import Tx
 
-SEEN: Final = 300
+NEWEST_EPISODES: Final = 300
 """Newest episodes of a bank that are looked through."""
 TURNS: Final = 30
 """Turns of a person that are shown, the newest."""
-ASKED: Final = 20
+EARLIER_QUESTIONS: Final = 20
 """Questions of before that are shown."""
 READY: Final = 30
 """Questions that are ready and are shown, the newest."""
@@ -50,7 +50,7 @@ KINDS: Final = frozenset({EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Material:
+class QuestionMaterial:
     """What questions are expected from."""
 
     blocks: Sequence[Block]
@@ -66,20 +66,20 @@ class Material:
         return self.turns[-1].session if self.turns else None
 
 
-async def material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int) -> Material:
+async def fetch_material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int) -> QuestionMaterial:
     """Return what the bank holds of this end user up to an episode; nothing if it is another's."""
     if bank.end_user is not None and bank.end_user != scope.end_user:
-        return Material(blocks=(), turns=(), questions=())
-    newest = await tx.episodes.every(bank.id, after=upto + 1, newest_first=True, limit=SEEN)
-    own = _own([*reversed(newest)], bank, agent, scope)
+        return QuestionMaterial(blocks=(), turns=(), questions=())
+    newest = await tx.episodes.find_all(bank.id, after=upto + 1, newest_first=True, limit=NEWEST_EPISODES)
+    own = _select_own_turns([*reversed(newest)], bank, agent, scope)
     before = [each for each in own[:-TURNS] if each.trust is Trust.PERSON and "?" in each.text]
-    return Material(
-        blocks=[each for each in await tx.blocks.every(bank.id) if each.value],
-        turns=own[-TURNS:], questions=before[-ASKED:],
+    return QuestionMaterial(
+        blocks=[each for each in await tx.blocks.find_all(bank.id) if each.value],
+        turns=own[-TURNS:], questions=before[-EARLIER_QUESTIONS:],
     )  # fmt: skip
 
 
-def _own(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: AnswerScope) -> Sequence[Episode]:
+def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: AnswerScope) -> Sequence[Episode]:
     """Return what this end user and this agent said to each other.
 
     A conversation in which another person spoke too, or only another agent, is left out: a bank may serve many.
@@ -97,33 +97,35 @@ def _own(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: AnswerScope) 
         spoke = {row.speaker} if row.trust is Trust.PERSON else set[str]()
         others = agents[row.session] if row.session is not None else set[str]()
         spoke |= people[row.session] if row.session is not None else set[str]()
-        his = bank.end_user is not None or (bool(spoke) and spoke <= {who, alias(who)})
+        his = bank.end_user is not None or (bool(spoke) and spoke <= {who, display_alias(who)})
         if his and (not others or agent.name in others):
             found.append(row)
     return found
 
 
-def question(found: Material, agent: Agent, ready: Sequence[Answer], *, instructions: str, most: int) -> Prompt:
+def build_prediction_prompt(
+    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], *, instructions: str, most: int
+) -> Prompt:
     """Return what the model is asked."""
-    sheet = Sheet()
-    sheet.line(f"The assistant is called {agent.name}.")
+    sheet = NumberedLines()
+    sheet.add_line(f"The assistant is called {agent.name}.")
     for block in found.blocks:
-        sheet.block(f"Block {block.label}", block.value, LONGEST_BLOCK)
+        sheet.add_block(f"Block {block.label}", block.value, LONGEST_BLOCK)
     if found.questions:
-        sheet.head("Asked before")
-        sheet.episodes(found.questions, longest=LONGEST)
+        sheet.add_heading("Asked before")
+        sheet.add_episodes(found.questions, longest=LONGEST)
     if found.turns:
-        sheet.head("Said last")
-        sheet.episodes(found.turns, longest=LONGEST)
+        sheet.add_heading("Said last")
+        sheet.add_episodes(found.turns, longest=LONGEST)
     if ready:
-        sheet.head("Ready already")
+        sheet.add_heading("Ready already")
         for each in sorted(ready, key=lambda each: each.id)[-READY:]:
-            sheet.line(f"- {each.phrasings[0]}")
-    return asked("predict", sheet.text, instructions, questions=most)
+            sheet.add_line(f"- {each.phrasings[0]}")
+    return build_file_prompt("predict", sheet.text, instructions, questions=most)
 
 
-async def predicted(
-    found: Material, agent: Agent, ready: Sequence[Answer], readying: Readying, ask: AskAnyone, *,
+async def predict_questions(
+    found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], readying: AnswerServices, ask: AskAnyModel, *,
     instructions: str, own: PassId,
 ) -> Sequence[ExpectedQuestion]:  # fmt: skip
     """Return what is expected and may be, the likeliest first.
@@ -137,8 +139,8 @@ async def predicted(
         return ()
     most = min(readying.settings.questions, MOST)
     known = [each for each in ready if each.pass_id != own and each.phrasings]
-    prompt = question(found, agent, known, instructions=instructions, most=most)
+    prompt = build_prediction_prompt(found, agent, known, instructions=instructions, most=most)
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)
     rows = [*found.questions, *found.turns]
-    said = sources(rows, *(each.value for each in found.blocks), agent.name)
+    said = collect_sources(rows, *(each.value for each in found.blocks), agent.name)
     return accept_questions(answer.questions[: 2 * most], said)

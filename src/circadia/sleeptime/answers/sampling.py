@@ -12,45 +12,47 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.index import MatchKind
-from circadia.llm.mind import Unusable
-from circadia.memory.redaction import redacted
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, Dropped
+from circadia.llm.mind import ModelAnswerError
+from circadia.memory.redaction import redact
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, DropReason
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.ahead import AnsweredAhead
-from circadia.sleeptime.answers.bench import Bench, usable
-from circadia.sleeptime.answers.hygiene import drop
-from circadia.sleeptime.answers.unmoved import written
+from circadia.sleeptime.ahead import AnticipatedAnswer
+from circadia.sleeptime.answers.bench import AnswerRun, is_usable_answer
+from circadia.sleeptime.answers.hygiene import drop_ready_answers
+from circadia.sleeptime.answers.unmoved import write_if_unchanged
 from circadia.sleeptime.ask import OverBudget
-from circadia.sleeptime.prompts import asked
+from circadia.sleeptime.prompts import build_file_prompt
 from circadia.stores.base import Tx
 from circadia.visibility import visible_text
 
 MOST: Final = 5
 """Uses that one pass looks at."""
-LOOKED_AT: Final = 200
+CANDIDATE_USES: Final = 200
 """Newest uses that they are taken from."""
 LONGEST: Final = 6_000
 """Characters of an answer that the tier's model compares; of longer ones nothing is judged by it."""
-_DRAWN: Final = 2**64
+_HASH_RANGE: Final = 2**64
 _IN_FIGURES: Final = "-+.,%$€£/:"
 
 
-class Alike(BaseModel):
+class SameAnswerVerdict(BaseModel):
     """Whether two answers answer a question alike."""
 
     same: bool
     answered: bool = Field(True, description="Whether the second answer answers the question at all.")
 
 
-def drawn(uses: Sequence[AnswerUse], judged: Sequence[AnswerUse], settings: AnswersSettings) -> Sequence[AnswerUse]:
+def choose_samples(
+    uses: Sequence[AnswerUse], judged: Sequence[AnswerUse], settings: AnswersSettings
+) -> Sequence[AnswerUse]:
     """Return the uses to look at, of those that nobody has looked at: the newest, one of each answer.
 
     As long as too few were `judged` to tell anything, at least one is taken.
     """
     if not settings.sample_share:
         return ()
-    taken = [each for each in uses if _hash(each) < settings.sample_share * _DRAWN]
+    taken = [each for each in uses if _hash(each) < settings.sample_share * _HASH_RANGE]
     if not taken and len(judged) < settings.least_samples:
         taken = sorted(uses, key=_hash)[:1]
     newest: dict[str, AnswerUse] = {}
@@ -59,10 +61,10 @@ def drawn(uses: Sequence[AnswerUse], judged: Sequence[AnswerUse], settings: Answ
     return list(newest.values())[:MOST]
 
 
-class Sampling:
+class AnswerSampler:
     """Judges uses of one bank."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: AnswerRun) -> None:
         self._bench = bench
         self._silent = False
         self.done = 0
@@ -71,97 +73,99 @@ class Sampling:
         """Look at some uses; `done` counts those that were judged.
 
         Raises:
-            OverBudget: there is no room for more. Yielded: somebody waits.
+            OverBudget: there is no room for more. PassPreempted: somebody waits.
         """
         bench = self._bench
-        async with bench.ground.store.read() as tx:
-            scopes = {each.scope for each in await tx.answers.seen(bench.bank.id)}
-            waiting = await tx.answers.uses(bench.bank.id, judged=False, limit=LOOKED_AT)
+        async with bench.ground.store.begin_read() as tx:
+            scopes = {each.scope for each in await tx.answers.find_recent_scopes(bench.bank.id)}
+            waiting = await tx.answers.find_uses(bench.bank.id, judged=False, limit=CANDIDATE_USES)
             settings = bench.readying.settings
-            judged = await tx.answers.uses(bench.bank.id, judged=True, limit=settings.least_samples)
+            judged = await tx.answers.find_uses(bench.bank.id, judged=True, limit=settings.least_samples)
             live: list[AnswerUse] = []
             for each in waiting:
                 await bench.ground.go_on()
-                if each.scope in scopes and await self._standing(tx, each) is not None:
+                if each.scope in scopes and await self._fetch_valid_answer(tx, each) is not None:
                     live.append(each)
-        for use in drawn(live, judged, settings):
+        for use in choose_samples(live, judged, settings):
             await bench.ground.go_on()
-            self.done += await self._judged(use)
+            self.done += await self._judge_use(use)
             if self._silent:
                 break
 
-    async def _answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
+    async def _fetch_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
         """Return the answer of a use; none if it is none any more, or not of this phrasing."""
         answer = await tx.answers.get(self._bench.bank.id, use.answer_id)
         return answer if answer is not None and not answer.dropped and use.phrasing in answer.phrasings else None
 
-    async def _standing(self, tx: Tx, use: AnswerUse) -> Answer | None:
+    async def _fetch_valid_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
         """Return the answer of a use if it still stands: what has changed meanwhile tells nothing of what was."""
-        bank, answer = await tx.banks.get(self._bench.bank.id), await self._answer(tx, use)
+        bank, answer = await tx.banks.get(self._bench.bank.id), await self._fetch_answer(tx, use)
         if bank is None or answer is None:
             return None
         return None if (await self._bench.readying.lookup.validity(tx, bank, answer)).why_not else answer
 
-    async def _judged(self, use: AnswerUse) -> bool:
+    async def _judge_use(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it was judged.
 
         One that cannot be is looked at no more: it would be paid for again, and keep others from being looked at.
         """
         bench, right = self._bench, None
-        async with bench.ground.store.read() as tx:
-            answer = await self._standing(tx, use)
-            frame = await tx.answers.frame(bench.bank.id, use.scope)
+        async with bench.ground.store.begin_read() as tx:
+            answer = await self._fetch_valid_answer(tx, use)
+            frame = await tx.answers.get_frame(bench.bank.id, use.scope)
         if answer is None or frame is None:
             return False
         try:
-            right = await self._right(use, frame, answer)
+            right = await self._is_right(use, frame, answer)
         except OverBudget as error:
             if not error.alone:
                 raise
-        except Unusable as error:
+        except ModelAnswerError as error:
             self._silent = error.passing  # the others would fail as well
-        return await self._written(use, right) and right is not None
+        return await self._write_verdict(use, right) and right is not None
 
-    async def _right(self, use: AnswerUse, frame: AnswerFrame, answer: Answer) -> bool | None:
+    async def _is_right(self, use: AnswerUse, frame: AnswerFrame, answer: Answer) -> bool | None:
         """Return whether the question has the same answer when it is asked now; none if nobody can tell.
 
         Raises:
             Unusable, OverBudget, Yielded: no model has answered.
         """
         bench = self._bench
-        draft = await bench.readying.ahead.draft(bench.bank, frame, use.question, known=(answer.text,))
+        draft = await bench.readying.ahead.draft_question(bench.bank, frame, use.question, known=(answer.text,))
         if draft is None:
             return None
         anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nafresh for {use.id}")
-        fresh = await bench.ask(anew, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
-        if not usable(fresh):
+        fresh = await bench.ask(anew, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
+        if not is_usable_answer(fresh):
             return None
         if _plain(fresh.text) == _plain(answer.text):
             return True
         if max(len(fresh.text), len(answer.text)) > LONGEST:
             return None
         texts = {"Question": use.question, "First answer": answer.text, "Second answer": fresh.text}
-        data = "\n\n".join(f"## {head}\n{_shown(text)}" for head, text in texts.items())
-        alike = await bench.ask(asked("compare", data), Alike, most_tokens=100)
+        data = "\n\n".join(f"## {head}\n{_quote_lines(text)}" for head, text in texts.items())
+        alike = await bench.ask(build_file_prompt("compare", data), SameAnswerVerdict, most_tokens=100)
         return alike.same if alike.answered else None
 
-    async def _written(self, use: AnswerUse, right: bool | None) -> bool:
+    async def _write_verdict(self, use: AnswerUse, right: bool | None) -> bool:
         """Write the verdict, and take out what was wrong: the phrasing, if only that, or else the answer."""
         now = self._bench.readying.clock.now()
 
         async def write(tx: Tx, bank: Bank, answer: Answer) -> bool:
-            await tx.answers.judge(bank.id, use.id, right=right, at=now)
+            await tx.answers.save_judgment(bank.id, use.id, right=right, at=now)
             if right is None:
                 return True
-            await tx.answers.count([AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))])
+            await tx.answers.add_counts(
+                [AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))]
+            )
             if not right and use.way == MatchKind.EXACT and use.phrasing != answer.phrasings[0]:
                 kept = [each for each in answer.phrasings if each != use.phrasing]
-                await tx.answers.phrase(bank.id, answer.id, kept)
+                await tx.answers.save_phrasings(bank.id, answer.id, kept)
             elif not right:
-                await drop(tx, bank.id, [answer.id], Dropped.WRONG, now)
+                await drop_ready_answers(tx, bank.id, [answer.id], DropReason.WRONG, now)
             return True
 
-        return await written(self._bench, lambda tx, _: self._answer(tx, use), write)
+        return await write_if_unchanged(self._bench, lambda tx, _: self._fetch_answer(tx, use), write)
 
 
 def _hash(use: AnswerUse) -> int:
@@ -174,6 +178,6 @@ def _plain(text: str) -> str:
     return " ".join(word for each in kept.split() if (word := each.lstrip(".,:/").rstrip(".,:/-")))
 
 
-def _shown(text: str) -> str:
+def _quote_lines(text: str) -> str:
     """Return a text set in, so that no line of it looks like a heading."""
-    return "\n".join(f"| {line}" for line in visible_text(redacted(text)).split("\n"))
+    return "\n".join(f"| {line}" for line in visible_text(redact(text)).split("\n"))

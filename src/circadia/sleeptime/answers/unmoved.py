@@ -7,18 +7,18 @@ must not get into an index.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from circadia.answers.freshness import state_of
+from circadia.answers.freshness import fetch_bank_state
 from circadia.records.answer import Answer
 from circadia.records.bank import Bank
-from circadia.sleeptime.answers.bench import Bench
+from circadia.sleeptime.answers.bench import AnswerRun
 from circadia.stores.base import Tx
 
 TRIES: Final = 5
 """So often it is looked again where the bank has moved in between; then nothing is written."""
 
 
-async def written(
-    bench: Bench,
+async def write_if_unchanged(
+    bench: AnswerRun,
     found: Callable[[Tx, Bank], Awaitable[Answer | None]],
     write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
     *,
@@ -30,7 +30,7 @@ async def written(
     """
     store = bench.ground.store
     for _ in range(TRIES):
-        async with store.read() as tx:
+        async with store.begin_read() as tx:
             bank = await tx.banks.get(bench.bank.id)
             answer = None if bank is None else await found(tx, bank)
             if bank is None or answer is None:
@@ -38,12 +38,12 @@ async def written(
             validity = await bench.readying.lookup.validity(tx, bank, answer)
             if validity.void or (validity.doubt and not in_doubt):
                 return False
-            before = await state_of(tx, bank)
-        async with store.write() as tx:
+            before = await fetch_bank_state(tx, bank)
+        async with store.begin_write() as tx:
             bank = await tx.banks.get(bench.bank.id)
             answer = None if bank is None else await found(tx, bank)
             if bank is None or answer is None:
                 return False
-            if await state_of(tx, bank) == before:
+            if await fetch_bank_state(tx, bank) == before:
                 return await write(tx, bank, answer)
     return False

@@ -7,11 +7,11 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.identifiers import has_identifier
-from circadia.llm.mind import Unusable
-from circadia.memory.redaction import redacted
+from circadia.llm.mind import ModelAnswerError
+from circadia.memory.redaction import redact
 from circadia.sleeptime.answers.phrasing import ExpectedQuestion
-from circadia.sleeptime.operation import AskAnyone
-from circadia.sleeptime.prompts import asked
+from circadia.sleeptime.operation import AskAnyModel
+from circadia.sleeptime.prompts import build_file_prompt
 from circadia.sleeptime.wording import one_line
 
 _SHOWN_CHARACTERS: Final = 300
@@ -46,7 +46,7 @@ class KeptQuestion:
 
 
 async def judge_questions(
-    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyone
+    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel
 ) -> Mapping[int, QuestionVerdict]:
     """Return the verdicts on questions with their answers, by place; those that the model leaves out have none.
 
@@ -57,13 +57,13 @@ async def judge_questions(
     for number, (question, answer) in enumerate(answered, 1):
         lines.append(f"question {number}: {one_line(question.phrasings[0])}")
         lines += [f"  phrasing {at}: {one_line(text)}" for at, text in enumerate(question.phrasings[1:], 1)]
-        lines.append(f"  answer: {one_line(redacted(answer))[:_SHOWN_CHARACTERS]}")
+        lines.append(f"  answer: {one_line(redact(answer))[:_SHOWN_CHARACTERS]}")
     try:
         said = await ask(
-            asked("expected_questions", "\n".join(lines)), QuestionVerdicts,
+            build_file_prompt("expected_questions", "\n".join(lines)), QuestionVerdicts,
             most_tokens=200 + _TOKENS_EACH * len(answered),
         )  # fmt: skip
-    except Unusable:
+    except ModelAnswerError:
         return {}
     return {each.number - 1: each for each in said.questions}
 

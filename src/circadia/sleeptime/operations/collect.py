@@ -18,9 +18,9 @@ from circadia.memory.terms import words
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding import sources, ungrounded
-from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.operations.dedupe import Dedupe, repeated
+from circadia.sleeptime.grounding import collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.operations.dedupe import Dedupe, is_repeat_demotion
 from circadia.sleeptime.propose import retire_note
 
 AT_ONCE: Final = 25
@@ -45,39 +45,41 @@ class Collect:
         """`unused_days` is after how long a note is dead that was never found; 0 is never."""
         self._unused_days = unused_days
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step with the notes that are looked at, and of a full pass more steps with all the others."""
-        first = list(_looked_at(view))
+        first = list(_select_notes(view))
         known = {each.id for each in first}
-        parts = [first, *(_parts([each for each in view.notes if each.id not in known]) if view.full else ())]
+        parts = [first, *(_split_notes([each for each in view.notes if each.id not in known]) if view.full else ())]
         return [Step(name=f"{len(notes)} notes", notes=notes) for notes in parts if notes]
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the notes that are dead, with why."""
         gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
         notes = [each for each in step.notes if each.id not in gone]
-        rows = await view.look.episodes(sorted({key for note in notes for key in note.evidence}))
-        over = _over(view) | {each.id for each in rows.values() if not all(map(repeated, each.stale))}
-        old = [each for each in notes if self._old(each, view.now)]
-        uses: Mapping[int, datetime] = await view.look.uses(view.notes[0].number) if old else {}
+        rows = await view.look.fetch_episodes(sorted({key for note in notes for key in note.evidence}))
+        over = _ended_episodes(view) | {
+            each.id for each in rows.values() if not all(map(is_repeat_demotion, each.stale))
+        }
+        old = [each for each in notes if self._is_old_enough(each, view.now)]
+        uses: Mapping[int, datetime] = await view.look.fetch_note_uses(view.notes[0].number) if old else {}
         finds = sorted(uses.values())
         unfound = {each.id for each in old if each.number not in uses}
         found: list[Change] = []
         for note in notes:
-            why = _dead(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], over)
-            why = why or (_unused(note, finds, view.now) if note.id in unfound else "")
+            why = _removal_reason(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], over)
+            why = why or (_unused_reason(note, finds, view.now) if note.id in unfound else "")
             if why:
                 found.append(retire_note(view, self.name, note, why=why))
         return found
 
-    def _old(self, note: Note, now: datetime) -> bool:
+    def _is_old_enough(self, note: Note, now: datetime) -> bool:
         """Return whether a note has to be found by now."""
         if not self._unused_days or note.returned or note.kind is not NoteKind.CONSOLIDATION:
             return False
         return now - note.created_at > timedelta(days=self._unused_days)
 
 
-def _unused(note: Note, finds: Sequence[datetime], now: datetime) -> str:
+def _unused_reason(note: Note, finds: Sequence[datetime], now: datetime) -> str:
     """Return that a note was never found, empty if nobody can tell what that means; `finds` are those of the others."""
     others = len(finds) - bisect_left(finds, note.created_at)
     if others < FEWEST_FOUND:
@@ -85,7 +87,7 @@ def _unused(note: Note, finds: Sequence[datetime], now: datetime) -> str:
     return f"in {(now - note.created_at).days} days it was never found, while {others} other notes were"
 
 
-def _parts(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
+def _split_notes(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
     """Return notes in parts that read no more episodes than a step may."""
     part: list[Note] = []
     read = 0
@@ -98,9 +100,9 @@ def _parts(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
     yield part
 
 
-def _looked_at(view: View) -> Iterator[Note]:
+def _select_notes(view: PageContext) -> Iterator[Note]:
     """Return the bank's notes that rest on what is over since the last pass, then a part of all others."""
-    stale = _over(view).union(view.stale)
+    stale = _ended_episodes(view).union(view.stale)
     notes = sorted(view.notes, key=lambda note: note.number)
     parts = -(-len(notes) // AT_ONCE)
     part = view.page[-1].number % parts if view.page and parts else 0
@@ -112,7 +114,7 @@ def _looked_at(view: View) -> Iterator[Note]:
             yield note
 
 
-def _over(view: View) -> set[EpisodeId]:
+def _ended_episodes(view: PageContext) -> set[EpisodeId]:
     """Return the episodes of which this page says that they do not hold any more; what is said again still does."""
     return {
         EpisodeId(each.target)
@@ -121,7 +123,7 @@ def _over(view: View) -> set[EpisodeId]:
     }
 
 
-def _dead(note: Note, evidence: Sequence[Episode], over: set[EpisodeId]) -> str:
+def _removal_reason(note: Note, evidence: Sequence[Episode], over: set[EpisodeId]) -> str:
     """Return why nothing holds a note up any more, empty if something does."""
     if len(evidence) < FEWEST_SOURCES:
         return f"{len(evidence)} of the {len(note.evidence)} episodes that it rests on are left"
@@ -129,5 +131,5 @@ def _dead(note: Note, evidence: Sequence[Episode], over: set[EpisodeId]) -> str:
         return "it says nothing"
     if all(each.id in over for each in evidence):
         return "nothing that it rests on holds any more"
-    strange = ungrounded(note.text, sources(evidence))
+    strange = describe_ungrounded_claims(note.text, collect_sources(evidence))
     return f"ungrounded: {strange}" if strange else ""

@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field
 from circadia.records.change import Change
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
-from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.prompts import build_prompt
 from circadia.sleeptime.propose import add_note
-from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.sheet import NumberedLines
 from circadia.sleeptime.wording import one_line
 
 LONG: Final = 40
@@ -24,7 +24,7 @@ MOST_NOTES: Final = 40
 """Notes of a span, however little each rests on."""
 
 
-class Compressed(BaseModel):
+class SummaryDraft(BaseModel):
     """A summary."""
 
     text: str = Field(max_length=2_500)
@@ -40,11 +40,11 @@ class Compress:
     def __init__(self, *, long: int = LONG) -> None:
         self._long = long
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for each long span."""
-        there = standing.notes(view)
+        there = standing.project_notes(view)
         covered = {key for each in there if each.kind is NoteKind.SUMMARY for key in each.evidence}
-        open_ends = _last(view)
+        open_ends = _open_note_ids(view)
         notes = [
             each
             for each in sorted(there, key=lambda each: (each.at, each.id))
@@ -53,28 +53,28 @@ class Compress:
             and not covered.issuperset(each.evidence)
         ]
         return [
-            Step(name=_named(span), notes=span, tokens=sum(len(each.text) // 4 + 12 for each in span) + 250)
-            for span in self._spans(notes)
+            Step(name=_span_name(span), notes=span, tokens=sum(len(each.text) // 4 + 12 for each in span) + 250)
+            for span in self._find_spans(notes)
         ]
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the summary of one span, resting on all that its notes rest on."""
-        sheet = Sheet()
-        sheet.head("Notes")
-        sheet.notes(step.notes)
-        answer = await ask(prompt(self.name, view, sheet.text), Compressed, most_tokens=900)
+        sheet = NumberedLines()
+        sheet.add_heading("Notes")
+        sheet.add_notes(step.notes)
+        answer = await ask(build_prompt(self.name, view, sheet.text), SummaryDraft, most_tokens=900)
         text = one_line(answer.text)
-        named = sheet.behind(text, sheet.named(answer.ids))
+        named = sheet.add_uncited_sources(text, sheet.resolve_ids(answer.ids))
         if not text or not (named.notes or named.strangers):
             return ()
         ids = sorted({key for note in named.notes for key in note.evidence})
-        sources = list((await view.look.episodes(ids)).values())
+        sources = list((await view.look.fetch_episodes(ids)).values())
         if len(sources) < 2 and not named.strangers:
             return ()
-        why = f"the short of {_named(step.notes)}"
+        why = f"the short of {_span_name(step.notes)}"
         return [add_note(view, self.name, NoteKind.SUMMARY, text, sources, why=why, strangers=named.strangers)]
 
-    def _spans(self, notes: Sequence[Note]) -> Iterator[Sequence[Note]]:
+    def _find_spans(self, notes: Sequence[Note]) -> Iterator[Sequence[Note]]:
         """Return runs of notes that rest on so much together; what is left over waits for more."""
         span: list[Note] = []
         rests: set[str] = set()
@@ -86,15 +86,15 @@ class Compress:
                 span, rests = [], set()
 
 
-def _last(view: View) -> set[str]:
+def _open_note_ids(view: PageContext) -> set[str]:
     """Return the notes that rest on the conversation that the page ends with: it may go on."""
     if not view.page:
         return set()
     last = view.page[-1]
     going_on = {each.id for each in view.page if each.session == last.session}
-    return {note.id for note in standing.notes(view) if not going_on.isdisjoint(note.evidence)}
+    return {note.id for note in standing.project_notes(view) if not going_on.isdisjoint(note.evidence)}
 
 
-def _named(span: Sequence[Note]) -> str:
+def _span_name(span: Sequence[Note]) -> str:
     first, last = span[0].at.date().isoformat(), span[-1].at.date().isoformat()
     return f"{len(span)} notes, {first}" + ("" if first == last else f" to {last}")

@@ -17,12 +17,12 @@ from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
-from circadia.sleeptime.dates import local
-from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.dates import local_time
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.prompts import build_prompt
 from circadia.sleeptime.propose import add_note, demote, flag, retire_note
-from circadia.sleeptime.related import Related
-from circadia.sleeptime.sheet import Named, Sheet
+from circadia.sleeptime.related import RelatedIndex
+from circadia.sleeptime.sheet import NumberedLines, ReferencedRows
 from circadia.sleeptime.wording import one_line
 
 PAIRS: Final = 12
@@ -51,7 +51,7 @@ class Contradiction(BaseModel):
     verdict: Literal["replaced", "unclear"]
 
 
-class Compared(BaseModel):
+class ComparisonAnswer(BaseModel):
     """What the model finds."""
 
     found: list[Contradiction] = Field(max_length=PAIRS)
@@ -63,12 +63,12 @@ class Contradictions:
     name = "contradictions"
     asks = True
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for what new notes have found to be over, and steps that compare them with others."""
-        new = [each for each in standing.news(view) if each.kind is NoteKind.CONSOLIDATION]
-        over = standing.ended(view, "consolidate")
+        new = [each for each in standing.project_new_notes(view) if each.kind is NoteKind.CONSOLIDATION]
+        over = standing.list_ended_by_notes(view, "consolidate")
         steps = [Step(name="what new notes say is over", notes=new)] if over else []
-        pairs = list(_pairs(view, new, over)) if new else []
+        pairs = list(_find_pairs(view, new, over)) if new else []
         page = {each.id: each for each in view.page}
         for at in range(0, len(pairs), PAIRS):
             part = pairs[at : at + PAIRS]
@@ -82,33 +82,35 @@ class Contradictions:
             )  # fmt: skip
         return steps
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return what follows from one step."""
         pairs = cast("Sequence[Pair]", step.data.get("pairs", ()))
         if not pairs:
-            return await self._over(step.notes, view)
-        sheet = await _sheet(view, step.notes, pairs)
-        answer = await ask(prompt(self.name, view, sheet.text), Compared, most_tokens=300 + 150 * len(pairs))
+            return await self._demote_ended(step.notes, view)
+        sheet = await _build_lines(view, step.notes, pairs)
+        answer = await ask(
+            build_prompt(self.name, view, sheet.text), ComparisonAnswer, most_tokens=300 + 150 * len(pairs)
+        )
         changes: list[Change] = []
         gone: set[str] = set()
         for each in answer.found:
-            changes += await self._decided(view, sheet, each, gone)
+            changes += await self._resolve(view, sheet, each, gone)
         return changes
 
-    async def _over(self, new: Sequence[Note], view: View) -> Sequence[Change]:
+    async def _demote_ended(self, new: Sequence[Note], view: PageContext) -> Sequence[Change]:
         """Demote the episodes of which a new note says that they do not hold any more, if what says so is later."""
         changes: list[Change] = []
         by_id = {each.id: each for each in new}
-        for key, ids in standing.ended(view, "consolidate").items():
+        for key, ids in standing.list_ended_by_notes(view, "consolidate").items():
             note = by_id.get(key)
             if note is None:
                 continue
-            rows = await view.look.episodes(note.evidence)
+            rows = await view.look.fetch_episodes(note.evidence)
             over = [each for each in rows.values() if each.id in ids]
             for old in over:
                 rest = [each for each in rows.values() if each not in over]
-                later = any(each.at > old.at for each in rest) and standing.outweighs(rest, [old])
-                if later and standing.tells(note.text, old):
+                later = any(each.at > old.at for each in rest) and standing.is_trusted_enough(rest, [old])
+                if later and standing.is_about(note.text, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
                     said = f"Not decided by date or source: {note.text}"
@@ -116,13 +118,15 @@ class Contradictions:
                     changes.append(flag(view, self.name, old.id, said, [note, *rows.values()], why=why))
         return changes
 
-    async def _decided(self, view: View, sheet: Sheet, found: Contradiction, gone: set[str]) -> Sequence[Change]:
+    async def _resolve(
+        self, view: PageContext, sheet: NumberedLines, found: Contradiction, gone: set[str]
+    ) -> Sequence[Change]:
         """Return what one contradiction leads to; `gone` grows by the notes that are retired for it."""
         now, before = one_line(found.now).rstrip(" ."), one_line(found.before).rstrip(" .")
-        holds = sheet.behind(found.now, sheet.named(found.holds))
-        named = sheet.named(found.ended)
-        over = _told(f"{now} {before}", named)
-        held, ended = await _rows(view, holds), await _rows(view, over)
+        holds = sheet.add_uncited_sources(found.now, sheet.resolve_ids(found.holds))
+        named = sheet.resolve_ids(found.ended)
+        over = _filter_mentioned(f"{now} {before}", named)
+        held, ended = await _fetch_rows(view, holds), await _fetch_rows(view, over)
         strangers = [*holds.strangers, *over.strangers]
         if strangers:
             why = "two statements contradict each other"
@@ -132,19 +136,23 @@ class Contradictions:
         shown = [*over.episodes, *over.notes]
         newest = max(held, key=lambda each: (each.at, each.number))
         says = [*holds.episodes, *holds.notes]
-        if found.verdict == "unclear" or newest.at <= _newest(named) or not standing.outweighs(says, shown):
+        if (
+            found.verdict == "unclear"
+            or newest.at <= _newest_time(named)
+            or not standing.is_trusted_enough(says, shown)
+        ):
             said = f"{now}; but also: {before}. Which one holds is not decided"
             told = [*says, *shown, *held, *ended]
             return [flag(view, self.name, shown[0].id, said, told, why="no date decides between them")]
-        return self._replaced(view, holds, over, newest, now, before, [*held, *ended], gone)
+        return self._replace_statement(view, holds, over, newest, now, before, [*held, *ended], gone)
 
-    def _replaced(
-        self, view: View, holds: Named, over: Named, newest: Episode, now: str, before: str,
+    def _replace_statement(
+        self, view: PageContext, holds: ReferencedRows, over: ReferencedRows, newest: Episode, now: str, before: str,
         sources: Sequence[Episode], gone: set[str],
     ) -> Sequence[Change]:  # fmt: skip
-        text = f"{now}; before (until {local(newest).date().isoformat()}): {before}."
+        text = f"{now}; before (until {local_time(newest).date().isoformat()}): {before}."
         changes: list[Change] = []
-        says_both = [each for each in holds.notes if _says(each.text, f"{now} {before}")]
+        says_both = [each for each in holds.notes if _has_nearly_all_words(each.text, f"{now} {before}")]
         if says_both:
             key = says_both[0].id
         else:
@@ -152,23 +160,23 @@ class Contradictions:
             why = "a later statement replaces an earlier one"
             changes.append(add_note(view, self.name, NoteKind.CONSOLIDATION, text, sources, why=why, ended=ids))
             key = NoteId(changes[0].target)
-        standing_now = {each.id for each in standing.notes(view)}
-        told = [] if says_both else [each for each in holds.notes if _says(text, each.text)]
+        standing_now = {each.id for each in standing.project_notes(view)}
+        told = [] if says_both else [each for each in holds.notes if _has_nearly_all_words(text, each.text)]
         for note in (*over.notes, *told):
             if note.id in standing_now and note.id not in gone:
                 gone.add(note.id)
                 why = f"note {key} says what holds and what did"
                 changes.append(retire_note(view, self.name, note, why=why, instead=key))
-        already = standing.demoted(view)
+        already = standing.list_demoted_episodes(view)
         stale = [each.id for each in over.episodes if each.id not in already]
         return [*changes, *(demote(view, self.name, each, evidence=key, why=f"over: {now[:200]}") for each in stale)]
 
 
-def _pairs(view: View, new: Sequence[Note], over: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
+def _find_pairs(view: PageContext, new: Sequence[Note], over: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
     """Return each new note with those that may contradict it: what it ends, then what is about the same."""
     known = {each.id: each for each in view.notes}
-    others = [each for each in standing.notes(view) if each.kind is NoteKind.CONSOLIDATION]
-    near = Related(others).each(new, PARTNERS, least=ALIKE)
+    others = [each for each in standing.project_notes(view) if each.kind is NoteKind.CONSOLIDATION]
+    near = RelatedIndex(others).find_nearest_each(new, PARTNERS, least=ALIKE)
     seen: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
         ends = [known[NoteId(key)] for key in over.get(note.id, ()) if NoteId(key) in known]
@@ -179,51 +187,51 @@ def _pairs(view: View, new: Sequence[Note], over: Mapping[NoteId, Sequence[str]]
                 yield note, other
 
 
-async def _sheet(view: View, notes: Sequence[Note], pairs: Sequence[Pair]) -> Sheet:
-    wanted = [key for note in notes for key in _shown(note)]
-    rows = await view.look.episodes(list(dict.fromkeys(wanted)))
-    sheet = Sheet()
-    sheet.head("What the notes rest on")
-    sheet.episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
-    sheet.head("Notes")
-    sheet.notes(sorted(notes, key=lambda each: (each.at, each.id)), evidence=rows)
+async def _build_lines(view: PageContext, notes: Sequence[Note], pairs: Sequence[Pair]) -> NumberedLines:
+    wanted = [key for note in notes for key in _select_evidence(note)]
+    rows = await view.look.fetch_episodes(list(dict.fromkeys(wanted)))
+    sheet = NumberedLines()
+    sheet.add_heading("What the notes rest on")
+    sheet.add_episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
+    sheet.add_heading("Notes")
+    sheet.add_notes(sorted(notes, key=lambda each: (each.at, each.id)), evidence=rows)
     compared = "; ".join(f"{sheet.id_of(one)} with {sheet.id_of(other)}" for one, other in pairs)
-    sheet.head(f"Compare {compared}")
+    sheet.add_heading(f"Compare {compared}")
     return sheet
 
 
-def _shown(note: Note) -> Sequence[EpisodeId]:
+def _select_evidence(note: Note) -> Sequence[EpisodeId]:
     """Return the evidence that is shown; ids ascend with time."""
     ids = sorted(note.evidence)
     return ids if len(ids) <= EVIDENCE else [ids[0], *ids[1 - EVIDENCE :]]
 
 
-async def _rows(view: View, named: Named) -> list[Episode]:
+async def _fetch_rows(view: PageContext, named: ReferencedRows) -> list[Episode]:
     """Return the episodes that are named, and those that the named notes rest on."""
     ids = {key for note in named.notes for key in note.evidence}
-    found = {each.id: each for each in (*named.episodes, *(await view.look.episodes(ids)).values())}
+    found = {each.id: each for each in (*named.episodes, *(await view.look.fetch_episodes(ids)).values())}
     return sorted(found.values(), key=lambda each: each.number)
 
 
-def _told(text: str, named: Named) -> Named:
+def _filter_mentioned(text: str, named: ReferencedRows) -> ReferencedRows:
     """Return of what is named that of which a text tells: nothing is over that is named beside it."""
     return replace(
         named,
-        episodes=[each for each in named.episodes if standing.tells(text, each)],
-        notes=[each for each in named.notes if standing.tells(text, each)],
+        episodes=[each for each in named.episodes if standing.is_about(text, each)],
+        notes=[each for each in named.notes if standing.is_about(text, each)],
     )
 
 
-def _newest(named: Named) -> datetime:
+def _newest_time(named: ReferencedRows) -> datetime:
     """Return when what is named was said last; episodes that are named say it more exactly than notes."""
     return max(each.at for each in (named.episodes or named.notes))
 
 
-def _says(text: str, other: str) -> bool:
+def _has_nearly_all_words(text: str, other: str) -> bool:
     """Return whether a text has nearly all of the words of another."""
-    wanted = set(_words(other))
-    return bool(wanted) and len(wanted.intersection(_words(text))) >= SAYS * len(wanted)
+    wanted = set(_term_list(other))
+    return bool(wanted) and len(wanted.intersection(_term_list(text))) >= SAYS * len(wanted)
 
 
-def _words(text: str) -> Sequence[int]:
+def _term_list(text: str) -> Sequence[int]:
     return memoryview(stored_terms(text)).cast("I").tolist()

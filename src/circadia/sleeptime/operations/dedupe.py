@@ -10,13 +10,13 @@ from typing import Final, cast
 from circadia.memory.importance import is_content
 from circadia.records.bank import Trust
 from circadia.records.change import Change
-from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.note import Note
 from circadia.sleeptime import standing
-from circadia.sleeptime.dates import local, relative
-from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.dates import find_relative_dates, local_time
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.propose import demote, retire_note
-from circadia.sleeptime.similar import sense
+from circadia.sleeptime.similar import normalize_statement
 
 MOST_LOOKED_FOR: Final = 30
 """New episodes of a page that are looked for in what was said before it, the most important first."""
@@ -37,43 +37,45 @@ class Dedupe:
     name = "dedupe"
     asks = False
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for notes, if some are new or all are looked at, and one for what was said again."""
         steps: list[Step] = []
-        new = standing.notes(view) if view.full else standing.news(view)
+        new = standing.project_notes(view) if view.full else standing.project_new_notes(view)
         if new:
             steps.append(Step(name=f"{len(new)} {'' if view.full else 'new '}notes", notes=new))
-        lasting = [each for each in view.page if _lasts(each)]
+        lasting = [each for each in view.page if _is_lasting(each)]
         if lasting:
             steps.append(Step(name=f"{len(lasting)} statements", data={"said": lasting}))
         return steps
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return what is retired and demoted."""
         if step.notes:
             return [
                 retire_note(view, self.name, less, why=f"note {more.id} says the same", instead=more.id)
-                for less, more in _said_by_others(standing.notes(view), step.notes)
+                for less, more in _find_duplicates(standing.project_notes(view), step.notes)
             ]
         return [
-            demote(view, self.name, old.id, evidence=new.id, why=f"{AGAIN} on {local(new).date().isoformat()}")
-            for old, new in await self._repeated(view, cast("Sequence[Episode]", step.data["said"]))
+            demote(view, self.name, old.id, evidence=new.id, why=f"{AGAIN} on {local_time(new).date().isoformat()}")
+            for old, new in await self._find_repeats(view, cast("Sequence[Episode]", step.data["said"]))
         ]
 
-    async def _repeated(self, view: View, lasting: Sequence[Episode]) -> Sequence[tuple[Episode, Episode]]:
+    async def _find_repeats(self, view: PageContext, lasting: Sequence[Episode]) -> Sequence[tuple[Episode, Episode]]:
         """Return earlier episodes with the newest that says the same, each once; what is stale already is left."""
         newest: dict[tuple[str, str], Episode] = {}
         pairs: list[tuple[Episode, Episode]] = []
         for each in reversed(lasting):
-            new = newest.setdefault(_said(each), each)
+            new = newest.setdefault(_statement_key(each), each)
             if new is not each:
                 pairs.append((each, new))
         asked = sorted(newest.values(), key=lambda each: (-(each.importance or 0), each.number))[:MOST_LOOKED_FOR]
         texts, before = [each.text for each in asked], view.page[0].number
-        found = await view.look.about(texts, before=before, limit=NEAREST)
+        found = await view.look.search_related(texts, before=before, limit=NEAREST)
         for new, earlier in zip(asked, found, strict=True):
-            pairs += ((each, new) for each in earlier if _said(each) == _said(new) and _lasts(each))
-        stale = standing.demoted(view)
+            pairs += (
+                (each, new) for each in earlier if _statement_key(each) == _statement_key(new) and _is_lasting(each)
+            )
+        stale = standing.list_demoted_episodes(view)
         pairs.sort(key=lambda pair: pair[0].number)
         return [
             (old, new)
@@ -82,16 +84,16 @@ class Dedupe:
         ]
 
 
-def repeated(stale: Stale) -> bool:
+def is_repeat_demotion(stale: Demotion) -> bool:
     """Return whether an episode was demoted only since it was said again."""
     return stale.reason.startswith(AGAIN)
 
 
-def _said(episode: Episode) -> tuple[str, str]:
-    return episode.speaker, sense(episode.text)
+def _statement_key(episode: Episode) -> tuple[str, str]:
+    return episode.speaker, normalize_statement(episode.text)
 
 
-def _lasts(episode: Episode) -> bool:
+def _is_lasting(episode: Episode) -> bool:
     """Return whether an episode states something that does not hold for a moment only: no question, no event."""
     return (
         episode.kind in (EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY)
@@ -101,24 +103,24 @@ def _lasts(episode: Episode) -> bool:
         and len(episode.text) <= MOST_CHARACTERS
         and len(episode.text.split()) >= FEWEST_WORDS
         and is_content(episode.text)
-        and not relative(episode.text, local(episode))
+        and not find_relative_dates(episode.text, local_time(episode))
     )
 
 
-def _said_by_others(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
+def _find_duplicates(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
     """Return notes that another one says, with it; one of both is new. No note stands for one if it is retired."""
     gone: set[str] = set()
-    for one, other in _near(notes, new):
+    for one, other in _find_same_terms(notes, new):
         if one.id in gone or other.id in gone or one.kind != other.kind:
             continue
-        less, more = _ordered(one, other)
-        if less.trust.rank < more.trust.rank or sense(more.text) != sense(less.text):
+        less, more = _order_pair(one, other)
+        if less.trust.rank < more.trust.rank or normalize_statement(more.text) != normalize_statement(less.text):
             continue
         gone.add(less.id)
         yield less, more
 
 
-def _near(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
+def _find_same_terms(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
     """Yield new notes with each other one that is found by the same words."""
     by_words: dict[bytes, list[Note]] = {}
     for each in notes:
@@ -127,7 +129,7 @@ def _near(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, No
         yield from ((one, other) for other in by_words.get(one.terms, ()) if other.id != one.id)
 
 
-def _ordered(one: Note, other: Note) -> tuple[Note, Note]:
+def _order_pair(one: Note, other: Note) -> tuple[Note, Note]:
     """Return the one that may go, then the one that may stay: that rests on more, says more, was there before."""
     first, second = (
         (len(each.evidence), len(each.text), each.number > 0, -each.number, each.id) for each in (one, other)

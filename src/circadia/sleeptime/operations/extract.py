@@ -11,19 +11,19 @@ from typing import Final, cast
 import numpy as np
 
 from circadia.memory.importance import importance, is_content
-from circadia.memory.terms import asked_terms
+from circadia.memory.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import NoteKind
 from circadia.sleeptime import standing
-from circadia.sleeptime.dates import local, told
-from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.dates import episode_text_with_dates, local_time
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.propose import add_note
 from circadia.sleeptime.quotations import SENTENCE, speaker_of
-from circadia.sleeptime.segments import Segment, segments
-from circadia.sleeptime.similar import SMALL_TALK, cosines, sense, telling, weighted
-from circadia.sleeptime.wording import one_line, unfit
+from circadia.sleeptime.segments import Segment, split_segments
+from circadia.sleeptime.similar import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
+from circadia.sleeptime.wording import one_line, unfit_reason
 
 MOST_CHARACTERS: Final = 700
 """Length of a note."""
@@ -39,7 +39,7 @@ TELLS: Final = 0.35
 ALIKE: Final = 0.6
 """Cosine from which on a sentence says what another does."""
 
-_SMALL: Final = frozenset(asked_terms(" ".join(sorted(SMALL_TALK))))
+_SMALL: Final = frozenset(question_terms(" ".join(sorted(SMALL_TALK))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,61 +62,67 @@ class Extract:
     name = "extract"
     asks = False
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return the segments in which at least two episodes say something that is in no note yet."""
-        done = {each for note in standing.notes(view) if note.kind is not NoteKind.SUMMARY for each in note.evidence}
+        done = {
+            each for note in standing.project_notes(view) if note.kind is not NoteKind.SUMMARY for each in note.evidence
+        }
         steps: list[Step] = []
-        for segment in segments(view):
-            new = [each for each in segment.episodes if each.id not in done and _speaks(each)]
+        for segment in split_segments(view):
+            new = [each for each in segment.episodes if each.id not in done and _is_statement(each)]
             if len(new) > 1:
-                steps.append(Step(name=segment.name, episodes=segment.every, data={"segment": segment, "new": new}))
+                steps.append(
+                    Step(name=segment.name, episodes=segment.all_episodes, data={"segment": segment, "new": new})
+                )
         return steps
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the note of one segment; nothing if its episodes have no subject in common."""
         segment, new = cast("Segment", step.data["segment"]), cast("Sequence[Episode]", step.data["new"])
-        subject = _subject(new)
-        about = [each for each in new if not subject.isdisjoint(telling(each))]
-        chosen = _chosen([each for row in about for each in _sentences(row, subject)], _room(about))
+        subject = _shared_subject(new)
+        about = [each for each in new if not subject.isdisjoint(content_terms(each))]
+        chosen = _choose_sentences(
+            [each for row in about for each in _find_sentences(row, subject)], _max_length(about)
+        )
         if len({each.episode.id for each in chosen}) < 2:
             return ()
         why = f"the gist of {len(about)} things that were said about {step.name}"
-        sources = segment.evidence(*about)
-        return [add_note(view, self.name, NoteKind.CONSOLIDATION, _written(chosen), sources, why=why)]
+        sources = segment.with_duplicates(*about)
+        return [add_note(view, self.name, NoteKind.CONSOLIDATION, _build_note_text(chosen), sources, why=why)]
 
 
-def _speaks(episode: Episode) -> bool:
+def _is_statement(episode: Episode) -> bool:
     """Return whether somebody of the conversation says something: what tools and pages say is found as it is."""
     return episode.trust in (Trust.PERSON, Trust.AGENT) and not episode.incomplete and is_content(episode.text)
 
 
-def _subject(episodes: Sequence[Episode]) -> frozenset[int]:
+def _shared_subject(episodes: Sequence[Episode]) -> frozenset[int]:
     """Return the words that at least two of them have in common, without what is common everywhere."""
-    spread = Counter(term for each in episodes for term in set(telling(each)))
-    speakers = {term for each in episodes for term in asked_terms(each.speaker)}
+    spread = Counter(term for each in episodes for term in set(content_terms(each)))
+    speakers = {term for each in episodes for term in question_terms(each.speaker)}
     return frozenset(term for term, count in spread.items() if count > 1) - _SMALL - speakers
 
 
-def _room(episodes: Sequence[Episode]) -> int:
+def _max_length(episodes: Sequence[Episode]) -> int:
     return min(MOST_CHARACTERS, int(SHARE * sum(len(each.text) for each in episodes)))
 
 
-def _sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
+def _find_sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
     """Return what an episode says about a subject, but for questions and what is long."""
-    for match in SENTENCE.finditer(told(episode)):
+    for match in SENTENCE.finditer(episode_text_with_dates(episode)):
         text = one_line(match[0])
         if text.endswith("?") or len(text) > LONGEST or text.count(" ") < FEWEST_WORDS - 1:
             continue
-        terms = [each for each in asked_terms(text) if each not in _SMALL]
+        terms = [each for each in question_terms(text) if each not in _SMALL]
         if not subject.isdisjoint(terms) and (score := importance(text)) >= TELLS:
             yield Sentence(episode=episode, text=text, terms=terms, importance=score)
 
 
-def _chosen(sentences: Sequence[Sentence], room: int) -> Sequence[Sentence]:
+def _choose_sentences(sentences: Sequence[Sentence], room: int) -> Sequence[Sentence]:
     """Return the most central sentences that there is room for, in order; none that says what another does."""
     if not sentences:
         return ()
-    rows = weighted([each.terms for each in sentences])
+    rows = weigh_terms([each.terms for each in sentences])
     central = cosines(rows, np.broadcast_to(rows.sum(axis=0), rows.shape))
     scores = central + [each.importance / 2 for each in sentences]
     taken: list[int] = []
@@ -125,8 +131,8 @@ def _chosen(sentences: Sequence[Sentence], room: int) -> Sequence[Sentence]:
         text = sentences[at].text
         length = len(text) + len(sentences[at].episode.speaker) + len("  said: ")
         alike = taken and max(cosines(rows[taken], np.broadcast_to(rows[at], rows[taken].shape))) > ALIKE
-        if length <= room and not alike and sense(text) not in told_already and not unfit(text):
-            told_already.add(sense(text))
+        if length <= room and not alike and normalize_statement(text) not in told_already and not unfit_reason(text):
+            told_already.add(normalize_statement(text))
             taken.append(at)
             room -= length
         if len(taken) == MOST_SENTENCES:
@@ -134,12 +140,12 @@ def _chosen(sentences: Sequence[Sentence], room: int) -> Sequence[Sentence]:
     return [sentences[at] for at in sorted(taken)]
 
 
-def _written(sentences: Sequence[Sentence]) -> str:
+def _build_note_text(sentences: Sequence[Sentence]) -> str:
     """Return sentences below their days and speakers, each told once for those that follow."""
     parts: list[str] = []
     day = speaker = ""
     for each in sentences:
-        now = local(each.episode).date().isoformat()
+        now = local_time(each.episode).date().isoformat()
         who = speaker_of(each.episode)
         if now != day:
             parts.append(f"On {now}, {who} said: {each.text}")

@@ -13,12 +13,12 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
-from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.operations.dedupe import repeated
-from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.operations.dedupe import is_repeat_demotion
+from circadia.sleeptime.prompts import build_prompt
 from circadia.sleeptime.propose import add_note, retire_note
-from circadia.sleeptime.related import Related
-from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.related import RelatedIndex
+from circadia.sleeptime.sheet import NumberedLines
 from circadia.sleeptime.wording import one_line
 
 EACH: Final = 10
@@ -44,18 +44,18 @@ class Belief(BaseModel):
     ids: list[str] = Field(max_length=20)
 
 
-class Checked(BaseModel):
+class BeliefCheck(BaseModel):
     """Whether an earlier belief still holds."""
 
     id: str
     holds: bool
 
 
-class Reflected(BaseModel):
+class ReflectionAnswer(BaseModel):
     """What the model makes of it."""
 
     beliefs: list[Belief] = Field(max_length=10)
-    checked: list[Checked] = Field(default_factory=list[Checked], max_length=BELIEFS)
+    checked: list[BeliefCheck] = Field(default_factory=list[BeliefCheck], max_length=BELIEFS)
 
 
 class Reflect:
@@ -67,43 +67,43 @@ class Reflect:
     def __init__(self, *, each: int = EACH) -> None:
         self._each = each
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return steps if the page has brought so many notes together, and one for beliefs whose evidence fell."""
-        there = standing.notes(view)
+        there = standing.project_notes(view)
         beliefs = [each for each in there if each.kind is NoteKind.BELIEF]
-        notes = _since(there, beliefs)
-        new = {each.id for each in standing.news(view)}
+        notes = _notes_since(there, beliefs)
+        new = {each.id for each in standing.project_new_notes(view)}
         before = sum(each.id not in new for each in notes)
-        fell = _fell(view, beliefs)
-        checks = [_step(_CHECK, (), fell[at : at + BELIEFS]) for at in range(0, len(fell), BELIEFS)]
+        fell = _unsupported_beliefs(view, beliefs)
+        checks = [_build_step(_CHECK, (), fell[at : at + BELIEFS]) for at in range(0, len(fell), BELIEFS)]
         if before // self._each == len(notes) // self._each:
             return checks
         due = notes[-(len(notes) - before // self._each * self._each) :]
         parts = [due[at : at + MOST_NOTES] for at in range(0, len(due), MOST_NOTES)]
-        near = Related(beliefs)
+        near = RelatedIndex(beliefs)
         steps: list[Step] = []
         for at, part in enumerate(parts):
-            asked = [*(fell[:BELIEFS] if at == 0 else ()), *near.to(part, BELIEFS)][:BELIEFS]
-            steps.append(_step(f"{len(part)} notes", part, list({each.id: each for each in asked}.values())))
+            asked = [*(fell[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]
+            steps.append(_build_step(f"{len(part)} notes", part, list({each.id: each for each in asked}.values())))
         return [*steps, *checks[1:]]
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the beliefs that the model comes to, and the end of those that it gives up."""
         beliefs = cast("Sequence[Note]", step.data["beliefs"])
         gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
         beliefs = [each for each in beliefs if each.id not in gone]
         if not beliefs and not step.notes:
             return ()
-        sheet = await _sheet(view, step.notes, beliefs)
-        question = prompt(self.name, view, sheet.text, about=("beliefs",) if beliefs else ())
-        answer = await ask(question, Reflected, most_tokens=1_200)
-        fell = {each.id for each in _fell(view, beliefs)}
-        may_go = [each for each in beliefs if each.id in fell or standing.outweighs(step.notes, [each])]
-        changes = self._given_up(view, sheet, answer.checked, may_go)
-        there = standing.said(standing.notes(view), (each.text for each in answer.beliefs))
+        sheet = await _build_lines(view, step.notes, beliefs)
+        question = build_prompt(self.name, view, sheet.text, about=("beliefs",) if beliefs else ())
+        answer = await ask(question, ReflectionAnswer, most_tokens=1_200)
+        fell = {each.id for each in _unsupported_beliefs(view, beliefs)}
+        may_go = [each for each in beliefs if each.id in fell or standing.is_trusted_enough(step.notes, [each])]
+        changes = self._retire_beliefs(view, sheet, answer.checked, may_go)
+        there = standing.find_existing_texts(standing.project_notes(view), (each.text for each in answer.beliefs))
         for belief in answer.beliefs:
             text = one_line(belief.text)
-            named = sheet.behind(text, sheet.named(belief.ids))
+            named = sheet.add_uncited_sources(text, sheet.resolve_ids(belief.ids))
             if not text or text in there or not (named.strangers or len(named.episodes) > 1):
                 continue
             there.add(text)
@@ -113,57 +113,59 @@ class Reflect:
             )
         return changes
 
-    def _given_up(self, view: View, sheet: Sheet, checked: Sequence[Checked], beliefs: Sequence[Note]) -> list[Change]:
+    def _retire_beliefs(
+        self, view: PageContext, sheet: NumberedLines, checked: Sequence[BeliefCheck], beliefs: Sequence[Note]
+    ) -> list[Change]:
         """Return the end of beliefs that do not hold, of those that were to be checked."""
-        over = {note.id for each in checked if not each.holds for note in sheet.named([each.id]).notes}
+        over = {note.id for each in checked if not each.holds for note in sheet.resolve_ids([each.id]).notes}
         why = "it does not follow from its evidence any more"
         return [retire_note(view, self.name, each, why=why) for each in beliefs if each.id in over]
 
 
-def _since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
+def _notes_since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
     """Return the notes that are newer than the newest belief, the oldest first."""
     newest = max((each.created_at for each in beliefs), default=None)
     notes = [each for each in there if each.kind is NoteKind.CONSOLIDATION]
     return [each for each in notes if newest is None or each.created_at > newest or not each.number]
 
 
-def _fell(view: View, beliefs: Sequence[Note]) -> Sequence[Note]:
+def _unsupported_beliefs(view: PageContext, beliefs: Sequence[Note]) -> Sequence[Note]:
     """Return the beliefs that rest on what is shown to be stale, by this page or by others since the last pass.
 
     Of one page these are a few; after much was demoted by others, and in a full pass, all are asked about.
     """
-    stale = standing.demoted(view).keys() | set(view.stale)
+    stale = standing.list_demoted_episodes(view).keys() | set(view.stale)
     found = [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)]
     return found if view.stale else found[:BELIEFS]
 
 
-def _step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> Step:
+def _build_step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> Step:
     size = 130 * len(notes) + 300 * len(beliefs) + 300
     return Step(name=name, notes=notes, tokens=size, data={"beliefs": beliefs})
 
 
-async def _sheet(view: View, notes: Sequence[Note], beliefs: Sequence[Note]) -> Sheet:
+async def _build_lines(view: PageContext, notes: Sequence[Note], beliefs: Sequence[Note]) -> NumberedLines:
     """Return notes and beliefs with their evidence, and what is known to be stale of it."""
-    wanted = [*_shown(notes, EVIDENCE), *_shown(beliefs, BELIEF_EVIDENCE)]
-    rows = await view.look.episodes(list(dict.fromkeys(wanted)))
-    sheet = Sheet()
-    sheet.head("What was said")
-    sheet.episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
+    wanted = [*_select_evidence(notes, EVIDENCE), *_select_evidence(beliefs, BELIEF_EVIDENCE)]
+    rows = await view.look.fetch_episodes(list(dict.fromkeys(wanted)))
+    sheet = NumberedLines()
+    sheet.add_heading("What was said")
+    sheet.add_episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
     if notes:
-        sheet.head("Notes")
-        sheet.notes(notes, evidence=rows)
+        sheet.add_heading("Notes")
+        sheet.add_notes(notes, evidence=rows)
     if beliefs:
-        sheet.head("Earlier beliefs")
-        sheet.notes(beliefs, evidence=rows)
-    stale = _stale(view, rows.values(), sheet)
+        sheet.add_heading("Earlier beliefs")
+        sheet.add_notes(beliefs, evidence=rows)
+    stale = _stale_lines(view, rows.values(), sheet)
     if stale:
-        sheet.head("Does not hold any more")
+        sheet.add_heading("Does not hold any more")
         for text in stale:
-            sheet.line(text)
+            sheet.add_line(text)
     return sheet
 
 
-def _stale(view: View, rows: Iterable[Episode], sheet: Sheet) -> Sequence[str]:
+def _stale_lines(view: PageContext, rows: Iterable[Episode], sheet: NumberedLines) -> Sequence[str]:
     reasons = {
         EpisodeId(each.target): str((each.after or {}).get("reason", ""))
         for each in view.proposed
@@ -171,14 +173,14 @@ def _stale(view: View, rows: Iterable[Episode], sheet: Sheet) -> Sequence[str]:
     }
     found: list[str] = []
     for row in rows:
-        over = [each.reason for each in row.stale if not repeated(each)]
+        over = [each.reason for each in row.stale if not is_repeat_demotion(each)]
         why = reasons.get(row.id) or (over[-1] if over else "")
         if why:
             found.append(f"{sheet.id_of(row)}: {why[:LONGEST]}")
     return found
 
 
-def _shown(notes: Sequence[Note], most: int) -> Iterator[EpisodeId]:
+def _select_evidence(notes: Sequence[Note], most: int) -> Iterator[EpisodeId]:
     for note in notes:
         ids = sorted(note.evidence)
         yield from (ids if len(ids) <= most else [*ids[: most // 2], *ids[most // 2 - most :]])

@@ -22,7 +22,7 @@ from circadia.sleeptime.operations.rethink import Rethink
 _logger = logging.getLogger(__name__)
 
 
-def chosen(
+def choose_operations(
     policy: SleepPolicySettings, model: bool, wanted: Sequence[str], own: Sequence[Operation] = ()
 ) -> Sequence[Operation]:
     """Return what a pass over a bank of this policy does: all that is on, or what is `wanted` of it.
@@ -44,23 +44,23 @@ def chosen(
         "reindex": Reindex(views=policy.views),
         "precompute": Precompute(),
     }
-    on = {name: each for name, each in every.items() if policy.does(name)}
+    on = {name: each for name, each in every.items() if policy.is_operation_enabled(name)}
     for name in wanted:
         if name not in on:
             raise InvalidRequest(f"there is no operation {name!r} that is on; choose from {', '.join(on)}")
     return [each for name, each in on.items() if (not wanted or name in wanted) and (model or not each.asks)]
 
 
-def loaded(own: Mapping[str, str]) -> Sequence[Operation]:
+def load_own_operations(own: Mapping[str, str]) -> Sequence[Operation]:
     """Import the user's own operations, given by name as `package.module:Class`.
 
     Raises:
         ConfigError: there is no such module or class, or it is no operation.
     """
-    return [_operation(name, place) for name, place in own.items()]
+    return [_load_operation(name, place) for name, place in own.items()]
 
 
-def _operation(name: str, place: str) -> Operation:
+def _load_operation(name: str, place: str) -> Operation:
     where = f"sleeptime.own_operations.{name}: {place!r}"
     module_name, _, class_name = place.partition(":")
     try:

@@ -27,14 +27,14 @@ from circadia.ids import BankId
 from circadia.memory.asked import (
     OFTEN,
     WINDOW,
-    Asking,
-    Askings,
-    asked_within,
-    filters,
-    key_of,
-    may_keep,
-    subject_stamp_of,
-    tells_secret,
+    BankQuestion,
+    QuestionCounter,
+    count_recent_askings,
+    has_secret,
+    load_filters,
+    may_keep_question,
+    notes_stamp,
+    question_key,
 )
 from circadia.records.bank import Bank
 from circadia.records.change import Change
@@ -42,10 +42,10 @@ from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.ready_view import ReadyView, ViewHit, ViewKind
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.ask import Yielded
-from circadia.sleeptime.grounding import CALENDAR, names
-from circadia.sleeptime.operation import Ask, Ground, Step, View
-from circadia.sleeptime.tuning import tune
+from circadia.sleeptime.ask import PassPreempted
+from circadia.sleeptime.grounding import CALENDAR, find_names
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, PassContext, Step
+from circadia.sleeptime.tuning import tune_importance
 from circadia.stores.base import Store, Tx
 
 CANDIDATES: Final = 256
@@ -58,9 +58,9 @@ LOOK_SECONDS: Final = 0.5
 """While it waits it looks so often whether somebody waits for the bank."""
 FEWEST: Final = 2
 """Notes about a subject that has a view."""
-REMEMBERED: Final = 8_000
+CACHED_TEXTS: Final = 8_000
 """Texts of notes whose names are remembered: each pass looks at the same ones."""
-SHOWN: Final = 20
+NOTES_PER_SUBJECT: Final = 20
 """Notes in the view of a subject, beliefs first, then the newest."""
 
 _logger = logging.getLogger(__name__)
@@ -76,62 +76,62 @@ class Reindex:
         """`views` is how many questions, and how many subjects, are kept ready."""
         self._views = views
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return none: it has nothing to propose."""
         return []
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return none."""
         return []
 
-    async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
+    async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
         """Wait for vectors, then make the views that are not of the present state; what is left waits for a pass."""
         counts: dict[str, int] = {}
-        with suppress(Yielded):
-            whole = await _embedded(bank, ground, counts)
+        with suppress(PassPreempted):
+            whole = await _wait_for_vectors(bank, ground, counts)
             if self._views:
-                await write_askings(ground.store, ground.retrieval.askings, _kept, only=bank.id)
+                await write_askings(ground.store, ground.retrieval.askings, _no_policy, only=bank.id)
                 if whole:  # else they would be of no use at once
-                    await self._questions(bank, ground, counts)
-                await self._subjects(bank, ground, counts)
+                    await self._refresh_question_views(bank, ground, counts)
+                await self._refresh_subject_views(bank, ground, counts)
             await ground.go_on()
-            counts["thresholds"] = int(await tune(bank, ground))
+            counts["thresholds"] = int(await tune_importance(bank, ground))
         return {name: number for name, number in counts.items() if number}
 
-    async def _questions(self, bank: Bank, ground: Ground, counts: dict[str, int]) -> None:
+    async def _refresh_question_views(self, bank: Bank, ground: PassContext, counts: dict[str, int]) -> None:
         """Answer what was asked most, as a search does."""
-        async with ground.store.read() as tx:
-            every = [each for each in await tx.views.every(bank.id) if each.kind is ViewKind.QUESTION]
-        most = sorted(every, key=lambda each: (-asked_within(each, ground.now), each.key))[: self._views]
-        chosen = {each.key for each in most if asked_within(each, ground.now) >= OFTEN}
+        async with ground.store.begin_read() as tx:
+            every = [each for each in await tx.views.find_all(bank.id) if each.kind is ViewKind.QUESTION]
+        most = sorted(every, key=lambda each: (-count_recent_askings(each, ground.now), each.key))[: self._views]
+        chosen = {each.key for each in most if count_recent_askings(each, ground.now) >= OFTEN}
         made = [replace(each, stamp=None, depth=0, hits=()) for each in every if each.stamp and each.key not in chosen]
         dropped = len(made)
         try:
             for view in (each for each in every if each.key in chosen):
                 await ground.go_on()
-                anew = await _answered(view, ground)
+                anew = await _refresh_view(view, ground)
                 made += [] if anew is None else [anew]
         finally:
             if made:
-                async with ground.store.write() as tx:
+                async with ground.store.begin_write() as tx:
                     for each in made:
-                        await tx.views.make(each)
+                        await tx.views.save_hits(each)
             counts["views"] = len(made) - dropped
 
-    async def _subjects(self, bank: Bank, ground: Ground, counts: dict[str, int]) -> None:
+    async def _refresh_subject_views(self, bank: Bank, ground: PassContext, counts: dict[str, int]) -> None:
         """Put together what notes say of those whom they name most."""
         await ground.go_on()
-        async with ground.store.read() as tx:
+        async with ground.store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             if present is None:
                 return
-            stamp = subject_stamp_of(present, await tx.views.heads(bank.id))
-            every = [each for each in await tx.views.every(bank.id) if each.kind is ViewKind.SUBJECT]
+            stamp = notes_stamp(present, await tx.views.fetch_heads(bank.id))
+            every = [each for each in await tx.views.find_all(bank.id) if each.kind is ViewKind.SUBJECT]
             if every and all(each.stamp == stamp for each in every):
                 return
-            notes = await ground.notebook.newest(tx, present)
-        found = await asyncio.to_thread(subjects, notes, self._views)
-        async with ground.store.write() as tx:
+            notes = await ground.notebook.fetch_newest(tx, present)
+        found = await asyncio.to_thread(find_subjects, notes, self._views)
+        async with ground.store.begin_write() as tx:
             now = await tx.banks.get(bank.id)
             if now is None or now.generation != present.generation or not (found or every):
                 return  # something was forgotten meanwhile
@@ -141,17 +141,17 @@ class Reindex:
                 await tx.views.put(
                     ReadyView(
                         bank_id=bank.id, kind=ViewKind.SUBJECT, key=subject.casefold(), asked={"text": subject},
-                        stamp=stamp, depth=SHOWN, hits=hits, made_at=ground.now,
+                        stamp=stamp, depth=NOTES_PER_SUBJECT, hits=hits, made_at=ground.now,
                     )
                 )  # fmt: skip
         counts["views"] = counts.get("views", 0) + len(found)
 
 
-async def _embedded(bank: Bank, ground: Ground, counts: dict[str, int]) -> bool:
+async def _wait_for_vectors(bank: Bank, ground: PassContext, counts: dict[str, int]) -> bool:
     """Wait until all that the bank remembers has its vector; return whether it has."""
     if ground.embed is None:
         return True
-    before = await _vectors(bank, ground)
+    before = await _count_vectors(bank, ground)
     work = asyncio.ensure_future(ground.embed())
     try:
         async with asyncio.timeout(EMBED_SECONDS):
@@ -165,27 +165,29 @@ async def _embedded(bank: Bank, ground: Ground, counts: dict[str, int]) -> bool:
         return False
     finally:
         work.cancel()
-        counts["vectors"] = await _vectors(bank, ground) - before
+        counts["vectors"] = await _count_vectors(bank, ground) - before
     return True
 
 
-async def _vectors(bank: Bank, ground: Ground) -> int:
-    async with ground.store.read() as tx:
+async def _count_vectors(bank: Bank, ground: PassContext) -> int:
+    async with ground.store.begin_read() as tx:
         present = await tx.banks.get(bank.id)
     return 0 if present is None else present.vectors
 
 
-async def _answered(view: ReadyView, ground: Ground) -> ReadyView | None:
+async def _refresh_view(view: ReadyView, ground: PassContext) -> ReadyView | None:
     """Return the view anew; none if it is of the present state, or cannot be made now."""
     retrieval = ground.retrieval
-    async with ground.store.read() as tx:
+    async with ground.store.begin_read() as tx:
         bank = await tx.banks.get(view.bank_id)
         if bank is None or (view.depth >= view.limit and view.stamp == await retrieval.stamp(tx, bank)):
             return None
-    asked = replace(await retrieval.ask(str(view.asked["text"])), limit=view.limit, **filters(view.asked))
-    async with ground.store.read() as tx:
+    asked = replace(
+        await retrieval.prepare_question(str(view.asked["text"])), limit=view.limit, **load_filters(view.asked)
+    )
+    async with ground.store.begin_read() as tx:
         bank = await tx.banks.get(view.bank_id)
-        found = None if bank is None else await retrieval.worked_out(tx, bank, asked)
+        found = None if bank is None else await retrieval.find_for_view(tx, bank, asked)
     if found is None:
         return None
     stamp, scored = found
@@ -194,21 +196,25 @@ async def _answered(view: ReadyView, ground: Ground) -> ReadyView | None:
 
 
 async def write_askings(
-    store: Store, askings: Askings, policy: Callable[[Bank], SleepPolicySettings | None], *, only: BankId | None = None
+    store: Store,
+    askings: QuestionCounter,
+    policy: Callable[[Bank], SleepPolicySettings | None],
+    *,
+    only: BankId | None = None,
 ) -> None:
     """Write down what was asked often since the last time, in one transaction; of banks whose policy wants views."""
-    by_bank: dict[BankId, list[tuple[Asking, int]]] = defaultdict(list)
-    for each in askings.pending(only):
+    by_bank: dict[BankId, list[tuple[BankQuestion, int]]] = defaultdict(list)
+    for each in askings.pending_questions(only):
         by_bank[each.bank_id].append((each, each.pending))
         each.pending = 0  # at once: somebody else in this process may write them at the same time
     if not by_bank:
         return
     try:
-        async with store.write() as tx:
+        async with store.begin_write() as tx:
             for bank_id, some in by_bank.items():
                 bank = await tx.banks.get(bank_id)
                 if bank is not None:
-                    await _write(tx, bank, some, policy(bank))
+                    await _write_bank_askings(tx, bank, some, policy(bank))
     except BaseException:
         for each, number in (one for some in by_bank.values() for one in some):
             each.pending += number
@@ -217,31 +223,33 @@ async def write_askings(
 
 async def forget_askings(store: Store, policy: Callable[[Bank], SleepPolicySettings | None], now: datetime) -> None:
     """Delete questions that nobody has asked within the window, and those of banks that are to keep none."""
-    async with store.write() as tx:
-        await tx.views.expire(now - WINDOW)
-        homes = await tx.views.banks()
+    async with store.begin_write() as tx:
+        await tx.views.delete_expired(now - WINDOW)
+        homes = await tx.views.find_bank_ids()
     for bank_id in homes:
-        async with store.read() as tx:
+        async with store.begin_read() as tx:
             bank = await tx.banks.get(bank_id)
-        if bank is not None and not _wanted(bank, policy(bank)):
-            async with store.write() as tx:
-                await _drop(tx, bank, policy(bank))
+        if bank is not None and not _may_keep_views(bank, policy(bank)):
+            async with store.begin_write() as tx:
+                await _drop_views(tx, bank, policy(bank))
 
 
-async def _write(tx: Tx, bank: Bank, some: Sequence[tuple[Asking, int]], policy: SleepPolicySettings | None) -> None:
-    if not _wanted(bank, policy):
-        await _drop(tx, bank, policy)
+async def _write_bank_askings(
+    tx: Tx, bank: Bank, some: Sequence[tuple[BankQuestion, int]], policy: SleepPolicySettings | None
+) -> None:
+    if not _may_keep_views(bank, policy):
+        await _drop_views(tx, bank, policy)
         return
     for each, number in some:
-        if each.generation == bank.generation and not tells_secret(each.asked):
-            view = await tx.views.get(bank.id, ViewKind.QUESTION, key_of(each.asked))
-            await tx.views.put(_counted(view or _fresh(each), each, number))
+        if each.generation == bank.generation and not has_secret(each.asked):
+            view = await tx.views.get(bank.id, ViewKind.QUESTION, question_key(each.asked))
+            await tx.views.put(_add_askings(view or _new_view(each), each, number))
     newest = max(each.at for each, _ in some)
     keep = None if policy is None else max(CANDIDATES, 4 * policy.views)
-    await tx.views.trim(bank.id, before=newest - WINDOW, keep=keep)
+    await tx.views.trim_questions(bank.id, before=newest - WINDOW, keep=keep)
 
 
-def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
+def find_subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
     """Return those whom notes name most, with the notes: beliefs first, then the newest.
 
     A word that begins a sentence is a name if it has a capital elsewhere, too.
@@ -249,9 +257,9 @@ def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
     about: dict[str, list[Note]] = defaultdict(list)
     called: dict[str, Counter[str]] = defaultdict(Counter)
     told = [each for each in notes if each.kind is not NoteKind.SUMMARY]
-    known = {name.casefold() for note in told for name in _named(note.text)} - CALENDAR
+    known = {name.casefold() for note in told for name in _names_in(note.text)} - CALENDAR
     for note in told:
-        named = [each for each in _named(note.text, initial=True) if each.casefold() in known]
+        named = [each for each in _names_in(note.text, initial=True) if each.casefold() in known]
         for each in named:
             called[each.casefold()][each] += 1
         for key in {each.casefold() for each in named}:
@@ -260,41 +268,41 @@ def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
     return {
         called[key].most_common(1)[0][0]: sorted(
             about[key], key=lambda note: (note.kind is not NoteKind.BELIEF, -note.number)
-        )[:SHOWN]
+        )[:NOTES_PER_SUBJECT]
         for key in chosen
         if len(about[key]) >= FEWEST
     }
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _named(text: str, *, initial: bool = False) -> frozenset[str]:
-    return frozenset(each.removesuffix("'s").removesuffix("’s") for each in names(text, initial=initial))
+@lru_cache(maxsize=CACHED_TEXTS)
+def _names_in(text: str, *, initial: bool = False) -> frozenset[str]:
+    return frozenset(each.removesuffix("'s").removesuffix("’s") for each in find_names(text, initial=initial))
 
 
-def _kept(_: Bank) -> None:
+def _no_policy(_: Bank) -> None:
     """The bank of a pass that does this wants views, whatever its policy says when nobody asks for one."""
 
 
 def _has_views(policy: SleepPolicySettings | None) -> bool:
-    return policy is None or (policy.enabled and policy.does("reindex") and policy.views > 0)
+    return policy is None or (policy.enabled and policy.is_operation_enabled("reindex") and policy.views > 0)
 
 
-def _wanted(bank: Bank, policy: SleepPolicySettings | None) -> bool:
-    return may_keep(bank, None) and _has_views(policy)
+def _may_keep_views(bank: Bank, policy: SleepPolicySettings | None) -> bool:
+    return may_keep_question(bank, None) and _has_views(policy)
 
 
-async def _drop(tx: Tx, bank: Bank, policy: SleepPolicySettings | None) -> None:
+async def _drop_views(tx: Tx, bank: Bank, policy: SleepPolicySettings | None) -> None:
     """Delete what a bank is not to keep: what notes say by subject stays where only questions must not be kept."""
     await tx.views.drop(bank.id, ViewKind.QUESTION if _has_views(policy) else None)
 
 
-def _fresh(asking: Asking) -> ReadyView:
+def _new_view(asking: BankQuestion) -> ReadyView:
     return ReadyView(
-        bank_id=asking.bank_id, kind=ViewKind.QUESTION, key=key_of(asking.asked), asked=orjson.loads(asking.asked)
+        bank_id=asking.bank_id, kind=ViewKind.QUESTION, key=question_key(asking.asked), asked=orjson.loads(asking.asked)
     )
 
 
-def _counted(view: ReadyView, asking: Asking, number: int) -> ReadyView:
+def _add_askings(view: ReadyView, asking: BankQuestion, number: int) -> ReadyView:
     """Return the view with the askings, without those that are too long ago."""
     first = (asking.at - WINDOW).date().isoformat()
     days = Counter({day: number for day, number in view.days.items() if day >= first})

@@ -11,20 +11,20 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.ids import EpisodeId
-from circadia.memory.blocks import LIMIT, carried
-from circadia.memory.context import tokens
-from circadia.memory.terms import asked_terms
+from circadia.memory.blocks import DEFAULT_LIMIT, carry_spans
+from circadia.memory.context import estimate_tokens
+from circadia.memory.terms import question_terms
 from circadia.records.bank import Trust
-from circadia.records.block import Block, Span
+from circadia.records.block import Block, BlockSpan
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
-from circadia.sleeptime.dates import dated_by, first_open_date
-from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.dates import add_dates_from_sources, first_open_date
+from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.prompts import build_prompt
 from circadia.sleeptime.propose import write_block
-from circadia.sleeptime.sheet import Sheet
-from circadia.sleeptime.wording import one_line, unfit_for_block
+from circadia.sleeptime.sheet import NumberedLines
+from circadia.sleeptime.wording import one_line, unfit_reason_for_block
 
 MAX_RETHINKS: Final = 10
 """SLEEP-27: edits of a pass, at most."""
@@ -34,7 +34,7 @@ ENOUGH: Final = 3
 """New notes that are worth a question; fewer wait for more, unless one of them ends something."""
 MOST_NOTES: Final = 30
 """New notes that are shown, the newest; beliefs before all others."""
-TOLD: Final = 2
+MIN_SUPPORTED_TERMS: Final = 2
 """Telling words of an edit that its notes, or what it replaces, must have, if it has so many: a name alone is none."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """What may get into blocks."""
@@ -49,7 +49,7 @@ class BlockEdit(BaseModel):
     ids: list[str] = Field(max_length=10)
 
 
-class Rethought(BaseModel):
+class RethinkAnswer(BaseModel):
     """Edits, in order."""
 
     edits: list[BlockEdit] = Field(max_length=MAX_RETHINKS)
@@ -66,30 +66,34 @@ class Rethink:
         self._most = max_rethinks
         self._label = label
 
-    def plan(self, view: View) -> Sequence[Step]:
+    def plan(self, view: PageContext) -> Sequence[Step]:
         """Return one step, if there are notes that the blocks do not know of, or that an edit of a block is about."""
         blocks = self._writable(view)
-        notes = _with_those(_due(view, blocks), _about_edits(view)) if blocks and self._most else ()
+        notes = _join_notes(_select_new_notes(view, blocks), _select_edit_notes(view)) if blocks and self._most else ()
         if not notes:
             return []
-        size = sum(tokens(each.text) + 6 for each in notes) + sum(tokens(each.value) + 20 for each in blocks) + 300
+        size = (
+            sum(estimate_tokens(each.text) + 6 for each in notes)
+            + sum(estimate_tokens(each.value) + 20 for each in blocks)
+            + 300
+        )
         about = f"{len(view.edited)} edited blocks" if view.edited else f"{len(notes)} new notes"
         return [Step(name=about, notes=notes, tokens=size)]
 
-    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the blocks as the model wants them, each written once."""
         read = {each.label: each for each in self._writable(view)}
         blocks = dict(read)
         left = self._most
         while left:
-            sheet = _sheet(view, list(blocks.values()), step.notes)
-            question = prompt(self.name, view, sheet.text, about=("edited",) if view.edited else (), edits=left)
-            answer = await ask(question, Rethought, most_tokens=200 + 120 * left)
+            sheet = _build_lines(view, list(blocks.values()), step.notes)
+            question = build_prompt(self.name, view, sheet.text, about=("edited",) if view.edited else (), edits=left)
+            answer = await ask(question, RethinkAnswer, most_tokens=200 + 120 * left)
             before = dict(blocks)
             for edit in answer.edits[:left]:
                 left -= 1
                 block = blocks.get(edit.label)
-                edited = None if block is None else _edited(view, sheet, block, edit)
+                edited = None if block is None else _apply_edit(view, sheet, block, edit)
                 if edited is not None:
                     blocks[edited.label] = edited
             if answer.finished or blocks == before:
@@ -105,88 +109,92 @@ class Rethink:
             if block.value != read[label].value
         ]  # fmt: skip
 
-    def _writable(self, view: View) -> Sequence[Block]:
+    def _writable(self, view: PageContext) -> Sequence[Block]:
         """Return the blocks that a pass may write, with a new one if there is none."""
         found = [each for each in view.blocks if not each.read_only]
         if found or any(each.label == self._label for each in view.blocks):
             return found
         return [
             Block(
-                bank_id=view.bank.id, label=self._label, version=0, parent=None, value="", limit=LIMIT,
+                bank_id=view.bank.id, label=self._label, version=0, parent=None, value="", limit=DEFAULT_LIMIT,
                 description="What was learned so far", by="", at=view.now,
             )
         ]  # fmt: skip
 
 
-def _due(view: View, blocks: Sequence[Block]) -> Sequence[Note]:
+def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[Note]:
     """Return the notes that the blocks do not know of, if they are worth a question by now.
 
     They are if something is over, if no pass has written a block yet, or if so many have come together; the notes since
     the last time that so many had.
     """
     written = max((each.at for each in blocks if each.by.startswith("pass")), default=None)
-    new = {each.id for each in standing.news(view)}
+    new = {each.id for each in standing.project_new_notes(view)}
     known = [
         each
-        for each in standing.notes(view)
+        for each in standing.project_notes(view)
         if each.trust in TALK and each.kind is not NoteKind.SUMMARY
         and (each.id in new or written is None or each.created_at > written)
     ]  # fmt: skip
     old = [each for each in known if each.id not in new]
     kept = [*old[len(old) // ENOUGH * ENOUGH :], *(each for each in known if each.id in new)]
-    over = any(each.operation == "contradictions" or _ends(each) for each in view.proposed)
+    over = any(each.operation == "contradictions" or _ends_something(each) for each in view.proposed)
     if new.isdisjoint(each.id for each in known) or not (over or written is None or len(kept) >= ENOUGH):
         return ()
     best = sorted(kept, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
     return sorted(best, key=lambda each: (each.at, each.id))
 
 
-def _about_edits(view: View) -> Sequence[Note]:
+def _select_edit_notes(view: PageContext) -> Sequence[Note]:
     """Return the notes that share words with what others have written into blocks, those with the most first."""
-    wanted = {term for each in view.blocks if each.label in view.edited for term in asked_terms(each.value)}
+    wanted = {term for each in view.blocks if each.label in view.edited for term in question_terms(each.value)}
     if not wanted:
         return ()
-    fit = [each for each in standing.notes(view) if each.trust in TALK and each.kind is not NoteKind.SUMMARY]
+    fit = [each for each in standing.project_notes(view) if each.trust in TALK and each.kind is not NoteKind.SUMMARY]
     shared = {each.id: len(wanted.intersection(memoryview(each.terms).cast("I"))) for each in fit}
     best = sorted(fit, key=lambda each: (-shared[each.id], each.at, each.id))
     return [each for each in best[:MOST_NOTES] if shared[each.id]]
 
 
-def _with_those(notes: Sequence[Note], others: Sequence[Note]) -> Sequence[Note]:
+def _join_notes(notes: Sequence[Note], others: Sequence[Note]) -> Sequence[Note]:
     found = list({each.id: each for each in (*notes, *others)}.values())[:MOST_NOTES]
     return sorted(found, key=lambda each: (each.at, each.id))
 
 
-def _sheet(view: View, blocks: Sequence[Block], notes: Sequence[Note]) -> Sheet:
-    sheet = Sheet()
+def _build_lines(view: PageContext, blocks: Sequence[Block], notes: Sequence[Note]) -> NumberedLines:
+    sheet = NumberedLines()
     labels = {each.label for each in blocks}
     others = [each for each in view.blocks if each.label in view.edited and each.label not in labels]
-    about_same = [each for each in others if any(_shares(each.value, note.text) for note in notes)]
+    about_same = [each for each in others if any(_has_common_word(each.value, note.text) for note in notes)]
     for block in (*blocks, *about_same):
         about = f" ({block.description})" if block.description else ""
         room = f"room for {block.limit - len(block.value)} characters" if block.label in labels else "not yours to edit"
         new = ", just written by somebody else" if block.label in view.edited else ""
-        sheet.block(f"Block {block.label}{about}, {room}{new}", block.value)
-    sheet.head("Notes" if view.edited else "New notes")
-    sheet.notes(notes)
+        sheet.add_block(f"Block {block.label}{about}, {room}{new}", block.value)
+    sheet.add_heading("Notes" if view.edited else "New notes")
+    sheet.add_notes(notes)
     return sheet
 
 
-def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | None:
+def _apply_edit(view: PageContext, sheet: NumberedLines, block: Block, edit: BlockEdit) -> Block | None:
     """Return the block with an edit, or none if it is not allowed: by its room, its sources or what it takes out."""
-    named = sheet.named(edit.ids)
+    named = sheet.resolve_ids(edit.ids)
     said = [(each.text, each.at) for each in named.notes]
-    new = "\n".join(dated_by(line, said) for each in edit.new_text.split("\n") if (line := one_line(each)))
-    if named.strangers or named.episodes or not named.notes or unfit_for_block(new) or first_open_date(new):
+    new = "\n".join(
+        add_dates_from_sources(line, said) for each in edit.new_text.split("\n") if (line := one_line(each))
+    )
+    if named.strangers or named.episodes or not named.notes or unfit_reason_for_block(new) or first_open_date(new):
         return None
     old = edit.old_text or ""
-    if not standing.shares(" ".join((old, *(each.text for each in named.notes))), new, fewest=TOLD):
+    if not standing.has_common_terms(
+        " ".join((old, *(each.text for each in named.notes))), new, fewest=MIN_SUPPORTED_TERMS
+    ):
         return None
     if old:
         if block.value.count(old) != 1 or new == old:
             return None
         start = block.value.index(old)
-        if not _may_go(view, block, start, start + len(old), new, named.notes):
+        if not _may_replace(view, block, start, start + len(old), new, named.notes):
             return None
         value = block.value[:start] + new + block.value[start + len(old) :]
     else:
@@ -196,14 +204,14 @@ def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | 
         value = f"{block.value}\n{new}" if block.value else new
     if len(value) > block.limit:
         return None
-    spans = carried(block, value)
+    spans = carry_spans(block, value)
     if new:
         ids = {key for note in named.notes for key in note.evidence}
-        spans = _with(spans, Span(start=start, end=start + len(new), episodes=sorted(ids)))
+        spans = _add_span(spans, BlockSpan(start=start, end=start + len(new), episodes=sorted(ids)))
     return replace(block, value=value, spans=spans)
 
 
-def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Sequence[Note]) -> bool:
+def _may_replace(view: PageContext, block: Block, start: int, end: int, new: str, notes: Sequence[Note]) -> bool:
     """Return whether a part may be replaced: it stays in what replaces it, or a note says that it is over.
 
     What a pass wrote may be said anew by any note, but not be dropped without one that ends it, or a block about the
@@ -211,30 +219,30 @@ def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Seq
     """
     old = block.value[start:end]
     own = any(each.start < end and start < each.end for each in block.spans)
-    if old in new or (own and new and _shares(old, new)):
+    if old in new or (own and new and _has_common_word(old, new)):
         return True
     others = [each for each in view.blocks if each.label in view.edited and each.label != block.label]
-    if own and any(_shares(old, each.value) for each in others):
+    if own and any(_has_common_word(old, each.value) for each in others):
         return True
-    ending = {each.target for each in view.proposed if _ends(each)}
-    return any(each.id in ending and standing.shares(each.text, old, fewest=2) for each in notes)
+    ending = {each.target for each in view.proposed if _ends_something(each)}
+    return any(each.id in ending and standing.has_common_terms(each.text, old, fewest=2) for each in notes)
 
 
-def _ends(change: Change) -> bool:
+def _ends_something(change: Change) -> bool:
     """Return whether it adds a note that says that something is over."""
     return change.kind is ChangeKind.ADD_NOTE and bool((change.after or {}).get("ended"))
 
 
-def _shares(text: str, other: str) -> bool:
-    return not set(asked_terms(text)).isdisjoint(asked_terms(other))
+def _has_common_word(text: str, other: str) -> bool:
+    return not set(question_terms(text)).isdisjoint(question_terms(other))
 
 
-def _with(spans: Sequence[Span], new: Span) -> Sequence[Span]:
+def _add_span(spans: Sequence[BlockSpan], new: BlockSpan) -> Sequence[BlockSpan]:
     """Return spans with one more, which takes in those that it overlaps."""
     apart = [each for each in spans if each.end <= new.start or each.start >= new.end]
     within = [each for each in spans if each not in apart]
     ids = {key for each in (new, *within) for key in each.episodes}
-    joined = Span(
+    joined = BlockSpan(
         start=min(each.start for each in (new, *within)), end=max(each.end for each in (new, *within)),
         episodes=sorted(EpisodeId(key) for key in ids),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
 from circadia.records.answer import AnswerMode
-from circadia.records.coordination import Coordination, Setting, SettingSource, coordination_of
+from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
@@ -87,7 +87,7 @@ class SqlAgents:
                 **_settings(agent),
                 **_state(agent),
             }
-            return _ADD.count(connection, values) == 1
+            return _ADD.execute(connection, values) == 1
 
         if not await self._run(work):
             raise Conflict(
@@ -97,25 +97,25 @@ class SqlAgents:
 
     async def get(self, agent_id: AgentId) -> Agent | None:
         """Return the agent, deleted or not."""
-        return await self._run(lambda connection: _first(_GET.first(connection, {"key": agent_id})))
+        return await self._run(lambda connection: _build_agent_or_none(_GET.first(connection, {"key": agent_id})))
 
-    async def by_name(self, session_id: SessionId, name: str) -> Agent | None:
+    async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None:
         """Return the session's agent of this name."""
         values = {"session_id": session_id, "name": name}
-        return await self._run(lambda connection: _first(_BY_NAME.first(connection, values)))
+        return await self._run(lambda connection: _build_agent_or_none(_BY_NAME.first(connection, values)))
 
-    async def ever_named(self, session: str | None, name: str) -> Sequence[Agent]:
+    async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
         """Return the newest few that have or had this name in the session of that name, or in any, deleted ones too."""
         statement = _EVER_ANYWHERE if session is None else _EVER_IN
         values = {"name": name} if session is None else {"session": session, "name": name}
         return [_agent(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
-    async def by_token(self, token_hash: str) -> Agent | None:
+    async def get_by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, disabled ones too."""
         values = {"token_hash": token_hash}
-        return await self._run(lambda connection: _first(_BY_TOKEN.first(connection, values)))
+        return await self._run(lambda connection: _build_agent_or_none(_BY_TOKEN.first(connection, values)))
 
-    async def of_session(self, session_id: SessionId) -> Sequence[Agent]:
+    async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]:
         """Return the session's agents by name."""
         values = {"session_id": session_id}
         rows = await self._run(lambda connection: _OF_SESSION.all(connection, values))
@@ -128,17 +128,17 @@ class SqlAgents:
     async def save(self, agent: Agent) -> None:
         """Write all but the sleep state. Raises Conflict, which ends the block, if the name is taken."""
         values = {f"new_{name}": value for name, value in _settings(agent).items()}
-        await self._run(lambda connection: _SAVE.count(connection, {"key": agent.id, **values}))
+        await self._run(lambda connection: _SAVE.execute(connection, {"key": agent.id, **values}))
 
-    async def move(self, agent: Agent, *, from_generation: int) -> bool:
+    async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
         """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
         values = {f"new_{name}": value for name, value in _state(agent).items()}
         values |= {"key": agent.id, "from_generation": from_generation}
-        return await self._run(lambda connection: _MOVE.count(connection, values) == 1)
+        return await self._run(lambda connection: _MOVE.execute(connection, values) == 1)
 
     async def lock(self, agent_id: AgentId) -> Agent | None:
         """Return the row, locked against other writers until the end of the transaction."""
-        return await self._run(lambda connection: _first(_LOCK.first(connection, {"key": agent_id})))
+        return await self._run(lambda connection: _build_agent_or_none(_LOCK.first(connection, {"key": agent_id})))
 
 
 def _settings(agent: Agent) -> dict[str, object]:
@@ -149,7 +149,7 @@ def _settings(agent: Agent) -> dict[str, object]:
         "sleep_events": sorted(agent.sleep_events),
         "wake_events": sorted(agent.wake_events),
         "policy": asdict(agent.policy),
-        "coordination": {name: _stored(setting) for name, setting in agent.settings.items()},
+        "coordination": {name: _dump_setting(setting) for name, setting in agent.settings.items()},
         "description": agent.description,
         "deleted_at": agent.deleted_at,
     }
@@ -165,7 +165,7 @@ def _state(agent: Agent) -> dict[str, object]:
     }
 
 
-def _first(row: Row[Any] | None) -> Agent | None:
+def _build_agent_or_none(row: Row[Any] | None) -> Agent | None:
     return None if row is None else _agent(row)
 
 
@@ -230,12 +230,12 @@ def _wake_events(stored: str) -> frozenset[WakeEvent]:
 
 def _coordination(stored: str) -> Coordination:
     """Return the coordination of these settings; agents that are set up alike share it, whenever they were."""
-    return _shared(orjson.dumps({name: setting["value"] for name, setting in orjson.loads(stored).items()}))
+    return _load_coordination(orjson.dumps({name: setting["value"] for name, setting in orjson.loads(stored).items()}))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _shared(values: bytes) -> Coordination:
-    return coordination_of(orjson.loads(values))
+def _load_coordination(values: bytes) -> Coordination:
+    return build_coordination(orjson.loads(values))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -252,7 +252,7 @@ def _policy(stored: str) -> AgentPolicy:
     return AgentPolicy(**values)
 
 
-def _stored(setting: Setting) -> dict[str, object]:
+def _dump_setting(setting: Setting) -> dict[str, object]:
     return {
         "value": setting.value, "source": setting.source.value, "at": setting.at.isoformat(),
         "stated": setting.stated, "file": setting.file,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import JSON, Column, Connection, String, Table, bindparam, delete, null, select, update
 
-from circadia.records.alert import Unposted
+from circadia.records.alert import PendingAlertPost
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement
@@ -35,39 +35,43 @@ class SqlAlerts:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
-    async def told(self, cause: str) -> Mapping[str, datetime]:
+    async def find_alert_times(self, cause: str) -> Mapping[str, datetime]:
         """Return when each subject was last told of for this cause."""
         rows = await self._run(lambda connection: _TOLD.all(connection, {"of_cause": cause}))
         return {row.subject: row.told_at for row in rows}
 
-    async def tell(self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None) -> None:
+    async def record_alert(
+        self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None
+    ) -> None:
         """Note that it is told now, and what of it is to be posted."""
         values = {"cause": cause, "subject": subject, "told_at": at, "post": post}
 
         def work(connection: Connection) -> None:
-            _TELL.count(connection, values)
+            _TELL.execute(connection, values)
 
         await self._run(work)
 
-    async def unposted(self) -> Sequence[Unposted]:
+    async def find_unposted(self) -> Sequence[PendingAlertPost]:
         """Return what is to be posted and is not, as far as anybody knows."""
         rows = await self._run(_UNPOSTED.all)
-        return [Unposted(cause=row.cause, subject=row.subject, told_at=row.told_at, body=row.post) for row in rows]
+        return [
+            PendingAlertPost(cause=row.cause, subject=row.subject, told_at=row.told_at, body=row.post) for row in rows
+        ]
 
-    async def posted(self, cause: str, subject: str, told_at: datetime) -> None:
+    async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
         """Note that what was told then is posted."""
         values = {"of_cause": cause, "of_subject": subject, "at": told_at}
 
         def work(connection: Connection) -> None:
-            _POSTED.count(connection, values)
+            _POSTED.execute(connection, values)
 
         await self._run(work)
 
-    async def end(self, cause: str, subject: str) -> None:
+    async def clear_alert(self, cause: str, subject: str) -> None:
         """Forget it."""
         values = {"of_cause": cause, "of_subject": subject}
 
         def work(connection: Connection) -> None:
-            _END.count(connection, values)
+            _END.execute(connection, values)
 
         await self._run(work)

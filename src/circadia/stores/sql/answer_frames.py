@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Row, bindparam, delete, select
 
 from circadia.ids import AgentId, BankId
 from circadia.records.answer import AnswerFrame, AnswerScope
-from circadia.stores.answers import FRAMES, Seen
+from circadia.stores.answers import FRAMES, RecentScope
 from circadia.stores.sql.answer_tables import answer_frames
-from circadia.stores.sql.answer_uses import scope_of, storable, there
+from circadia.stores.sql.answer_uses import find_existing_banks, is_storable, scope_of
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -40,43 +40,43 @@ _ONE: Final = Statement(select(answer_frames).where(*_KEY))
 _DROP: Final = Statement(delete(answer_frames).where(*_KEY), [f"of_{name}" for name in _KEYS])
 
 
-def see(connection: Connection, frames: Sequence[AnswerFrame]) -> None:
-    """Do what `Answers.see` tells."""
-    known = there(connection, [each.bank_id for each in frames])
+def save_frames(connection: Connection, frames: Sequence[AnswerFrame]) -> None:
+    """Do what `Answers.save_frames` tells."""
+    known = find_existing_banks(connection, [each.bank_id for each in frames])
     kept = [
         each
         for each in frames
         if each.bank_id in known
-        and storable(each.target, each.model, each.body, *(part for header in each.headers for part in header))
+        and is_storable(each.target, each.model, each.body, *(part for header in each.headers for part in header))
     ]
-    _SEE.many(connection, [[_of(each, name) for name in _COLUMNS] for each in kept])
+    _SEE.run_many(connection, [[_column_value(each, name) for name in _COLUMNS] for each in kept])
     surplus: list[tuple[str, ...]] = []
     for person in {(each.bank_id, each.scope.agent_id, each.scope.end_user) for each in kept}:
         rows = _TIMES.all(connection, dict(zip(_PERSON, person, strict=True)))
         rows.sort(key=lambda row: (row.at, row.frame), reverse=True)
         surplus += [(*person, row.frame) for row in rows[FRAMES:]]
-    _DROP.many(connection, surplus)
+    _DROP.run_many(connection, surplus)
 
 
-def seen(connection: Connection, bank_id: BankId, limit: int) -> list[Seen]:
-    """Do what `Answers.seen` tells."""
-    return [Seen(scope_of(row), row.at) for row in _SEEN.all(connection, {"bank": bank_id, "most": limit})]
+def find_recent_scopes(connection: Connection, bank_id: BankId, limit: int) -> list[RecentScope]:
+    """Do what `Answers.find_recent_scopes` tells."""
+    return [RecentScope(scope_of(row), row.at) for row in _SEEN.all(connection, {"bank": bank_id, "most": limit})]
 
 
-def scopes(connection: Connection, bank_id: BankId, agent_id: AgentId, end_user: str) -> list[AnswerScope]:
-    """Do what `Answers.scopes` tells."""
+def find_scopes(connection: Connection, bank_id: BankId, agent_id: AgentId, end_user: str) -> list[AnswerScope]:
+    """Do what `Answers.find_scopes` tells."""
     person = dict(zip(_PERSON, (bank_id, agent_id, end_user), strict=True))
     return [scope_of(row) for row in _OF_PERSON.all(connection, person)]
 
 
-def one(connection: Connection, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
-    """Do what `Answers.frame` tells."""
+def get_frame(connection: Connection, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
+    """Do what `Answers.get_frame` tells."""
     key = {"of_bank_id": bank_id, **{f"of_{name}": getattr(scope, name) for name in _SCOPE}}
     row = _ONE.first(connection, key)
     return None if row is None else _frame(row)
 
 
-def _of(frame: AnswerFrame, name: str) -> object:
+def _column_value(frame: AnswerFrame, name: str) -> object:
     if name == "headers":
         return list(map(list, frame.headers))
     return getattr(frame.scope if name in _SCOPE else frame, name)

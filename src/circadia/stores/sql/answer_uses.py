@@ -11,15 +11,15 @@ from circadia.records.answer import AnswerDay, AnswerScope, AnswerUse
 from circadia.stores.sql.answer_tables import answer_days, answer_uses, answers
 from circadia.stores.sql.benefits import day_of, number_of
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.searchable import by_ids, identified
+from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _COLUMNS: Final = tuple(column.name for column in answer_uses.c)
 _ADD: Final = Statement(Upsert(answer_uses), _COLUMNS)
-_IDENTIFIED: Final = identified(answer_uses)
-_ANSWERS: Final = identified(answers, ("id", "bank_id", "uses", "used_at", "touched_at", "dropped"))
-_BANKS: Final = identified(banks, ("id",))
+_IDENTIFIED: Final = select_by_ids(answer_uses)
+_ANSWERS: Final = select_by_ids(answers, ("id", "bank_id", "uses", "used_at", "touched_at", "dropped"))
+_BANKS: Final = select_by_ids(banks, ("id",))
 _USED: Final = Statement(
     update(answers)
     .where(answers.c.id == bindparam("of_id"))
@@ -58,27 +58,27 @@ _DAYS: Final = Statement(
 _EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def storable(*texts: str) -> bool:
+def is_storable(*texts: str) -> bool:
     """Return whether each database can keep these texts: PostgreSQL takes no NUL, and neither a lone surrogate."""
     return not any("\0" in each or any("\ud800" <= part <= "\udfff" for part in each) for each in texts)
 
 
-def there(connection: Connection, ids: Collection[BankId]) -> Collection[str]:
+def find_existing_banks(connection: Connection, ids: Collection[BankId]) -> Collection[str]:
     """Return those of the banks that are there: what is written behind the calls may come after their end."""
-    return {row.id for row in by_ids(connection, _BANKS, set(ids))}
+    return {row.id for row in fetch_by_ids(connection, _BANKS, set(ids))}
 
 
-def add(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
-    """Do what `Answers.used` tells."""
-    known = {row.id: row for row in by_ids(connection, _ANSWERS, {each.answer_id for each in uses})}
-    written = {row.id for row in by_ids(connection, _IDENTIFIED, {each.id for each in uses})}
+def record_uses(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
+    """Do what `Answers.record_uses` tells."""
+    known = {row.id: row for row in fetch_by_ids(connection, _ANSWERS, {each.answer_id for each in uses})}
+    written = {row.id for row in fetch_by_ids(connection, _IDENTIFIED, {each.id for each in uses})}
     new: dict[str, AnswerUse] = {}
     for use in uses:
         answer = known.get(use.answer_id)
-        if answer is not None and answer.bank_id == use.bank_id and storable(use.question, use.phrasing):
+        if answer is not None and answer.bank_id == use.bank_id and is_storable(use.question, use.phrasing):
             new.setdefault(use.id, use)
     fresh = [each for each in new.values() if each.id not in written]
-    _ADD.many(connection, [list(_values(each).values()) for each in fresh])
+    _ADD.run_many(connection, [list(_values(each).values()) for each in fresh])
     times: dict[AnswerId, list[datetime]] = {}
     for use in fresh:
         if not known[use.answer_id].dropped:  # else it is counted as what it was when it was dropped
@@ -89,15 +89,15 @@ def add(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerI
         last = max(at)
         used_at = last if row.used_at is None else max(row.used_at, last)
         rows.append((answer_id, row.uses + len(at), used_at, max(row.touched_at, last)))
-    _USED.many(connection, rows)
+    _USED.run_many(connection, rows)
     return [each for each in times if not known[each].uses]
 
 
-def newest(
+def find_uses(
     connection: Connection, bank_id: BankId, agent_id: AgentId | None, judged: bool | None, upto: datetime | None,
     limit: int,
 ) -> list[AnswerUse]:  # fmt: skip
-    """Do what `Answers.uses` tells."""
+    """Do what `Answers.find_uses` tells."""
     statement = _USES if agent_id is None else _USES_OF_AGENT
     values = {"bank": bank_id, "agent": agent_id, "most": limit, "untold": not judged, "upto": upto or _EVER}
     kinds = (True, False) if judged is None else (judged,)
@@ -106,25 +106,25 @@ def newest(
     return [_use(row) for row in rows[:limit]]
 
 
-def judge(connection: Connection, bank_id: BankId, use_id: str, right: bool | None, at: datetime) -> None:
-    """Do what `Answers.judge` tells."""
+def save_judgment(connection: Connection, bank_id: BankId, use_id: str, right: bool | None, at: datetime) -> None:
+    """Do what `Answers.save_judgment` tells."""
     values = {"of_id": use_id, "bank": bank_id, "looked_at": True, "new_right": right, "now": at}
-    _JUDGE.count(connection, values)
+    _JUDGE.execute(connection, values)
 
 
-def count(connection: Connection, days: Sequence[AnswerDay]) -> None:
-    """Do what `Answers.count` tells."""
-    known = there(connection, [each.bank_id for each in days])
+def add_counts(connection: Connection, days: Sequence[AnswerDay]) -> None:
+    """Do what `Answers.add_counts` tells."""
+    known = find_existing_banks(connection, [each.bank_id for each in days])
     rows = [
         (each.bank_id, number_of(each.day), *(getattr(each, name) for name in _COUNTS))
         for each in days
         if each.bank_id in known
     ]
-    _COUNT.many(connection, rows)
+    _COUNT.run_many(connection, rows)
 
 
-def days(connection: Connection, bank_id: BankId, since: date) -> list[AnswerDay]:
-    """Do what `Answers.days` tells."""
+def find_days(connection: Connection, bank_id: BankId, since: date) -> list[AnswerDay]:
+    """Do what `Answers.find_days` tells."""
     rows = _DAYS.all(connection, {"bank": bank_id, "since": number_of(since)})
     return [
         AnswerDay(bank_id=BankId(row.bank_id), day=day_of(row.day), **{name: getattr(row, name) for name in _COUNTS})

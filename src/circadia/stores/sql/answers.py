@@ -9,16 +9,16 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Connection, Row, bindparam, case, delete, func, literal_column, or_, select, update
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped, Rests
-from circadia.records.ready_view import Heads
-from circadia.stores.answers import SEEN, Changes, Entry, Seen
+from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
+from circadia.records.ready_view import BankHeads
+from circadia.stores.answers import SEEN, AnswerChanges, AnswerEntry, RecentScope
 from circadia.stores.sql import answer_frames as frames_of
 from circadia.stores.sql import answer_uses as uses_of
 from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.searchable import by_ids, identified
-from circadia.stores.sql.short import Short
+from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
+from circadia.stores.sql.short import ShortRead
 from circadia.stores.sql.statement import Statement
 
 _SCOPE: Final = ("agent_id", "end_user", "frame")
@@ -27,7 +27,7 @@ _ADD: Final = Statement(answers.insert(), _COLUMNS)
 _OF_BANK: Final = answers.c.bank_id == bindparam("bank")
 _LIVE: Final = answers.c.dropped == ""
 _GET: Final = Statement(select(answers).where(answers.c.id == bindparam("of_id")))
-_IDENTIFIED: Final = identified(answers)
+_IDENTIFIED: Final = select_by_ids(answers)
 _STATE: Final = Statement(
     select(banks.c.generation, banks.c.answers_purged).where(banks.c.id == bindparam("bank"))
 )  # fmt: skip
@@ -111,7 +111,7 @@ _CLEAR: Final = (
 )
 
 
-def _crowded() -> Statement:
+def _select_surplus() -> Statement:
     """Return what finds those for which there is no room, with what is used last counted first.
 
     What an agent has too many of takes no room from the others.
@@ -133,7 +133,7 @@ def _crowded() -> Statement:
     return Statement(select(ranked.c.id).where(surplus).order_by(ranked.c.touched_at, ranked.c.id))
 
 
-_CROWDED: Final = _crowded()
+_CROWDED: Final = _select_surplus()
 
 
 class SqlAnswers:
@@ -148,14 +148,14 @@ class SqlAnswers:
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
         """Return it, a dropped one too."""
-        row = await self._run(Short(lambda connection: _GET.first(connection, {"of_id": answer_id})))
+        row = await self._run(ShortRead(lambda connection: _GET.first(connection, {"of_id": answer_id})))
         return _answer(row) if row is not None and row.bank_id == bank_id else None
 
-    async def changed(self, bank_id: BankId, *, after: int) -> Changes:
+    async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
         """Return those of the bank with a greater `revision`, or all."""
-        return await self._run(lambda connection: _changed(connection, bank_id, after))
+        return await self._run(lambda connection: _find_changed(connection, bank_id, after))
 
-    async def live(
+    async def find_live(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
     ) -> Sequence[Answer]:
         """Return those that are not dropped, by id."""
@@ -167,25 +167,27 @@ class SqlAnswers:
         """Return how many of the bank are not dropped and hold then."""
         return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
 
-    async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
+    async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
         """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
-        await self._run(lambda connection: _phrase(connection, bank_id, answer_id, phrasings))
+        await self._run(lambda connection: _save_phrasings(connection, bank_id, answer_id, phrasings))
 
-    async def settle(self, bank_id: BankId, settled: Mapping[AnswerId, Heads]) -> None:
+    async def mark_still_right(self, bank_id: BankId, settled: Mapping[AnswerId, BankHeads]) -> None:
         """Write up to which rows a judge found these answers still right; nothing of those that are dropped."""
         rows = [(bank_id, each, list(heads)) for each, heads in settled.items()]
-        await self._run(lambda connection: _SETTLE.many(connection, rows))
+        await self._run(lambda connection: _SETTLE.run_many(connection, rows))
 
-    async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime) -> Sequence[Answer]:
+    async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
         """Drop those that are not yet, blank phrasings, text and reasoning; return them as they were."""
         return await self._run(lambda connection: _drop(connection, bank_id, ids, why, at)) if ids else ()
 
-    async def crowded(self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int) -> Sequence[AnswerId]:
+    async def find_surplus(
+        self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int
+    ) -> Sequence[AnswerId]:
         """Return what is too much of the bank's live ones, and of each of its agents': those used longest ago first."""
         values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
         return [AnswerId(row.id) for row in await self._run(lambda connection: _CROWDED.all(connection, values))]
 
-    async def expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
+    async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
         """Return those that are over and not dropped, by id, so many at most."""
         values = {"bank": bank_id, "now": now, "most": limit}
         return [AnswerId(row.id) for row in await self._run(lambda connection: _EXPIRED.all(connection, values))]
@@ -194,50 +196,50 @@ class SqlAnswers:
         """Delete what was dropped before then, in all banks, and frames and uses that are older."""
         await self._run(lambda connection: _purge(connection, before))
 
-    async def used(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
+    async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
         """Write uses down, count them with their answers, and return those answers that had none before."""
-        return await self._run(lambda connection: uses_of.add(connection, uses)) if uses else ()
+        return await self._run(lambda connection: uses_of.record_uses(connection, uses)) if uses else ()
 
-    async def uses(
+    async def find_uses(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
         upto: datetime | None = None, limit: int = 100,
     ) -> Sequence[AnswerUse]:  # fmt: skip
         """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at."""
-        return await self._run(lambda connection: uses_of.newest(connection, bank_id, agent_id, judged, upto, limit))
+        return await self._run(lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit))
 
-    async def judge(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
+    async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
         """Write what somebody found who looked at a use; none if nobody can tell."""
-        await self._run(lambda connection: uses_of.judge(connection, bank_id, use_id, right, at))
+        await self._run(lambda connection: uses_of.save_judgment(connection, bank_id, use_id, right, at))
 
-    async def see(self, frames: Sequence[AnswerFrame]) -> None:
+    async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
         """Write frames over what there is of the same bank and scope; `asked` is added to it."""
         if frames:
-            await self._run(lambda connection: frames_of.see(connection, frames))
+            await self._run(lambda connection: frames_of.save_frames(connection, frames))
 
-    async def seen(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[Seen]:
+    async def find_recent_scopes(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[RecentScope]:
         """Return in which scopes of the bank calls came last, the last one first."""
-        return await self._run(lambda connection: frames_of.seen(connection, bank_id, limit))
+        return await self._run(lambda connection: frames_of.find_recent_scopes(connection, bank_id, limit))
 
-    async def scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
+    async def find_scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
         """Return in which scopes this person asked this agent."""
-        return await self._run(lambda connection: frames_of.scopes(connection, bank_id, agent_id, end_user))
+        return await self._run(lambda connection: frames_of.find_scopes(connection, bank_id, agent_id, end_user))
 
-    async def frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
+    async def get_frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
         """Return the frame of a scope."""
-        return await self._run(lambda connection: frames_of.one(connection, bank_id, scope))
+        return await self._run(lambda connection: frames_of.get_frame(connection, bank_id, scope))
 
-    async def count(self, days: Sequence[AnswerDay]) -> None:
+    async def add_counts(self, days: Sequence[AnswerDay]) -> None:
         """Add these counts to those that are there."""
         if days:
-            await self._run(lambda connection: uses_of.count(connection, days))
+            await self._run(lambda connection: uses_of.add_counts(connection, days))
 
-    async def days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
+    async def find_days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
         """Return the bank's counts from this day on, by day."""
-        return await self._run(lambda connection: uses_of.days(connection, bank_id, since))
+        return await self._run(lambda connection: uses_of.find_days(connection, bank_id, since))
 
     async def clear(self, bank_id: BankId) -> None:
         """Delete all of the bank, with their uses and frames."""
-        await self._run(lambda connection: [each.count(connection, {"bank": bank_id}) for each in _CLEAR])
+        await self._run(lambda connection: [each.execute(connection, {"bank": bank_id}) for each in _CLEAR])
 
 
 def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
@@ -247,48 +249,48 @@ def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
         for each in new
         if bank is not None
         and each.rests.generation == bank.generation
-        and uses_of.storable(each.text, each.reasoning, *each.phrasings)
+        and uses_of.is_storable(each.text, each.reasoning, *each.phrasings)
     ]
     if not fresh:
         return ()
     revision = _NEXT.scalar(connection, {"bank": new[0].bank_id})
-    _ADD.many(connection, [_values(replace(each, revision=revision)) for each in fresh])
+    _ADD.run_many(connection, [_values(replace(each, revision=revision)) for each in fresh])
     return [each.id for each in fresh]
 
 
-def _changed(connection: Connection, bank_id: BankId, after: int) -> Changes:
+def _find_changed(connection: Connection, bank_id: BankId, after: int) -> AnswerChanges:
     bank = _STATE.first(connection, {"bank": bank_id})
     whole = not after or bank is None or after < bank.answers_purged
     rows = (_ALL if whole else _CHANGED).all(connection, {"bank": bank_id, "after": after})
     scopes: dict[Any, AnswerScope] = {}  # there are few, and each answer has one
-    entries: list[Entry] = []
+    entries: list[AnswerEntry] = []
     for row in rows:
         key = (row.agent_id, row.end_user, row.frame)
         scope = scopes.get(key) or scopes.setdefault(key, uses_of.scope_of(row))
         found = (tuple(row.phrasings), row.confidence, row.conversation, row.revision, row.dropped)
-        entries.append(Entry(row.id, scope, *found))
-    return Changes(entries, whole)
+        entries.append(AnswerEntry(row.id, scope, *found))
+    return AnswerChanges(entries, whole)
 
 
-def _phrase(connection: Connection, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
+def _save_phrasings(connection: Connection, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
     row = _GET.first(connection, {"of_id": answer_id})
     if row is None or row.bank_id != bank_id or row.dropped:
         return
-    new = [each for each in phrasings if uses_of.storable(each)]
+    new = [each for each in phrasings if uses_of.is_storable(each)]
     size = _size(new, row.text, row.reasoning, row.rests)
     revision = _NEXT.scalar(connection, {"bank": bank_id})
     values = {"of_id": answer_id, "new_phrasings": new, "new_size": size, "new_revision": revision}
-    _PHRASE.count(connection, values)
+    _PHRASE.execute(connection, values)
 
 
 def _drop(
-    connection: Connection, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime
+    connection: Connection, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime
 ) -> Sequence[Answer]:
-    found = by_ids(connection, _IDENTIFIED, list(dict.fromkeys(ids)))
+    found = fetch_by_ids(connection, _IDENTIFIED, list(dict.fromkeys(ids)))
     rows = [row for row in found if row.bank_id == bank_id and not row.dropped]
     if rows:
         revision = _NEXT.scalar(connection, {"bank": bank_id})
-        _DROP.many(connection, [(row.id, why.value, at, revision) for row in rows])
+        _DROP.run_many(connection, [(row.id, why.value, at, revision) for row in rows])
     return [_answer(row) for row in rows]
 
 
@@ -297,13 +299,13 @@ def _purge(connection: Connection, before: datetime) -> None:
     last: dict[str, int] = {}
     for row in _PURGED.all(connection, values):
         last[row.bank_id] = max(row.revision, last.get(row.bank_id, 0))
-    _MARK.many(connection, list(last.items()))
+    _MARK.run_many(connection, list(last.items()))
     for each in _PURGE:
-        each.count(connection, values)
+        each.execute(connection, values)
 
 
 def _values(answer: Answer) -> Sequence[object]:
-    rests = _kept(answer.rests)
+    rests = _dump_basis(answer.rests)
     made = {
         "phrasings": list(answer.phrasings),
         "rests": rests,
@@ -315,7 +317,7 @@ def _values(answer: Answer) -> Sequence[object]:
     return [made[name] if name in made else getattr(answer, name) for name in _COLUMNS]
 
 
-def _kept(rests: Rests) -> Mapping[str, object]:
+def _dump_basis(rests: AnswerBasis) -> Mapping[str, object]:
     return {
         "blocks": dict(rests.blocks),
         "shown": list(rests.shown),
@@ -340,8 +342,8 @@ def _answer(row: Row[Any]) -> Answer:
         conversation=row.conversation,
         text=row.text,
         reasoning=row.reasoning,
-        rests=_rests(row.rests),
-        settled=None if row.settled is None else Heads(*row.settled),
+        rests=_load_basis(row.rests),
+        settled=None if row.settled is None else BankHeads(*row.settled),
         pass_id=None if row.pass_id is None else PassId(row.pass_id),
         made_at=row.made_at,
         expires_at=row.expires_at,
@@ -356,12 +358,12 @@ def _answer(row: Row[Any]) -> Answer:
     )
 
 
-def _rests(kept: Mapping[str, Any]) -> Rests:
-    return Rests(
+def _load_basis(kept: Mapping[str, Any]) -> AnswerBasis:
+    return AnswerBasis(
         blocks=kept["blocks"],
         shown=tuple(kept["shown"]),
         notes={int(number): weight for number, weight in kept["notes"].items()},
         episodes={int(number): weight for number, weight in kept["episodes"].items()},
-        heads=Heads(*kept["heads"]),
+        heads=BankHeads(*kept["heads"]),
         generation=kept["generation"],
     )

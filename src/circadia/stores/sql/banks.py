@@ -9,14 +9,14 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, 
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
-from circadia.records.bank import Bank, BankPolicy, Capture, Tuned
-from circadia.records.index_entry import Layer, News
+from circadia.records.bank import Bank, BankPolicy, Capture, ImportanceTuning
+from circadia.records.index_entry import IndexDelta, Layer
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
 from circadia.stores.sql.names import NamesNear
-from circadia.stores.sql.news import HEADS, heads_of, news, without_news
-from circadia.stores.sql.short import FEW, Short, Single
+from circadia.stores.sql.news import HEADS, build_empty_delta, fetch_delta, fetch_heads
+from circadia.stores.sql.short import FEW, ShortRead, SingleRead
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -103,7 +103,7 @@ class SqlBanks:
     def __init__(self, runner: Runner, *, steady: bool = False) -> None:
         """`steady` says that nothing changes while the transaction lasts: it only reads."""
         self._run = runner.run
-        self._keep = runner.keep
+        self._keep = runner.queue_write
         self._steady = steady
         self._heads: dict[BankId, Any] = {}
         """Rows with `HEADS` of banks that were read, if nothing changes."""
@@ -111,18 +111,18 @@ class SqlBanks:
     async def add(self, bank: Bank) -> None:
         """Store a new one. Raises Conflict if there is one of its name."""
         values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": asdict(bank.policy)}
-        if not await self._run(lambda connection: _ADD.count(connection, values) == 1):
+        if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
             raise Conflict(f"there is a bank {bank.name!r} already")
 
     async def get(self, bank_id: BankId) -> Bank | None:
         """Return the bank."""
         return await self._first(_GET, {"key": bank_id})
 
-    async def by_name(self, name: str) -> Bank | None:
+    async def get_by_name(self, name: str) -> Bank | None:
         """Return the bank of this name."""
         return await self._first(_BY_NAME, {"key": name})
 
-    async def of_user(self, template: str, end_user: str) -> Bank | None:
+    async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank of this person that was made from the template."""
         return await self._first(_OF_USER, {"of_template": template, "person": end_user})
 
@@ -130,7 +130,7 @@ class SqlBanks:
         """Return a few names near this one in the alphabet."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
-    async def every(
+    async def find_all(
         self,
         *,
         template: str | None = None,
@@ -149,7 +149,7 @@ class SqlBanks:
         rows = await self._run(lambda connection: connection.execute(found).all())
         return [_bank(row) for row in rows]
 
-    async def news(
+    async def fetch_index_delta(
         self,
         bank_id: BankId,
         *,
@@ -157,25 +157,25 @@ class SqlBanks:
         waiting: Mapping[Layer, Collection[int]],
         limit: int,
         seen: int | None = None,
-    ) -> News:
+    ) -> IndexDelta:
         """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one.
 
         Where the bank's row told already that there is nothing, the database is not asked.
         """
         known = self._heads.get(bank_id)
-        nothing = None if known is None else without_news(known, after, waiting, seen)
+        nothing = None if known is None else build_empty_delta(known, after, waiting, seen)
         if nothing is not None:
             return nothing
 
-        def work(connection: Connection) -> News:
-            heads = heads_of(connection, bank_id) if known is None else known
+        def work(connection: Connection) -> IndexDelta:
+            heads = fetch_heads(connection, bank_id) if known is None else known
             if heads is None:
-                return News(entries={}, vectors={}, writes=0, embedded=0)
+                return IndexDelta(entries={}, vectors={}, writes=0, embedded=0)
             wait = dict[Layer, Collection[int]]() if heads.vectors == seen else waiting
-            return news(connection, bank_id, heads, after, wait, limit)
+            return fetch_delta(connection, bank_id, heads, after, wait, limit)
 
         wanted = 0 if known is not None and known.vectors == seen else sum(map(len, waiting.values()))
-        return await self._run(Short(work) if limit + wanted <= FEW else work)
+        return await self._run(ShortRead(work) if limit + wanted <= FEW else work)
 
     async def save(self, bank: Bank) -> None:
         """Write what people can change. Raises Conflict, which ends the block, if the name is taken."""
@@ -183,52 +183,52 @@ class SqlBanks:
             "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
             "new_policy": asdict(bank.policy),
         }  # fmt: skip
-        await self._run(lambda connection: _SAVE.count(connection, values))
+        await self._run(lambda connection: _SAVE.execute(connection, values))
 
-    async def bump(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
+    async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
         """Count the generation up, and note what was removed unless it is much."""
 
         def work(connection: Connection) -> None:
             generation = _BUMP.scalar(connection, {"key": bank_id})
-            _TRIM.count(connection, {"bank": bank_id, "upto": generation - LOGGED})
+            _TRIM.execute(connection, {"bank": bank_id, "upto": generation - LOGGED})
             if removed is not None and sum(map(len, removed.values())) <= LOGGED_ROWS:
-                _LOG.many(
+                _LOG.run_many(
                     connection, [(bank_id, generation, {layer.value: list(each) for layer, each in removed.items()})]
                 )
 
         await self._run(work)
 
-    async def removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
+    async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
         """Return the rows that went with these generations; none if not all are known."""
         values = {"bank": bank_id, "after": after, "upto": upto}
-        logged = await self._run(Short(lambda connection: _REMOVED.all(connection, values)))
+        logged = await self._run(ShortRead(lambda connection: _REMOVED.all(connection, values)))
         if len(logged) < upto - after:
             return None
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
 
-    async def publish(self, bank_id: BankId) -> None:
+    async def count_publication(self, bank_id: BankId) -> None:
         """Count that a pass has published."""
-        await self._run(lambda connection: _PUBLISH.count(connection, {"key": bank_id}))
+        await self._run(lambda connection: _PUBLISH.execute(connection, {"key": bank_id}))
 
-    async def edit(self, bank_id: BankId, at: datetime) -> None:
+    async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
         """Note that somebody other than the sleep tier wrote a block."""
-        await self._run(lambda connection: _EDIT.count(connection, {"key": bank_id, "now": at}))
+        await self._run(lambda connection: _EDIT.execute(connection, {"key": bank_id, "now": at}))
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         """Note that something was remembered."""
         self._keep(_TOUCH, (bank_id, at), key=bank_id)
 
-    async def skip(self, bank_id: BankId, why: str) -> None:
+    async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
         """Count a turn that was left out."""
         await self._run(lambda connection: _skip(connection, bank_id, why))
 
     async def remove(self, bank_id: BankId) -> None:
         """Delete it with all that it holds."""
-        await self._run(lambda connection: [each.count(connection, {"bank": bank_id}) for each in _REMOVE])
+        await self._run(lambda connection: [each.execute(connection, {"bank": bank_id}) for each in _REMOVE])
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
         asked = _WITH_HEADS[statement] if self._steady else statement
-        row = await self._run(Single(lambda connection: asked.first(connection, values)))
+        row = await self._run(SingleRead(lambda connection: asked.first(connection, values)))
         if row is None:
             return None
         if self._steady:
@@ -241,13 +241,13 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
     row = _GET.first(connection, {"key": bank_id})
     if row is not None:
         skipped: Mapping[str, int] = row.skipped
-        _SKIPS.count(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})
+        _SKIPS.execute(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})
 
 
 def _bank(row: Row[Any]) -> Bank:
     policy: dict[str, Any] = {name: value for name, value in row.policy.items() if name in _POLICY}
     policy["capture"] = Capture(policy.get("capture", Capture.CONTENT))
-    policy["tuned"] = Tuned(**policy["tuned"]) if policy.get("tuned") else None
+    policy["tuned"] = ImportanceTuning(**policy["tuned"]) if policy.get("tuned") else None
     return Bank(
         id=BankId(row.id),
         name=row.name,

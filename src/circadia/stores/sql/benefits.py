@@ -47,18 +47,18 @@ class SqlBenefits:
         """Add these counts to those that are there."""
         rows = [[number_of(each.day) if name == "day" else getattr(each, name) for name in _COLUMNS] for each in gains]
         if rows:
-            await self._run(lambda connection: _ADD.many(connection, rows))
+            await self._run(lambda connection: _ADD.run_many(connection, rows))
 
-    async def every(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
+    async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
         """Return a bank's from this day on, by operation and day."""
         values = {"bank": bank_id, "since": number_of(since)}
         return [_benefit(row) for row in await self._run(lambda connection: _EVERY.all(connection, values))]
 
-    async def tokens(self, *, since: date) -> int:
+    async def sum_saved_tokens(self, *, since: date) -> int:
         """Return the tokens that were saved in all banks from this day on."""
         return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": number_of(since)})))
 
-    async def forget(self, before: date) -> None:
+    async def delete_before(self, before: date) -> None:
         """Delete those of earlier days."""
         gone = delete(benefits).where(benefits.c.day < number_of(before))
         await self._run(lambda connection: connection.execute(gone))

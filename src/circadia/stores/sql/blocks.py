@@ -9,13 +9,13 @@ from pydantic import TypeAdapter
 from sqlalchemy import Row, bindparam, func, select, update
 
 from circadia.ids import BankId
-from circadia.records.block import Block, Span
+from circadia.records.block import Block, BlockSpan
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import blocks
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_SPANS: Final = TypeAdapter(tuple[Span, ...])
+_SPANS: Final = TypeAdapter(tuple[BlockSpan, ...])
 _FIELDS: Final = tuple(field.name for field in fields(Block) if field.name != "spans")
 _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(Upsert(blocks), (*_FIELDS, "spans"))
@@ -58,14 +58,14 @@ class SqlBlocks:
     async def add(self, block: Block) -> bool:
         """Store a version; return whether it was the next one: else somebody else has written meanwhile."""
         values = {**dict(zip(_FIELDS, _ROW(block), strict=True)), "spans": _stored(block)}
-        return await self._run(lambda connection: _ADD.count(connection, values) == 1)
+        return await self._run(lambda connection: _ADD.execute(connection, values) == 1)
 
-    async def latest(self, bank_id: BankId, label: str) -> Block | None:
+    async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
         """Return the newest version, even if it says that there is no block any more."""
         row = await self._run(lambda connection: _LATEST.first(connection, {"bank": bank_id, "label": label}))
         return None if row is None else _block(row)
 
-    async def every(self, bank_id: BankId) -> Sequence[Block]:
+    async def find_all(self, bank_id: BankId) -> Sequence[Block]:
         """Return the newest version of each block that is not deleted, by label."""
         return await self._all(_EVERY, {"bank": bank_id})
 
@@ -82,13 +82,13 @@ class SqlBlocks:
         """Return all versions of all blocks of a bank that have spans."""
         return [block for block in await self._all(_VERSIONS, {"bank": bank_id}) if block.spans]
 
-    async def cut(self, block: Block) -> None:
+    async def rewrite_version(self, block: Block) -> None:
         """Write value and spans of a version anew: something in it is forgotten."""
         values = {
             "in_bank": block.bank_id, "of_label": block.label, "of_version": block.version,
             "new_value": block.value, "new_spans": _stored(block),
         }  # fmt: skip
-        await self._run(lambda connection: _CUT.count(connection, values))
+        await self._run(lambda connection: _CUT.execute(connection, values))
 
     async def _all(self, statement: Statement, values: Mapping[str, object]) -> list[Block]:
         rows = await self._run(lambda connection: statement.all(connection, values))

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, delete, func, literal_colu
 
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, CallId
-from circadia.records.call import Call, CallStatus, Spent, UsageGroup
+from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.statement import Statement
@@ -74,28 +74,28 @@ class SqlCalls:
     async def add(self, calls: Sequence[Call]) -> None:
         """Store calls, or overwrite those with the same id (a reservation that is settled)."""
         if calls:
-            await self._run(lambda connection: _PUT.many(connection, [_ROW(call) for call in calls]))
+            await self._run(lambda connection: _PUT.run_many(connection, [_ROW(call) for call in calls]))
 
     async def remove(self, call_id: CallId) -> None:
         """Take back a reservation that was not used."""
-        await self._run(lambda connection: _REMOVE.count(connection, {"key": call_id}))
+        await self._run(lambda connection: _REMOVE.execute(connection, {"key": call_id}))
 
-    async def spent(self, agent_id: AgentId, since: datetime) -> Spent:
+    async def sum_usage(self, agent_id: AgentId, since: datetime) -> AgentSpend:
         """Return what the agent used since then, reservations included.
 
         A call whose tokens or price are not known counts as what was reserved for it.
         """
         values = {"agent_id": agent_id, "since": since}
         row = await self._run(lambda connection: connection.execute(_SPENT, values).one())
-        return Spent(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
+        return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
-    async def latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
+    async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
         """Return the agent's last calls, the last one first."""
         values = {"agent": agent_id, "most": limit}
         rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [_call(row) for row in rows]
 
-    async def groups(
+    async def sum_by_group(
         self,
         by: str,
         *,

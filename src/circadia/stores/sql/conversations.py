@@ -11,7 +11,7 @@ from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import Conversation
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
-from circadia.stores.sql.short import Short
+from circadia.stores.sql.short import ShortRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -36,10 +36,10 @@ class SqlConversations:
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
         """Return the agent's conversation of this id."""
         values = {"agent_id": agent_id, "key": conversation_id}
-        row = await self._run(Short(lambda connection: _GET.first(connection, values)))
+        row = await self._run(ShortRead(lambda connection: _GET.first(connection, values)))
         return None if row is None else _conversation(row)
 
-    async def latest(self, limit: int) -> Sequence[Conversation]:
+    async def find_latest(self, limit: int) -> Sequence[Conversation]:
         """Return those of all agents that were seen last, the last one first."""
         rows = await self._run(lambda connection: _LATEST.all(connection, {"most": limit}))
         return [_conversation(row) for row in rows]
@@ -47,7 +47,7 @@ class SqlConversations:
     async def put(self, conversations: Sequence[Conversation]) -> None:
         """Store them, or overwrite those with the same agent and id."""
         if conversations:
-            await self._run(lambda connection: _PUT.many(connection, [_ROW(each) for each in conversations]))
+            await self._run(lambda connection: _PUT.run_many(connection, [_ROW(each) for each in conversations]))
 
 
 def _conversation(row: Row[Any]) -> Conversation:

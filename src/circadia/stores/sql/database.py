@@ -48,8 +48,8 @@ from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
-from circadia.stores.sql.group_commit import Block, Writer
-from circadia.stores.sql.link import Link, Openings, Runner, WritingLink
+from circadia.stores.sql.group_commit import GroupCommitWriter, WriteTransaction
+from circadia.stores.sql.link import Link, OpeningStatements, Runner, WritingLink
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.open_turns import SqlOpenTurns
@@ -57,7 +57,7 @@ from circadia.stores.sql.passes import SqlPasses
 from circadia.stores.sql.provenances import SqlProvenances
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
-from circadia.stores.sql.readers import Glance, ReadBlock, Readers
+from circadia.stores.sql.readers import ReadBlock, ReaderPool, SingleReadBlock
 from circadia.stores.sql.retention import SqlRetention
 from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.sessions import SqlSessions
@@ -118,28 +118,30 @@ class SqlTx:
 class SqlStore:
     """A store on one database: a connection that writes, and some that read."""
 
-    def __init__(self, writer: WritingLink, reader: Callable[[], Link], openings: Openings, *, readers: int) -> None:
+    def __init__(
+        self, writer: WritingLink, reader: Callable[[], Link], openings: OpeningStatements, *, readers: int
+    ) -> None:
         """`reader` makes a connection that reads."""
-        self.writer = Writer(writer, openings)
-        self.readers = Readers(reader, openings, size=readers)
+        self.writer = GroupCommitWriter(writer, openings)
+        self.readers = ReaderPool(reader, openings, size=readers)
         self._proved_until = -math.inf
 
     @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
-        """Open a write block, as `Store.write` tells."""
-        async with Block(self.writer) as block:
+    async def begin_write(self) -> AsyncGenerator[Tx]:
+        """Open a write block, as `Store.begin_write` tells."""
+        async with WriteTransaction(self.writer) as block:
             yield SqlTx(block, block.after_commit, block.after_rollback)
 
     @asynccontextmanager
-    async def read(self) -> AsyncGenerator[Tx]:
-        """Open a read block, as `Store.read` tells."""
+    async def begin_read(self) -> AsyncGenerator[Tx]:
+        """Open a read block, as `Store.begin_read` tells."""
         async with ReadBlock(self.readers) as block:
             yield SqlTx(block, _refuse, _refuse)
 
     @asynccontextmanager
-    async def glance(self) -> AsyncGenerator[Tx]:
-        """Open a read block for one statement, as `Store.glance` tells."""
-        async with Glance(self.readers) as block:
+    async def begin_single_read(self) -> AsyncGenerator[Tx]:
+        """Open a read block for one statement, as `Store.begin_single_read` tells."""
+        async with SingleReadBlock(self.readers) as block:
             yield SqlTx(block, _refuse, _refuse)
 
     async def ping(self) -> None:
@@ -152,7 +154,7 @@ class SqlStore:
             await block.run(_ping)
         failure, now = self.writer.failure, asyncio.get_running_loop().time()
         if failure is not None or now >= self._proved_until:
-            async with Block(self.writer) as block:
+            async with WriteTransaction(self.writer) as block:
                 await block.run(fill(SMALL_BYTES if failure is None else LARGE_BYTES))
             self.writer.failure, self._proved_until = None, now + _PROVED_SECONDS
 

@@ -21,14 +21,14 @@ from sqlalchemy import (
 from circadia.ids import AgentId, MessageId, PulseId
 from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
 from circadia.records.thread import ThreadStatus
-from circadia.stores.sql.inbox import BEGIN, Page, place_of, read, search, whole
+from circadia.stores.sql.inbox import BEGIN, InboxPageQuery, fetch_page, find_place, search_page, select_deliveries
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.messages import message_of
 from circadia.stores.sql.schema import Instant, deliveries, delivery_counts, messages, threads, wakes
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.words import Words, unindex
+from circadia.stores.sql.words import SearchWords, remove_from_index
 
-_ROWS = whole(deliveries)
+_ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
 _UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).order_by(deliveries.c.number).limit(50)
 _ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
@@ -47,7 +47,7 @@ _COUNTS = Statement(
 )
 
 
-def _move(to: DeliveryState, *origins: DeliveryState) -> Update:
+def _build_move(to: DeliveryState, *origins: DeliveryState) -> Update:
     """Return the statement that moves deliveries of one agent from `origins`, as the table of moves allows."""
     allowed = [state.value for state in origins if to in DELIVERY_MOVES[state]]
     return (
@@ -69,10 +69,10 @@ def _move(to: DeliveryState, *origins: DeliveryState) -> Update:
     )
 
 
-_LEASE = _move(DeliveryState.LEASED, DeliveryState.UNREAD)
-_HANDLE = _move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED)
-_RELEASE = _move(DeliveryState.UNREAD, DeliveryState.LEASED)
-_DIE = _move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
+_LEASE = _build_move(DeliveryState.LEASED, DeliveryState.UNREAD)
+_HANDLE = _build_move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED)
+_RELEASE = _build_move(DeliveryState.UNREAD, DeliveryState.LEASED)
+_DIE = _build_move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
 _SEE = (
     update(deliveries)
     .where(
@@ -130,7 +130,7 @@ class SqlDeliveries:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
-    async def unread(
+    async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
     ) -> Sequence[Delivery]:
         """Return unread ones, the oldest 50 first."""
@@ -142,7 +142,7 @@ class SqlDeliveries:
         rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
         return [_delivery(row) for row in rows]
 
-    async def unread_of(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
+    async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
         """Return of those of these agents that have unread ones how many, and the number of the newest."""
 
         def work(connection: Connection) -> Sequence[Any]:
@@ -151,7 +151,7 @@ class SqlDeliveries:
 
         return {AgentId(row.agent_id): (row.count, row.newest) for row in await self._run(work)}
 
-    async def inbox(
+    async def fetch_inbox(
         self,
         agent_id: AgentId,
         *,
@@ -164,14 +164,18 @@ class SqlDeliveries:
         """Return deliveries in these states: urgent ones first if asked, else oldest first; `after` ends a page."""
 
         def work(connection: Connection) -> Sequence[Any]:
-            place = BEGIN if after is None else place_of(connection, agent_id, after)
+            place = BEGIN if after is None else find_place(connection, agent_id, after)
             if place is None or not states:
                 return ()
-            page = Page(
+            page = InboxPageQuery(
                 agent_id=agent_id, states=tuple(dict.fromkeys(states)), urgent_first=urgent_first, after=place,
                 limit=limit,
             )  # fmt: skip
-            return read(connection, page) if words is None else search(connection, page, Words.of(words))
+            return (
+                fetch_page(connection, page)
+                if words is None
+                else search_page(connection, page, SearchWords.parse(words))
+            )
 
         return [_delivery(row) for row in await self._run(work)]
 
@@ -181,13 +185,15 @@ class SqlDeliveries:
         row = await self._run(lambda connection: _ONE.first(connection, values))
         return None if row is None else _delivery(row)
 
-    async def counts(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
+    async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
         """Return how many there are in each state."""
         rows = await self._run(lambda connection: _COUNTS.all(connection, {"agent_id": agent_id}))
         found = {row.state: row.number for row in rows}
         return {state: found.get(state.value, 0) for state in DeliveryState}
 
-    async def sent(self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50) -> Sequence[Delivery]:
+    async def find_sent(
+        self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50
+    ) -> Sequence[Delivery]:
         """Return what became of an agent's messages, the newest first."""
         statement = _ROWS.where(messages.c.sender_id == sender_id).order_by(messages.c.number.desc()).limit(limit)
         if before is not None:
@@ -198,7 +204,7 @@ class SqlDeliveries:
 
     async def count_unread(self, agent_id: AgentId) -> int:
         """Return how many are unread."""
-        return (await self.counts(agent_id))[DeliveryState.UNREAD]
+        return (await self.count_by_state(agent_id))[DeliveryState.UNREAD]
 
     async def lease(
         self,
@@ -211,33 +217,35 @@ class SqlDeliveries:
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
         """Move unread ones to leased, for a pulse or until a time; return which were unread, in the order given."""
-        moved = await self._moved(
+        moved = await self._move_deliveries(
             _LEASE, agent_id, messages, until=until, seen=now, pulse=pulse_id, snoozed=snoozed
         )  # fmt: skip
         return [message for message in messages if message in moved]
 
-    async def handle(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
+    async def mark_handled(
+        self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
+    ) -> Sequence[MessageId]:
         """Move leased or unread ones to handled; return which were."""
-        moved = await self._moved(_HANDLE, agent_id, messages, seen=now, ended=now)
+        moved = await self._move_deliveries(_HANDLE, agent_id, messages, seen=now, ended=now)
         return [message for message in messages if message in moved]
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
         """Move leased ones back to unread; return which were."""
-        moved = await self._moved(_RELEASE, agent_id, messages)
+        moved = await self._move_deliveries(_RELEASE, agent_id, messages)
         return [message for message in messages if message in moved]
 
-    async def see(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+    async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
         """Note when the agent first had these."""
         if messages:
             values = {"agent": agent_id, "ids": list(messages), "now": now}
             await self._run(lambda connection: connection.execute(_SEE, values))
 
-    async def kill(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
+    async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         """Move leased or unread ones to dead; return which were."""
-        moved = await self._moved(_DIE, agent_id, messages, ended=now)
+        moved = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
         return [message for message in messages if message in moved]
 
-    async def leased_by(self, pulse_id: PulseId) -> Sequence[MessageId]:
+    async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
         """Return what the pulse has in its prompt and nobody has handled."""
         found = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
         return [MessageId(row.message_id) for row in found]
@@ -252,7 +260,7 @@ class SqlDeliveries:
         rows = await self._run(_END_WAITS.all)
         return {AgentId(row.agent_id) for row in rows}
 
-    async def retire(self, before: datetime, *, limit: int) -> int:
+    async def delete_handled(self, before: datetime, *, limit: int) -> int:
         """Delete the oldest handled ones that ended before, with direct messages that nothing refers to any more."""
 
         def work(connection: Connection) -> int:
@@ -260,13 +268,13 @@ class SqlDeliveries:
             ids: Collection[str] = set(retired)
             while ids:  # what a forgotten message answered may be forgotten with it
                 forgotten = connection.execute(_FORGET, {"ids": list(ids)}).all()
-                unindex(connection, [row.number for row in forgotten])
+                remove_from_index(connection, [row.number for row in forgotten])
                 ids = {row.reply_to for row in forgotten if row.reply_to is not None}
             return len(retired)
 
         return await self._run(work)
 
-    async def _moved(
+    async def _move_deliveries(
         self,
         statement: Update,
         agent_id: AgentId,

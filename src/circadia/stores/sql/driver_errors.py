@@ -15,7 +15,7 @@ _OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowE
 """The server refused the value, or the driver could not encode it."""
 
 
-class wrapped:
+class wrap_driver_errors:
     """Raises what a driver raises as one of ours, whoever called it; a mistake in a statement stays what it is.
 
     `driver` are the errors that the driver has. It is entered for each statement, so it is no generator.
@@ -41,12 +41,12 @@ class wrapped:
         if isinstance(error, self._errors):
             found = error.driver_exception if isinstance(error, exc.DBAPIError) else error
             if not isinstance(found, _MISTAKES):
-                raise _translated(self._database, found) from error
+                raise _translate(self._database, found) from error
 
 
-def unavailable(database: str, error: BaseException) -> StorageUnavailable:
+def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:
     """Return the error for a database that does not do its work now; in brackets stands what the driver says of it."""
-    told, why = _told(error), ""
+    told, why = _describe_error(error), ""
     if "disk is full" in told or "No space left" in told:
         why = ": its disk is full; make room"
     elif "disk I/O error" in told:
@@ -54,15 +54,15 @@ def unavailable(database: str, error: BaseException) -> StorageUnavailable:
     return StorageUnavailable(f"{database} does not answer{why} ({told})", retry_after_seconds=1.0)
 
 
-def _translated(database: str, error: Exception) -> CircadiaError:
+def _translate(database: str, error: Exception) -> CircadiaError:
     if isinstance(error, _CONFLICTS):
-        return Conflict(f"the stored rows do not allow this: {_told(error)}")
+        return Conflict(f"the stored rows do not allow this: {_describe_error(error)}")
     if isinstance(error, _OF_VALUES):
-        return InvalidRequest(f"{database} cannot store this value: {_told(error)}")
-    return unavailable(database, error)
+        return InvalidRequest(f"{database} cannot store this value: {_describe_error(error)}")
+    return build_unavailable_error(database, error)
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return its message without the row or the value that asyncpg tells: these may be secret."""
     if isinstance(error, asyncpg.DataError) and error.__cause__ is not None:
         return str(error.__cause__)  # why it could not encode the value, which its own message shows

@@ -11,15 +11,22 @@ from sqlalchemy import Connection, Row, Text, bindparam, cast, delete, func, ins
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
-from circadia.records.end_user import alias
-from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.end_user import display_alias
+from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
-from circadia.stores.sql.searchable import SqlSearched, Statements, by_ids, identified, keyed, weight
+from circadia.stores.sql.searchable import (
+    SearchableStatements,
+    SqlSearchableRows,
+    fetch_by_ids,
+    select_by_ids,
+    select_by_keys,
+    weight,
+)
 from circadia.stores.sql.statement import Statement
 
-_STALE: Final = TypeAdapter(tuple[Stale, ...])
+_STALE: Final = TypeAdapter(tuple[Demotion, ...])
 _FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name not in ("number", "stale"))
 _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(insert(episodes).inline(), (*_FIELDS, "stale"))
@@ -59,18 +66,18 @@ _DEMOTED = Statement(
         episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
     )
 )
-_IDENTIFIED = identified(episodes)
-_KEYED = keyed(episodes)
+_IDENTIFIED = select_by_ids(episodes)
+_KEYED = select_by_keys(episodes)
 
 
-class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
+class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
     """Episodes, in one transaction."""
 
-    _statements = Statements(episodes, Layer.EPISODES)
+    _statements = SearchableStatements(episodes, Layer.EPISODES)
 
     def __init__(self, runner: Runner) -> None:
         super().__init__(runner)
-        self._keep = runner.keep
+        self._keep = runner.queue_write
 
     async def add(self, episode: Episode) -> None:
         """Store it. The block ends with Conflict if the bank has one of its key."""
@@ -80,24 +87,24 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
         """Return the bank's episode of this id."""
         return await self._first(_GET, {"bank": bank_id, "key_id": episode_id})
 
-    async def by_key(self, bank_id: BankId, key: str) -> Episode | None:
+    async def get_by_key(self, bank_id: BankId, key: str) -> Episode | None:
         """Return the bank's episode of this idempotency key."""
         return await self._first(_BY_KEY, {"bank": bank_id, "idempotency": key})
 
-    async def stored_at(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
+    async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
         """Return when the bank's episodes of these idempotency keys were stored, by key."""
-        rows = await self._run(lambda connection: by_ids(connection, _KEYED, keys, bank=bank_id))
+        rows = await self._run(lambda connection: fetch_by_ids(connection, _KEYED, keys, bank=bank_id))
         return {row.key: row.stored_at for row in rows}
 
-    async def said_since(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
+    async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
         """Return the newest episode of the same speaker and text that was stored since then."""
         return await self._first(_SAID, {"bank": bank_id, "said": digest, "since": since})
 
-    async def repeat(self, episode_id: EpisodeId) -> None:
+    async def count_repetition(self, episode_id: EpisodeId) -> None:
         """Count a repetition."""
-        await self._run(lambda connection: _REPEAT.count(connection, {"key_id": episode_id}))
+        await self._run(lambda connection: _REPEAT.execute(connection, {"key_id": episode_id}))
 
-    async def every(
+    async def find_all(
         self,
         bank_id: BankId,
         *,
@@ -116,7 +123,7 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
         values = {"bank": bank_id}
         return await self._run(lambda connection: _episodes(connection.execute(statement, values).all()))
 
-    async def matching(
+    async def find_matching_ids(
         self,
         bank_id: BankId,
         *,
@@ -131,7 +138,7 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
         if session is not None:
             found = found.where(episodes.c.session == session)
         if speaker is not None:
-            found = found.where(episodes.c.speaker.in_((speaker, alias(speaker))))
+            found = found.where(episodes.c.speaker.in_((speaker, display_alias(speaker))))
         if since is not None:
             found = found.where(episodes.c.at >= since)
         if until is not None:
@@ -141,14 +148,14 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
         ids = await self._run(lambda connection: connection.execute(found).scalars().all())
         return [EpisodeId(each) for each in ids]
 
-    async def identified(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+    async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return these, by id."""
         if not ids:
             return {}
-        found = await self._run(lambda connection: _episodes(by_ids(connection, _IDENTIFIED, ids)))
+        found = await self._run(lambda connection: _episodes(fetch_by_ids(connection, _IDENTIFIED, ids)))
         return {each.id: each for each in found if each.bank_id == bank_id}
 
-    async def found_below(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
+    async def count_by_importance(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
         """Return how many turns were kept before then, were handed to agents, and were and are below each step."""
         used = episodes.c.used_at.is_not(None)
         below = (func.count().filter(used, episodes.c.importance < step) for step in steps)
@@ -162,18 +169,18 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
         counts = select(func.count(), func.count(episodes.c.used_at), *below).where(*judged)
         return tuple(await self._run(lambda connection: connection.execute(counts).one()))
 
-    async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
+    async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
         """Write its demotions, and count that the bank's have changed."""
         values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}
-        await self._run(lambda connection: [each.count(connection, values) for each in _DEMOTE])
+        await self._run(lambda connection: [each.execute(connection, values) for each in _DEMOTE])
 
-    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+    async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return the weights by number of those whose demotions have changed since the bank counted so many."""
         values = {"bank": bank_id, "after": after}
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
         return {row.number: weight(row.stale) for row in rows}
 
-    async def demoted(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Stale]]:
+    async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return the demotions by id of those that have any."""
         rows = await self._run(lambda connection: _DEMOTED.all(connection, {"bank": bank_id}))
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
@@ -189,7 +196,7 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
 
         return await self._run(work) if ids else ()
 
-    def _read(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
+    def _build_records(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
         return _episodes(rows)
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Episode | None:

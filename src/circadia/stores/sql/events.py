@@ -27,14 +27,14 @@ class SqlEvents:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
-        self._keep = runner.keep
+        self._keep = runner.queue_write
 
     async def add(self, events: Sequence[Event]) -> None:
         """Append events in the order given."""
         for event in events:
             self._keep(_ADD, _ROW(event))
 
-    async def after(
+    async def find_after(
         self,
         number: int,
         *,

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, Table
 
 from circadia.errors import CircadiaError, StorageUnavailable
-from circadia.stores.sql.link import Openings, WritingLink, nothing
+from circadia.stores.sql.link import OpeningStatements, WritingLink, do_nothing
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class _Group:
     """Blocks that share a transaction."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[WriteTransaction] = []
         """Those that ended well."""
         self.began = loop.time()
         self.open = False
@@ -55,17 +55,17 @@ class _Group:
         """Whether a savepoint is set."""
 
 
-class Writer:
+class GroupCommitWriter:
     """Gives the turn to one block after another, first come first served, and makes them durable."""
 
-    def __init__(self, link: WritingLink, openings: Openings) -> None:
+    def __init__(self, link: WritingLink, openings: OpeningStatements) -> None:
         self.link = link
         self.openings = openings
         self.group: _Group | None = None
         self.owner: asyncio.Task[Any] | None = None
         self._taken = False
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._committed: list[Block] = []
+        self._committed: list[WriteTransaction] = []
         """Those that no sync has begun for, in the order of their commits."""
         self._syncing = False
         self._sync_seconds = 0.0
@@ -77,7 +77,7 @@ class Writer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def turn(self) -> _Group:
+    async def acquire_turn(self) -> _Group:
         """Wait for the turn; return the group to work in.
 
         Raises:
@@ -90,75 +90,75 @@ class Writer:
         if self._taken:
             if self.owner is task:
                 raise RuntimeError("a write block must not open another: it would wait for itself")
-            await self._queued()
+            await self._wait_in_queue()
         self._taken = True
         self.owner = task
         if self.group is None:
             self.group = _Group(asyncio.get_running_loop())
         return self.group
 
-    async def _queued(self) -> None:
+    async def _wait_in_queue(self) -> None:
         place = asyncio.get_running_loop().create_future()
         self._queue.append(place)
         try:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self.pass_on()  # the turn had come already
+                self.release_turn()  # the turn had come already
             raise
 
-    def pass_on(self) -> None:
+    def release_turn(self) -> None:
         """Give up the turn: to the next block, or to the commit."""
         self.owner = None
         group = self.group
-        if group is not None and group.blocks and (not self._waited_for() or self._is_due(group)):
+        if group is not None and group.blocks and (not self._has_waiters() or self._is_due(group)):
             self.group = None
             self.spawn(self._commit(group))
         else:
-            self._next()
+            self._start_next()
 
     def _is_due(self, group: _Group) -> bool:
         blocks, age = len(group.blocks), asyncio.get_running_loop().time() - group.began
-        enough = FULL_BLOCKS if self._syncing or self._fits(blocks + len(self._queue)) else GROUP_BLOCKS
+        enough = FULL_BLOCKS if self._syncing or self._fits_in_sync(blocks + len(self._queue)) else GROUP_BLOCKS
         return blocks >= enough or age >= FULL_SECONDS
 
-    def _fits(self, blocks: int) -> bool:
+    def _fits_in_sync(self, blocks: int) -> bool:
         """Return whether so many take less than a sync: then one for all of them is sooner than two in turns."""
         return blocks * self._block_seconds < self._sync_seconds
 
-    def _waited_for(self) -> bool:
+    def _has_waiters(self) -> bool:
         while self._queue and self._queue[0].done():
             self._queue.popleft()  # its caller was cancelled
         return bool(self._queue)
 
-    def _next(self) -> None:
-        if self._waited_for():
+    def _start_next(self) -> None:
+        if self._has_waiters():
             self._queue.popleft().set_result(None)
         else:
             self._taken = False
             self._begin_sync()
 
     async def _commit(self, group: _Group) -> None:
-        if self._waited_for() and not self._is_due(group):  # those whom one sync let go come back together
+        if self._has_waiters() and not self._is_due(group):  # those whom one sync let go come back together
             self.group = group
-            self._next()
+            self._start_next()
             return
         failure: StorageUnavailable | None = StorageUnavailable("the server stopped during the commit")
         try:
-            await self.link.run(nothing, first=("COMMIT",))
+            await self.link.run(do_nothing, first=("COMMIT",))
             failure = None
             self._block_seconds = (asyncio.get_running_loop().time() - group.began) / len(group.blocks)
         except CircadiaError as error:
-            failure = _failed("the commit failed", error)
-            self.note(failure.message)
+            failure = _build_failure("the commit failed", error)
+            self.record_failure(failure.message)
             await self.link.drop()
         finally:
             if failure is None:
                 self._committed += group.blocks
                 self._begin_sync()
             else:
-                _settle(group.blocks, failure)
-            self._next()
+                _finish_blocks(group.blocks, failure)
+            self._start_next()
 
     def _begin_sync(self) -> None:
         if self._committed and not self._syncing:
@@ -175,46 +175,46 @@ class Writer:
                 await self.link.sync()
                 failure = None
                 for block in blocks:
-                    block.act()
+                    block.run_commit_callbacks()
             except CircadiaError as error:
-                failure = _failed("it may not be on the disk", error)
-                self.note(failure.message)
+                failure = _build_failure("it may not be on the disk", error)
+                self.record_failure(failure.message)
             finally:
-                _settle(blocks, failure)
+                _finish_blocks(blocks, failure)
             self._sync_seconds = loop.time() - began
-            if self._committed and await self._come_back(len(blocks)):
+            if self._committed and await self._should_wait_for_blocks(len(blocks)):
                 # The commit that ends their group begins the sync, or time does, if that takes longer.
                 loop.call_later(self._sync_seconds, self._begin_sync)
                 break
         self._syncing = False
 
-    async def _come_back(self, blocks: int) -> bool:
+    async def _should_wait_for_blocks(self, blocks: int) -> bool:
         """Return whether those that were let go come back at once, and the work of all that wait fits in a sync."""
         await asyncio.sleep(0)
-        return self._taken and self._fits(blocks + len(self._committed))
+        return self._taken and self._fits_in_sync(blocks + len(self._committed))
 
-    def note(self, failure: str) -> None:
+    def record_failure(self, failure: str) -> None:
         """Keep that something could not be written."""
         if self.failure is None:
             _logger.warning("nothing can be written: %s", failure)
         self.failure = failure
 
-    async def undo(self, block: "Block") -> None:
+    async def undo(self, block: "WriteTransaction") -> None:
         """Take back what the block did, and pass the turn on."""
-        block.give_up()
+        block.run_rollback_callbacks()
         group = block.group
         try:
             if block.begun and group.blocks:
-                await self.link.run(nothing, first=(_UNDO,))
+                await self.link.run(do_nothing, first=(_UNDO,))
             elif block.begun:
                 self.group = None
-                self.link.finish()
+                self.link.roll_back()
         except CircadiaError as error:
             self.group = None
-            _settle(group.blocks, _failed("the transaction was lost before its commit", error))
+            _finish_blocks(group.blocks, _build_failure("the transaction was lost before its commit", error))
             await self.link.drop()
         finally:
-            self.pass_on()
+            self.release_turn()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start what must end even if the caller is cancelled."""
@@ -228,22 +228,22 @@ class Writer:
         self._closed = True
         while self._taken or self._tasks:
             if self._taken:
-                await self._queued()
-                self.pass_on()
+                await self._wait_in_queue()
+                self.release_turn()
             await asyncio.gather(*self._tasks)
         await self.link.drop()
 
 
-def _settle(blocks: Sequence["Block"], failure: StorageUnavailable | None) -> None:
+def _finish_blocks(blocks: Sequence["WriteTransaction"], failure: StorageUnavailable | None) -> None:
     """Let the blocks return: they are durable, or failed."""
     for block in blocks:
         if failure is not None:
-            block.give_up()
+            block.run_rollback_callbacks()
         if not block.settled.done():  # it is when its caller was cancelled
             block.settled.set_result(failure)
 
 
-def _do(acts: Sequence[Callable[[], None]]) -> None:
+def _run_callbacks(acts: Sequence[Callable[[], None]]) -> None:
     """Do what was kept; an act that raises is logged and hinders no other."""
     for act in acts:
         try:
@@ -252,16 +252,16 @@ def _do(acts: Sequence[Callable[[], None]]) -> None:
             _logger.exception("an act after a transaction failed")
 
 
-def _failed(what: str, error: CircadiaError) -> StorageUnavailable:
+def _build_failure(what: str, error: CircadiaError) -> StorageUnavailable:
     failure = StorageUnavailable(f"{what}: {error.message}", retry_after_seconds=_RETRY_SECONDS)
     failure.__cause__ = error
     return failure
 
 
-class Block:
+class WriteTransaction:
     """One write block: `async with` it, and run work in it."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: GroupCommitWriter) -> None:
         self._writer = writer
         self._acts: list[Callable[[], None]] = []
         self._acts_of_failure: list[Callable[[], None]] = []
@@ -279,25 +279,25 @@ class Block:
         if self._ended:
             raise RuntimeError("the write block has ended")
         if self._kept and (of is None or any(statement.table in of for statement in self._kept)):
-            return await self._run(self._after_kept(work))
+            return await self._run(self._with_queued_writes(work))
         return await self._run(work)
 
-    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
-        """Keep a write for the next trip, as `Runner.keep` tells."""
+    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+        """Keep a write for the next trip, as `Runner.queue_write` tells."""
         if self._ended:
             raise RuntimeError("the write block has ended")
         rows = self._kept.setdefault(statement, {})
         rows[len(rows) if key is None else key] = row
 
-    def _after_kept(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
         kept, self._kept = self._kept, {}
         writes = {statement: list(rows.values()) for statement, rows in kept.items()}
 
-        def both(connection: Connection) -> T:
-            Statement.each(connection, writes)
+        def run_both(connection: Connection) -> T:
+            Statement.run_batch(connection, writes)
             return work(connection)
 
-        return both
+        return run_both
 
     async def _run(self, work: Callable[[Connection], T]) -> T:
         if self._failure is not None:
@@ -320,7 +320,7 @@ class Block:
         except Exception as error:
             self._failure = error
             if isinstance(error, StorageUnavailable):
-                self._writer.note(error.message)
+                self._writer.record_failure(error.message)
             raise
 
     def after_commit(self, act: Callable[[], None]) -> None:
@@ -331,18 +331,18 @@ class Block:
         """Keep `act` for when the block has failed."""
         self._acts_of_failure.append(act)
 
-    def act(self) -> None:
+    def run_commit_callbacks(self) -> None:
         """Do what was kept for a durable block."""
         acts, self._acts = self._acts, []
-        _do(acts)
+        _run_callbacks(acts)
 
-    def give_up(self) -> None:
+    def run_rollback_callbacks(self) -> None:
         """Do what was kept for a block that has failed."""
         acts, self._acts_of_failure = self._acts_of_failure, []
-        _do(acts)
+        _run_callbacks(acts)
 
-    async def __aenter__(self) -> "Block":
-        self.group = await self._writer.turn()
+    async def __aenter__(self) -> "WriteTransaction":
+        self.group = await self._writer.acquire_turn()
         return self
 
     async def __aexit__(
@@ -351,7 +351,7 @@ class Block:
         self._ended = True
         if error is None and self._failure is None and self._kept:
             try:
-                await self._run(self._after_kept(nothing))
+                await self._run(self._with_queued_writes(do_nothing))
             except BaseException:
                 await asyncio.shield(self._writer.spawn(self._writer.undo(self)))
                 raise
@@ -361,13 +361,13 @@ class Block:
                 raise StorageUnavailable("the transaction has failed") from self._failure
             return
         if not self.group.open:  # neither this block nor one before it sent anything
-            self.act()
-            self._writer.pass_on()
+            self.run_commit_callbacks()
+            self._writer.release_turn()
             return
         self.settled = asyncio.get_running_loop().create_future()
         self.group.blocks.append(self)
         del self.group  # a ring of each would be left to the collector, with all that the block's acts hold
-        self._writer.pass_on()
+        self._writer.release_turn()
         failure = await self.settled
         if failure is not None:
             raise StorageUnavailable(failure.message, retry_after_seconds=failure.retry_after_seconds) from failure

@@ -19,7 +19,7 @@ from circadia.ids import AgentId
 from circadia.records.message import DeliveryState, Priority
 from circadia.stores.sql.schema import deliveries, messages, threads
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.words import INDEXES, Index, Words, indexed
+from circadia.stores.sql.words import INDEXES, MessageTextIndex, SearchWords, fetch_last_indexed
 
 _FIRST_LOOK: Final = 50
 """Messages that a search reads one by one before it asks the index: what stands in many is found in these."""
@@ -30,7 +30,7 @@ _STEP: Final = 2**56
 _DELIVERY: Final = ("agent_id", "state", "mentioned", "leased_until", "pulse_id", "seen_at", "ended_at")
 
 
-def whole(found: FromClause) -> Select[Any]:
+def select_deliveries(found: FromClause) -> Select[Any]:
     """Return the select of whole deliveries for rows of their table, or for some of them."""
     return (
         select(messages, *(found.c[name] for name in _DELIVERY), threads.c.name.label("thread"))
@@ -41,7 +41,7 @@ def whole(found: FromClause) -> Select[Any]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class InboxPosition:
     """Where a page begins: after this message."""
 
     rank: int
@@ -50,12 +50,12 @@ class Place:
     """Its number."""
 
 
-BEGIN: Final = Place(rank=len(Priority), number=0)
+BEGIN: Final = InboxPosition(rank=len(Priority), number=0)
 """Before the first message, in either order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class InboxPageQuery:
     """What is asked of an inbox."""
 
     agent_id: AgentId
@@ -64,7 +64,7 @@ class Page:
     """Messages in these states, each once, one at least."""
     urgent_first: bool
     """Urgent ones first, else the oldest."""
-    after: Place
+    after: InboxPosition
     """Where it begins."""
     limit: int
     """How many at most."""
@@ -80,41 +80,41 @@ class Page:
         return row.number > self.after.number
 
 
-def read(connection: Connection, page: Page) -> Sequence[Any]:
+def fetch_page(connection: Connection, page: InboxPageQuery) -> Sequence[Any]:
     """Return the rows of the page: the first of each state, since each state is a stretch of an index."""
     statement = _URGENT_FIRST if page.urgent_first else _OLDEST_FIRST
-    values = {"agent_id": page.agent_id, "most": page.limit, **_starts(page)}
+    values = {"agent_id": page.agent_id, "most": page.limit, **_start_numbers(page)}
     rows = [statement.all(connection, {**values, "state": state.value}) for state in page.states]
     return rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows), key=page.order)[: page.limit]
 
 
-def search(connection: Connection, page: Page, words: Words) -> Sequence[Any]:
+def search_page(connection: Connection, page: InboxPageQuery, words: SearchWords) -> Sequence[Any]:
     """Return the rows of the page when only messages with these words count."""
     if not words.words:
         return ()
-    first = read(connection, replace(page, limit=max(_FIRST_LOOK, page.limit)))
-    found = [row for row in first if words.stand_in(row.content)]
+    first = fetch_page(connection, replace(page, limit=max(_FIRST_LOOK, page.limit)))
+    found = [row for row in first if words.match(row.content)]
     if len(found) >= page.limit or len(first) < max(_FIRST_LOOK, page.limit):
         return found[: page.limit]
-    last = indexed(connection)
-    query = words.query(page.agent_id, connection.dialect.name)
+    last = fetch_last_indexed(connection)
+    query = words.build_query(page.agent_id, connection.dialect.name)
     after = page.after.number - (page.after.rank * _STEP if page.urgent_first else 0)
     states = [state.value for state in page.states]
     states += [states[0]] * (len(DeliveryState) - len(states))
     values = {f"state_{place}": state for place, state in enumerate(states)}
     values |= {"agent_id": page.agent_id, "query": query, "after_place": after, "most": page.limit}
     known = (_FOUND_URGENT_FIRST if page.urgent_first else _FOUND_OLDEST_FIRST).all(connection, values)
-    fresh = (row for row in _later(connection, page, last) if page.is_after(row) and words.stand_in(row.content))
+    fresh = (row for row in _fetch_after(connection, page, last) if page.is_after(row) and words.match(row.content))
     return sorted(chain(known, fresh), key=page.order)[: page.limit]
 
 
-def place_of(connection: Connection, agent_id: AgentId, message_id: str) -> Place | None:
+def find_place(connection: Connection, agent_id: AgentId, message_id: str) -> InboxPosition | None:
     """Return the place of a message, if it is in the inbox."""
     row = _PLACE.first(connection, {"agent_id": agent_id, "message_id": message_id})
-    return None if row is None else Place(rank=row.priority, number=row.number)
+    return None if row is None else InboxPosition(rank=row.priority, number=row.number)
 
 
-def _starts(page: Page) -> dict[str, int]:
+def _start_numbers(page: InboxPageQuery) -> dict[str, int]:
     """Return after which number each priority begins."""
     if not page.urgent_first:
         return {"after": page.after.number}
@@ -124,7 +124,7 @@ def _starts(page: Page) -> dict[str, int]:
     }
 
 
-def _later(connection: Connection, page: Page, number: int) -> Sequence[Any]:
+def _fetch_after(connection: Connection, page: InboxPageQuery, number: int) -> Sequence[Any]:
     """Return all rows after a number, in no order: those that are too new for the index."""
     found: list[Any] = []
     for state in page.states:
@@ -141,33 +141,33 @@ def _later(connection: Connection, page: Page, number: int) -> Sequence[Any]:
 _OF_AGENT: Final = select(deliveries).where(deliveries.c.agent_id == bindparam("agent_id"))
 
 
-def _in_state() -> Select[Any]:
+def _select_in_state() -> Select[Any]:
     return _OF_AGENT.where(deliveries.c.state == bindparam("state"))
 
 
-def _of_priority(rank: int) -> Select[Any]:
+def _select_priority(rank: int) -> Select[Any]:
     """Return the select of the first deliveries of one priority after a number."""
-    one = _in_state().where(
+    one = _select_in_state().where(
         deliveries.c.priority == literal_column(str(rank)), deliveries.c.number > bindparam(f"after_{rank}")
     )
     return select(one.order_by(deliveries.c.number).limit(bindparam("most")).subquery())
 
 
-def _urgent_first() -> Select[Any]:
+def _select_urgent_first() -> Select[Any]:
     """Return the select of a page, urgent ones first: of each priority, a stretch of the index, a page at most."""
-    some = union_all(*(_of_priority(rank) for rank in range(len(Priority)))).subquery()
+    some = union_all(*(_select_priority(rank) for rank in range(len(Priority)))).subquery()
     # Cut to the page before messages are joined: else four pages of them would be read.
     found = select(some).order_by(some.c.priority.desc(), some.c.number).limit(bindparam("most")).subquery()
-    return whole(found).order_by(found.c.priority.desc(), found.c.number)
+    return select_deliveries(found).order_by(found.c.priority.desc(), found.c.number)
 
 
-def _oldest_first() -> Select[Any]:
-    one = _in_state().where(deliveries.c.number > bindparam("after"))
+def _select_oldest_first() -> Select[Any]:
+    one = _select_in_state().where(deliveries.c.number > bindparam("after"))
     found = one.order_by(deliveries.c.number).limit(bindparam("most")).subquery()
-    return whole(found).order_by(found.c.number)
+    return select_deliveries(found).order_by(found.c.number)
 
 
-def _found(index: Index, *, urgent_first: bool) -> Select[Any]:
+def _select_indexed(index: MessageTextIndex, *, urgent_first: bool) -> Select[Any]:
     """Return the select of a page of what the index finds.
 
     Its order is a sum, not columns: else SQLite might look through the whole inbox in the order of an index.
@@ -179,13 +179,15 @@ def _found(index: Index, *, urgent_first: bool) -> Select[Any]:
         place > bindparam("after_place"),
     )
     found = one.add_columns(place.label("place")).order_by("place").limit(bindparam("most")).subquery()
-    return whole(found).order_by(found.c.place)
+    return select_deliveries(found).order_by(found.c.place)
 
 
-_URGENT_FIRST: Final = Statement(_urgent_first())
-_OLDEST_FIRST: Final = Statement(_oldest_first())
+_URGENT_FIRST: Final = Statement(_select_urgent_first())
+_OLDEST_FIRST: Final = Statement(_select_oldest_first())
 _FOUND_BY_DIALECT: Final = {
-    (name, urgent): _found(index, urgent_first=urgent) for name, index in INDEXES.items() for urgent in (True, False)
+    (name, urgent): _select_indexed(index, urgent_first=urgent)
+    for name, index in INDEXES.items()
+    for urgent in (True, False)
 }
 _FOUND_URGENT_FIRST: Final = Statement(lambda connection: _FOUND_BY_DIALECT[connection.dialect.name, True])
 _FOUND_OLDEST_FIRST: Final = Statement(lambda connection: _FOUND_BY_DIALECT[connection.dialect.name, False])

@@ -30,7 +30,7 @@ class Link(Protocol):
         """
         ...
 
-    def finish(self) -> None:
+    def roll_back(self) -> None:
         """Roll back what is open, before what is given next; do not wait for it."""
         ...
 
@@ -62,7 +62,7 @@ class Runner(Protocol):
         """Do work, after what is kept; with `of`, the only tables that it touches, what is kept for others may wait."""
         ...
 
-    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
         """Run the statement for the row with the next `run` or at the end, in one trip with all that is kept.
 
         Its answer is not awaited, so its errors come from there. What is kept for the same statement is done in order;
@@ -72,7 +72,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Openings:
+class OpeningStatements:
     """The statements that open a transaction in a dialect."""
 
     write: Sequence[str]
@@ -81,5 +81,5 @@ class Openings:
     """For a reader: from here on it sees one state."""
 
 
-def nothing(connection: Connection) -> None:
+def do_nothing(connection: Connection) -> None:
     """Work that does nothing, for a trip that has only statements of control."""

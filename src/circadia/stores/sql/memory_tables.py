@@ -39,7 +39,7 @@ banks = Table(
     Column("vectors", Integer, nullable=False, server_default=text("0")),
     Column("edited_at", Instant),
     Column("answers", Integer, nullable=False, server_default=text("0")),
-    Column("answers_purged", Integer, nullable=False, server_default=text("0")),  # see `Answers.changed`
+    Column("answers_purged", Integer, nullable=False, server_default=text("0")),  # see `Answers.find_changed`
 )
 Index("banks_template", banks.c.template)
 

@@ -10,7 +10,7 @@ from circadia.records.message import DeliveryState, Message, MessageType, Priori
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.words import index_more
+from circadia.stores.sql.words import index_next_messages
 
 _FIELDS: Final = tuple(column.name for column in messages.c if column.name != "number")
 _ADD = Statement(insert(messages).inline().returning(messages.c.id, messages.c.number), _FIELDS)
@@ -18,7 +18,7 @@ _BY_ID = Statement(select(messages).where(messages.c.id == bindparam("key_id")))
 _BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")))
 _OF_ROOT = Statement(select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number))
 _DELIVER = Statement(
-    # The message's number is looked up, so that both statements make one trip: see `Together`.
+    # The message's number is looked up, so that both statements make one trip: see `BatchExecutor`.
     insert(deliveries)
     .inline()
     .values(number=select(messages.c.number).where(messages.c.id == bindparam("key_id")).scalar_subquery()),
@@ -43,7 +43,7 @@ class SqlMessages:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
-        self._keep = runner.keep
+        self._keep = runner.queue_write
 
     async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
         """Store it with one unread delivery for each (agent, mentioned); it has its number from then on."""
@@ -58,31 +58,31 @@ class SqlMessages:
         row = await self._run(lambda connection: _BY_ID.first(connection, {"key_id": message_id}))
         return None if row is None else message_of(row)
 
-    async def by_key(self, key: str) -> Message | None:
+    async def get_by_key(self, key: str) -> Message | None:
         """Return the message of this idempotency key."""
         row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else message_of(row)
 
-    async def of_root(self, root_id: str) -> Sequence[Message]:
+    async def find_by_root(self, root_id: str) -> Sequence[Message]:
         """Return the messages of a chain, in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [message_of(row) for row in rows]
 
-    async def of_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
+    async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
         """Return messages with a greater number, in order."""
         values = {"thread_id": thread_id, "after": after, "most": limit}
         rows = await self._run(lambda connection: _OF_THREAD.all(connection, values))
         return [message_of(row) for row in rows]
 
-    async def latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
+    async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
         """Return the last ones, in order."""
         values = {"thread_id": thread_id, "most": limit}
         rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [message_of(row) for row in reversed(rows)]
 
-    async def index(self, *, limit: int) -> int:
+    async def index_next(self, *, limit: int) -> int:
         """Take the next messages, so many at most, into the index of words; return how many."""
-        return await self._run(lambda connection: index_more(connection, limit))
+        return await self._run(lambda connection: index_next_messages(connection, limit))
 
 
 def message_of(row: Row[Any]) -> Message:
@@ -98,7 +98,7 @@ def message_of(row: Row[Any]) -> Message:
         mentions=tuple(row.mentions),
         at=row.at,
         type=MessageType(row.type),
-        priority=Priority.of_rank(row.priority),
+        priority=Priority.from_rank(row.priority),
         reply_to=None if row.reply_to is None else MessageId(row.reply_to),
         key=row.key,
         root_id=row.root_id,

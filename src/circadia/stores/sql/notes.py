@@ -13,7 +13,7 @@ from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.stores.sql.memory_tables import banks, evidence, notes
-from circadia.stores.sql.searchable import SqlSearched, Statements
+from circadia.stores.sql.searchable import SearchableStatements, SqlSearchableRows
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence", "returned"))
@@ -64,22 +64,22 @@ _USED = Statement(
 )
 
 
-class SqlNotes(SqlSearched[NoteId, Note]):
+class SqlNotes(SqlSearchableRows[NoteId, Note]):
     """Notes, in one transaction."""
 
-    _statements = Statements(notes, Layer.NOTES)
+    _statements = SearchableStatements(notes, Layer.NOTES)
 
-    def _read(self, connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
+    def _build_records(self, connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
         return _notes(connection, rows)
 
     async def add(self, note: Note) -> int:
         """Store it with its evidence and return its number."""
         return await self._run(lambda connection: _add(connection, note))
 
-    async def add_every(self, new: Sequence[Note]) -> None:
+    async def add_all(self, new: Sequence[Note]) -> None:
         """Store them with their evidence, in this order."""
         rows, links = [_ROW(each) for each in new], [(each.id, episode) for each in new for episode in each.evidence]
-        await self._run(lambda connection: (_ADD_EVERY.many(connection, rows), _LINK.many(connection, links)))
+        await self._run(lambda connection: (_ADD_EVERY.run_many(connection, rows), _LINK.run_many(connection, links)))
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
         """Return the bank's note of this id."""
@@ -90,7 +90,7 @@ class SqlNotes(SqlSearched[NoteId, Note]):
 
         return await self._run(work)
 
-    async def every(
+    async def find_all(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
         """Return notes with a greater number in order: those that are not retired, or all."""
@@ -98,13 +98,13 @@ class SqlNotes(SqlSearched[NoteId, Note]):
         statement = _WITH_RETIRED if retired else _EVERY
         return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
 
-    async def newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
+    async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
         """Return the newest that are not retired, so many at most, in order."""
         values = {"bank": bank_id, "most": limit}
         found = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
         return found[::-1]
 
-    async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
+    async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""
         if not episodes:
             return []
@@ -115,15 +115,15 @@ class SqlNotes(SqlSearched[NoteId, Note]):
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         """Take it out of searches, or put it back."""
         values = {"key_id": note_id, "now": at}
-        await self._run(lambda connection: [each.count(connection, values) for each in _RETIRE])
+        await self._run(lambda connection: [each.execute(connection, values) for each in _RETIRE])
 
-    async def used(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
+    async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         """Return when those from this number on that are not retired were last handed out, of those that were."""
         values = {"bank": bank_id, "first": first}
         rows = await self._run(lambda connection: _USED.all(connection, values))
         return {row.number: row.used_at for row in rows}
 
-    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+    async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
         values = {"bank": bank_id, "after": after}
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
@@ -143,7 +143,7 @@ class SqlNotes(SqlSearched[NoteId, Note]):
 
 def _add(connection: Connection, note: Note) -> int:
     number: int = _ADD.scalar(connection, dict(zip(_FIELDS, _ROW(note), strict=True)))
-    _LINK.many(connection, [(note.id, episode) for episode in note.evidence])
+    _LINK.run_many(connection, [(note.id, episode) for episode in note.evidence])
     return number
 
 

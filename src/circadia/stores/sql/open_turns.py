@@ -54,7 +54,7 @@ class SqlOpenTurns:
 
         def work(connection: Connection) -> None:
             for turn in turns:
-                _ADD.count(connection, asdict(turn))
+                _ADD.execute(connection, asdict(turn))
 
         await self._run(work)
 
@@ -63,16 +63,16 @@ class SqlOpenTurns:
         if ids:
             await self._run(lambda connection: connection.execute(_REMOVE, {"of": owner, "ids": list(ids)}))
 
-    async def newest(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
+    async def find_newest_start(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
         """Return when the newest of a bank's turns at other processes than this one began."""
         values = {"name": bank, "user": end_user, "besides": besides, "now": now}
         row = await self._run(lambda connection: _NEWEST.first(connection, values))
         return None if row is None else row.at
 
-    async def beat(self, owner: str, until: datetime) -> None:
+    async def renew_leases(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
-        await self._run(lambda connection: _BEAT.count(connection, {"of": owner, "until": until}))
+        await self._run(lambda connection: _BEAT.execute(connection, {"of": owner, "until": until}))
 
-    async def forget(self, before: datetime) -> None:
+    async def delete_expired(self, before: datetime) -> None:
         """Delete those whose leases ran out earlier."""
-        await self._run(lambda connection: _FORGET.count(connection, {"before": before}))
+        await self._run(lambda connection: _FORGET.execute(connection, {"before": before}))

@@ -88,39 +88,39 @@ class SqlPasses:
         """Store a new one. Raises Conflict if the bank has one that has not ended."""
         values = {column.name: getattr(new, column.name) for column in passes.c}
         values["operations"] = list(new.operations)
-        if not await self._run(lambda connection: _ADD.count(connection, values) == 1):
+        if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
             raise Conflict("this bank has a pass that has not ended")
 
     async def save(self, now: Pass, *, origin: Pass) -> bool:
         """Write where the pass stands now if it stands as in `origin`, epoch and all; return whether it did."""
         values: dict[str, Any] = {f"new_{name}": getattr(now, name) for name in _MOVING}
         values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
-        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
+        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def get(self, pass_id: PassId) -> Pass | None:
         """Return the pass."""
         row = await self._run(lambda connection: _GET.first(connection, {"key_id": pass_id}))
         return None if row is None else _pass(row)
 
-    async def open_of(self, bank_id: BankId) -> Pass | None:
+    async def get_open(self, bank_id: BankId) -> Pass | None:
         """Return the bank's pass that has not ended."""
         row = await self._run(lambda connection: _OPEN_OF.first(connection, {"bank": bank_id}))
         return None if row is None else _pass(row)
 
-    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
+    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
         """Return pending ones whose time has come, the one whose bank was served longest ago first (SLEEP-14)."""
         values = {"now": now, "farthest": now + FARTHEST, "most": limit}
         return [_pass(row) for row in await self._run(lambda connection: _STARTABLE.all(connection, values))]
 
-    async def taken(self) -> Sequence[Pass]:
+    async def find_claimed(self) -> Sequence[Pass]:
         """Return those that processes have taken."""
         return [_pass(row) for row in await self._run(_TAKEN.all)]
 
-    async def beat(self, owner: str, until: datetime) -> None:
+    async def renew_leases(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
-        await self._run(lambda connection: _BEAT.count(connection, {"owner_id": owner, "until": until}))
+        await self._run(lambda connection: _BEAT.execute(connection, {"owner_id": owner, "until": until}))
 
-    async def every(
+    async def find_all(
         self,
         *,
         bank_id: BankId | None = None,
@@ -139,26 +139,28 @@ class SqlPasses:
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_pass(row) for row in rows]
 
-    async def begun_since(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
+    async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
         """Return how many of the bank, or of all, were started since then and before `until`."""
         statement = select(func.count()).where(passes.c.started_at >= since, passes.c.started_at < until)
         if bank_id is not None:
             statement = statement.where(passes.c.bank_id == bank_id)
         return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))
 
-    async def counts(self) -> Mapping[PassStatus, int]:
+    async def count_by_status(self) -> Mapping[PassStatus, int]:
         """Return how many stand where."""
         statement = select(passes.c.status, func.count()).group_by(passes.c.status)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         found = {row[0]: int(row[1]) for row in rows}
         return {status: found.get(status.value, 0) for status in PassStatus}
 
-    async def put_changes(self, changes: Sequence[Change]) -> None:
+    async def save_changes(self, changes: Sequence[Change]) -> None:
         """Store changes, or overwrite those of the same pass and number."""
         if changes:
-            await self._run(lambda connection: _PUT_CHANGES.many(connection, [_CHANGE_ROW(each) for each in changes]))
+            await self._run(
+                lambda connection: _PUT_CHANGES.run_many(connection, [_CHANGE_ROW(each) for each in changes])
+            )
 
-    async def changes(
+    async def find_changes(
         self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None
     ) -> Sequence[Change]:
         """Return a pass' changes in order, all or those in this state and of this kind."""
@@ -170,7 +172,7 @@ class SqlPasses:
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_change(row) for row in rows]
 
-    async def last_change(self, pass_id: PassId) -> int:
+    async def last_change_number(self, pass_id: PassId) -> int:
         """Return the number of a pass' last change; 0 if it has none."""
         return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
 
@@ -185,11 +187,11 @@ class SqlPasses:
             )[1]
         )
 
-    async def blank(self, bank_id: BankId, gone: Collection[str]) -> None:
+    async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Take out what changes of the bank say, where they are about these notes or episodes, or rest on them."""
-        await self._run(lambda connection: _blank(connection, bank_id, frozenset(gone)))
+        await self._run(lambda connection: _redact_changes(connection, bank_id, frozenset(gone)))
 
-    async def changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
+    async def find_changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
         """Return what passes did to a note, an episode or a block of the bank, the oldest first."""
         statement = (
             select(pass_changes)
@@ -201,7 +203,7 @@ class SqlPasses:
         return [_change(row) for row in rows]
 
 
-def _blank(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> None:
+def _redact_changes(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> None:
     table = pass_changes
     told = (
         select(table.c.pass_id, table.c.number, table.c.target, table.c.before, table.c.after)
@@ -210,7 +212,11 @@ def _blank(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> Non
     )
     numbers: dict[str, list[int]] = defaultdict(list)
     for row in connection.execute(told).all():
-        if row.target in gone or not gone.isdisjoint(_named(row.before)) or not gone.isdisjoint(_named(row.after)):
+        if (
+            row.target in gone
+            or not gone.isdisjoint(_iterate_texts(row.before))
+            or not gone.isdisjoint(_iterate_texts(row.after))
+        ):
             numbers[row.pass_id].append(row.number)
     for pass_id, found in numbers.items():
         for start in range(0, len(found), _AT_ONCE):
@@ -221,16 +227,16 @@ def _blank(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> Non
             )
 
 
-def _named(value: object) -> Iterator[str]:
+def _iterate_texts(value: object) -> Iterator[str]:
     """Yield all texts in a change's JSON that may be ids."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for each in cast("Mapping[str, object]", value).values():
-            yield from _named(each)
+            yield from _iterate_texts(each)
     elif isinstance(value, Sequence):
         for each in cast("Sequence[object]", value):
-            yield from _named(each)
+            yield from _iterate_texts(each)
 
 
 def _pass(row: Row[Any]) -> Pass:

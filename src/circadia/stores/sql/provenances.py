@@ -25,7 +25,7 @@ from circadia.records.bank import Trust
 from circadia.records.provenance import Provenance
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import NUMBER, Instant, metadata
-from circadia.stores.sql.short import Short
+from circadia.stores.sql.short import ShortRead
 from circadia.stores.sql.statement import Statement
 
 provenances = Table(
@@ -74,15 +74,15 @@ class SqlProvenances:
         ]
 
         def work(connection: Connection) -> None:
-            _EXPIRE.count(connection, {"now": now})
-            _ADD.many(connection, rows)
+            _EXPIRE.execute(connection, {"now": now})
+            _ADD.run_many(connection, rows)
 
         await self._run(work)
 
-    async def recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
+    async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         """Return those of the scope with a greater number, in order; of more than `limit` the newest."""
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}
-        rows = await self._run(Short(lambda connection: _RECENT.all(connection, values)))
+        rows = await self._run(ShortRead(lambda connection: _RECENT.all(connection, values)))
         return [_provenance(row) for row in reversed(rows)]
 
 

@@ -29,7 +29,7 @@ class SqlProviderIds:
         values = {"upstream": upstream, "provider_id": provider_id, "agent_id": agent_id, "at": at}
 
         def work(connection: Connection) -> None:
-            _ADD.count(connection, values)
+            _ADD.execute(connection, values)
 
         await self._run(work)
 

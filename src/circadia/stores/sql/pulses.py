@@ -93,7 +93,7 @@ class SqlPulses:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
-        self._keep = runner.keep
+        self._keep = runner.queue_write
 
     async def add(self, pulse: Pulse) -> None:
         """Store a new one."""
@@ -103,50 +103,50 @@ class SqlPulses:
         """Write where the pulse stands now if it stands as in `origin`, epoch and all; return whether it did."""
         values: dict[str, Any] = {f"new_{name}": getattr(pulse, name) for name in _MOVING}
         values |= {"key_id": pulse.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
-        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
+        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def get(self, pulse_id: PulseId) -> Pulse | None:
         """Return the pulse."""
         row = await self._run(lambda connection: _GET.first(connection, {"key_id": pulse_id}))
         return None if row is None else _pulse(row)
 
-    async def by_token(self, token_hash: str) -> Pulse | None:
+    async def get_by_token(self, token_hash: str) -> Pulse | None:
         """Return the open pulse whose agent was started with this token."""
         rows = await self._run(lambda connection: _BY_TOKEN.all(connection, {"token_hash": token_hash}))
         # Not asked for: PostgreSQL would read the index of all that are open for the one that has the token.
         return next((_pulse(row) for row in rows if row.ended_at is None), None)
 
-    async def open_of(self, agent_id: AgentId) -> Sequence[Pulse]:
+    async def find_open(self, agent_id: AgentId) -> Sequence[Pulse]:
         """Return the agent's pulses that have not ended, oldest first."""
         rows = await self._run(lambda connection: _OPEN_OF.all(connection, {"agent_id": agent_id}))
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
-    async def of_root(self, root_id: str) -> Sequence[Pulse]:
+    async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
         """Return the pulses of a chain, in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_pulse(row) for row in rows]
 
-    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
+    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
         """Return pending ones whose time has come, oldest first."""
         values = {"now": now, "farthest": now + _FARTHEST, "most": limit}
         rows = await self._run(lambda connection: _STARTABLE.all(connection, values))
         return [_pulse(row) for row in rows]
 
-    async def overdue(self, now: datetime) -> Sequence[Pulse]:
+    async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
         """Return running ones that no process has taken (times awake) whose time is up."""
         rows = await self._run(lambda connection: _OVERDUE.all(connection, {"now": now}))
         return [_pulse(row) for row in rows]
 
-    async def taken(self) -> Sequence[Pulse]:
+    async def find_claimed(self) -> Sequence[Pulse]:
         """Return those that processes have taken."""
         rows = await self._run(_OWNED.all)
         return [_pulse(row) for row in rows]
 
-    async def beat(self, owner: str, until: datetime) -> None:
+    async def renew_leases(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
-        await self._run(lambda connection: _BEAT.count(connection, {"owner_id": owner, "until": until}))
+        await self._run(lambda connection: _BEAT.execute(connection, {"owner_id": owner, "until": until}))
 
-    async def shift(
+    async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
     ) -> None:
         """Move the start of these open pulses, of all with None, but for those that started in that time."""
@@ -159,7 +159,7 @@ class SqlPulses:
             chosen = statement if some is None else statement.where(pulses.c.id.in_(some))
             await self._run(lambda connection, chosen=chosen: connection.execute(chosen))
 
-    async def every(
+    async def find_all(
         self,
         *,
         agent_id: AgentId | None = None,
@@ -181,7 +181,7 @@ class SqlPulses:
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_pulse(row) for row in rows]
 
-    async def failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
+    async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
         """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
         values = {"agent_id": agent_id, "most": limit}
         rows = await self._run(lambda connection: _ENDED.all(connection, values), of=(pulses,))

@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 from sqlalchemy import Connection, Table
 
 from circadia.errors import StorageUnavailable
-from circadia.stores.base import MoreThanAGlance
-from circadia.stores.sql.link import Link, Openings
-from circadia.stores.sql.short import Single
+from circadia.stores.base import NotASingleRead
+from circadia.stores.sql.link import Link, OpeningStatements
+from circadia.stores.sql.short import SingleRead
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -19,10 +19,10 @@ WAIT_SECONDS: Final = 30.0
 """Longest wait for a free connection."""
 
 
-class Readers:
+class ReaderPool:
     """Lends connections; the one used last goes first, since its caches are warm."""
 
-    def __init__(self, connect: Callable[[], Link], openings: Openings, *, size: int) -> None:
+    def __init__(self, connect: Callable[[], Link], openings: OpeningStatements, *, size: int) -> None:
         self.openings = openings
         self._connect = connect
         self._size = size
@@ -63,13 +63,13 @@ class Readers:
 class ReadBlock:
     """One read block: `async with` it, and run work in it."""
 
-    def __init__(self, readers: Readers) -> None:
+    def __init__(self, readers: ReaderPool) -> None:
         self._readers = readers
         self._link: Link | None = None
         self._begun = False
         self._failed = False
 
-    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
         """Raise RuntimeError."""
         raise RuntimeError("a read block writes nothing")
 
@@ -77,9 +77,9 @@ class ReadBlock:
         """Do work in the block's transaction."""
         opens = not self._begun
         self._begun = True
-        return await self._done(work, self._readers.openings.read if opens else (), opens=opens)
+        return await self._run_work(work, self._readers.openings.read if opens else (), opens=opens)
 
-    async def _done(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
+    async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
         if self._link is None:
             raise RuntimeError("the read block has ended")
         try:
@@ -102,19 +102,19 @@ class ReadBlock:
             if self._failed:
                 await asyncio.shield(asyncio.ensure_future(link.drop()))
             elif self._begun:
-                link.finish()
+                link.roll_back()
         finally:
             self._readers.give_back(link)
 
 
-class Glance(ReadBlock):
+class SingleReadBlock(ReadBlock):
     """A read block of one statement, which needs no transaction."""
 
-    _looked = False
+    _has_run = False
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Do work of one statement, once. Raises MoreThanAGlance: it is other work, or not the first."""
-        if self._looked or not issubclass(type(work), Single):
-            raise MoreThanAGlance
-        self._looked = True
-        return await self._done(work, (), opens=True)
+        """Do work of one statement, once. Raises NotASingleRead: it is other work, or not the first."""
+        if self._has_run or not issubclass(type(work), SingleRead):
+            raise NotASingleRead
+        self._has_run = True
+        return await self._run_work(work, (), opens=True)

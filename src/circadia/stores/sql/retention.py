@@ -8,13 +8,13 @@ from typing import Any, Final
 from sqlalchemy import Column, ColumnElement, Connection, Delete, Row, bindparam, delete, exists, func, select, tuple_
 
 from circadia.records.call import CallStatus
-from circadia.records.retention import Retained
+from circadia.records.retention import RetentionKind
 from circadia.records.wake import Decision
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls, conversations, deliveries, events, messages, provider_ids, pulses, wakes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
-from circadia.stores.sql.words import unindex
+from circadia.stores.sql.words import remove_from_index
 
 _SUMMED: Final = (
     "merged", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_nanousd", "held_seconds",
@@ -33,7 +33,7 @@ _MERGE: Final = Statement(
 )
 
 
-def _by_time(at: Column[Any], *keys: Column[Any], only: Sequence[ColumnElement[bool]] = ()) -> Delete:
+def _delete_by_time(at: Column[Any], *keys: Column[Any], only: Sequence[ColumnElement[bool]] = ()) -> Delete:
     """Delete of the oldest rows by an indexed time."""
     old = select(*keys).where(at < bindparam("before"), *only).order_by(at).limit(bindparam("most"))
     return delete(at.table).where(tuple_(*keys).in_(old))
@@ -46,12 +46,14 @@ _FIRST_EVENTS: Final = (
 _OLD_EVENTS: Final = select(_FIRST_EVENTS.c.number).where(
     _FIRST_EVENTS.c.at < bindparam("before"), _FIRST_EVENTS.c.number < _NEWEST_EVENT
 )
-_DELETE: Final[Mapping[Retained, Delete]] = {
-    Retained.EVENTS: delete(events).where(events.c.number.in_(_OLD_EVENTS)),
-    Retained.WAKES: _by_time(wakes.c.decided_at, wakes.c.id, only=[wakes.c.decision != Decision.DEFERRED.value]),
-    Retained.PULSES: _by_time(pulses.c.ended_at, pulses.c.id),
-    Retained.CONVERSATIONS: _by_time(conversations.c.at, conversations.c.agent_id, conversations.c.id),
-    Retained.MESSAGES: _by_time(
+_DELETE: Final[Mapping[RetentionKind, Delete]] = {
+    RetentionKind.EVENTS: delete(events).where(events.c.number.in_(_OLD_EVENTS)),
+    RetentionKind.WAKES: _delete_by_time(
+        wakes.c.decided_at, wakes.c.id, only=[wakes.c.decision != Decision.DEFERRED.value]
+    ),
+    RetentionKind.PULSES: _delete_by_time(pulses.c.ended_at, pulses.c.id),
+    RetentionKind.CONVERSATIONS: _delete_by_time(conversations.c.at, conversations.c.agent_id, conversations.c.id),
+    RetentionKind.MESSAGES: _delete_by_time(
         messages.c.at,
         messages.c.id,
         only=[
@@ -59,7 +61,7 @@ _DELETE: Final[Mapping[Retained, Delete]] = {
             ~exists().where(wakes.c.message_id == messages.c.id),
         ],
     ),
-    Retained.PROVIDER_IDS: _by_time(provider_ids.c.at, provider_ids.c.upstream, provider_ids.c.provider_id),
+    RetentionKind.PROVIDER_IDS: _delete_by_time(provider_ids.c.at, provider_ids.c.upstream, provider_ids.c.provider_id),
 }
 
 
@@ -69,23 +71,23 @@ class SqlRetention:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
-    async def retire(self, what: Retained, before: datetime, *, limit: int) -> int:
+    async def delete_expired(self, what: RetentionKind, before: datetime, *, limit: int) -> int:
         """Delete up to `limit` rows that ended before; of calls their sums by day stay."""
         values = {"before": before, "most": limit}
 
         def work(connection: Connection) -> int:
-            if what is Retained.CALLS:
-                return _merge(connection, connection.execute(_TO_MERGE, values).all())
-            if what is Retained.MESSAGES:
+            if what is RetentionKind.CALLS:
+                return _merge_days(connection, connection.execute(_TO_MERGE, values).all())
+            if what is RetentionKind.MESSAGES:
                 numbers = connection.execute(_DELETE[what].returning(messages.c.number), values).scalars().all()
-                unindex(connection, numbers)
+                remove_from_index(connection, numbers)
                 return len(numbers)
             return connection.execute(_DELETE[what], values).rowcount
 
         return await self._run(work)
 
 
-def _merge(connection: Connection, rows: Sequence[Row[Any]]) -> int:
+def _merge_days(connection: Connection, rows: Sequence[Row[Any]]) -> int:
     """Put the calls of a day that have the same keys into one row."""
     merged: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -110,7 +112,7 @@ def _merge(connection: Connection, rows: Sequence[Row[Any]]) -> int:
             if into[name] is not None:
                 into[name] += getattr(row, name) or 0
     if merged:
-        _MERGE.many(connection, [tuple(each.values()) for each in merged.values()])
+        _MERGE.run_many(connection, [tuple(each.values()) for each in merged.values()])
     if rows:
         connection.execute(delete(calls).where(calls.c.id.in_([row.id for row in rows])))
     return len(rows)

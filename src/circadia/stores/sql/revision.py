@@ -14,7 +14,7 @@ from sqlalchemy import NullPool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from circadia.errors import InvalidRequest
-from circadia.stores.sql.driver_errors import wrapped
+from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.migrate import MIGRATIONS
 
 _REVISION: Final = "SELECT version_num FROM alembic_version"
@@ -37,15 +37,15 @@ async def sqlite_revision(path: Path) -> tuple[str, str | None]:
         StorageUnavailable: it cannot be opened, or is no SQLite database.
     """
 
-    def read() -> str | None:
-        with wrapped("SQLite", sqlite3.Error):
+    def query_revision() -> str | None:
+        with wrap_driver_errors("SQLite", sqlite3.Error):
             uri = f"{path.absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(uri, uri=True, timeout=_SECONDS)) as connection:
                 has = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
                 row = connection.execute(_REVISION).fetchone() if has else None
                 return str(row[0]) if row else None
 
-    return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(read)
+    return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(query_revision)
 
 
 async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
@@ -60,7 +60,7 @@ async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
         poolclass=NullPool,
     )
     try:
-        with wrapped("PostgreSQL", asyncpg.PostgresError, asyncpg.InterfaceError):
+        with wrap_driver_errors("PostgreSQL", asyncpg.PostgresError, asyncpg.InterfaceError):
             async with engine.connect() as connection:
                 version = await connection.scalar(text("SHOW server_version"))
                 has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))

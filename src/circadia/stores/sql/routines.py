@@ -63,25 +63,25 @@ class SqlRoutines:
         """Store a new one. Raises Conflict if the agent has one of its name."""
         values = {
             "id": routine.id, "agent_id": routine.agent_id, "name": routine.name, "created_at": routine.created_at,
-            **_written(routine),
+            **_build_row(routine),
         }  # fmt: skip
 
         def work(connection: Connection) -> bool:
-            return _ADD.count(connection, values) == 1
+            return _ADD.execute(connection, values) == 1
 
         if not await self._run(work):
             raise Conflict(f"the agent has a routine {routine.name!r} already")
 
     async def save(self, routine: Routine, *, origin: Routine) -> bool:
         """Write it if its next_at is still that of `origin`; return whether it was."""
-        values: dict[str, Any] = {f"new_{name}": value for name, value in _written(routine).items()}
+        values: dict[str, Any] = {f"new_{name}": value for name, value in _build_row(routine).items()}
         values |= {"key_id": routine.id, "origin_next": origin.next_at}
-        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
+        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
         """Delete it; return whether there was one."""
         values = {"agent_id": agent_id, "name": name}
-        return await self._run(lambda connection: _REMOVE.count(connection, values) == 1)
+        return await self._run(lambda connection: _REMOVE.execute(connection, values) == 1)
 
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
         """Delete all of the agent's but those of these names, those that cannot be read too."""
@@ -92,33 +92,33 @@ class SqlRoutines:
         """Return the agent's routine of this name."""
         values = {"agent_id": agent_id, "name": name}
         row = await self._run(lambda connection: _ONE.first(connection, values))
-        return None if row is None else next(iter(_readable([row])), None)
+        return None if row is None else next(iter(_load_readable([row])), None)
 
-    async def of_agent(self, agent_id: AgentId) -> Sequence[Routine]:
+    async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
         """Return the agent's routines by name."""
-        return _readable(await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id})))
+        return _load_readable(await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id})))
 
-    async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
+    async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled ones whose next_at has come, the longest due first."""
         unread = 0
         while True:
             values = {"now": now, "most": limit + unread}
             rows = await self._run(lambda connection, values=values: _DUE.all(connection, values))
-            found = _readable(rows)
+            found = _load_readable(rows)
             if len(found) >= limit or len(rows) < limit + unread:
                 return found
             unread = len(rows) - len(found)
 
-    async def due_after(self, instant: datetime) -> Sequence[Routine]:
+    async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
         """Return enabled ones whose next_at is later than that."""
-        return _readable(await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant})))
+        return _load_readable(await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant})))
 
-    async def next_after(self, now: datetime) -> datetime | None:
+    async def next_due_time(self, now: datetime) -> datetime | None:
         """Return when the next enabled one will be due; none means that there is none."""
         return await self._run(lambda connection: _NEXT.scalar(connection, {"now": now}))
 
 
-def _written(routine: Routine) -> dict[str, Any]:
+def _build_row(routine: Routine) -> dict[str, Any]:
     spec = RoutineSpec(**{name: getattr(routine, name) for name in _SPEC_FIELDS})
     return {
         "spec": _SPEC.dump_python(spec, mode="json"),
@@ -127,7 +127,7 @@ def _written(routine: Routine) -> dict[str, Any]:
     }
 
 
-def _readable(rows: Sequence[Row[Any]]) -> list[Routine]:
+def _load_readable(rows: Sequence[Row[Any]]) -> list[Routine]:
     found: list[Routine] = []
     for row in rows:
         try:
@@ -138,12 +138,12 @@ def _readable(rows: Sequence[Row[Any]]) -> list[Routine]:
                 if isinstance(error, InvalidRequest)
                 else f"{error.error_count()} of its fields are unknown"
             )
-            tell_once(row.agent_id, row.name, why)
+            log_unreadable_once(row.agent_id, row.name, why)
     return found
 
 
 @lru_cache(maxsize=1_000)
-def tell_once(agent_id: str, name: str, why: str) -> None:
+def log_unreadable_once(agent_id: str, name: str, why: str) -> None:
     """Log that a routine cannot be read, once in a process."""
     _logger.error(
         "routine %r of agent %s cannot be read, so it does not run: %s; give the agent its schedule anew, or start the "

@@ -46,13 +46,13 @@ class SqlSessions:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
-        self._keep = runner.keep
+        self._keep = runner.queue_write
 
     async def add(self, session: Session) -> None:
         """Store a new one. Raises Conflict if an open session has its name."""
 
         def work(connection: Connection) -> bool:
-            return _ADD.count(connection, _values(session)) == 1
+            return _ADD.execute(connection, _values(session)) == 1
 
         if not await self._run(work):
             raise Conflict(f"a session named {session.name!r} is open; close it first, or take another name")
@@ -61,7 +61,7 @@ class SqlSessions:
         """Return the session."""
         return await self._run(lambda connection: _first(_GET.first(connection, {"key": session_id})))
 
-    async def by_name(self, name: str) -> Session | None:
+    async def get_by_name(self, name: str) -> Session | None:
         """Return the open session of this name, else the one of this name that was closed last."""
         return await self._run(lambda connection: _first(_BY_NAME.first(connection, {"key": name})))
 
@@ -69,7 +69,7 @@ class SqlSessions:
         """Return a few names near this one in the alphabet."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
-    async def every(self, *, closed: bool = False) -> Sequence[Session]:
+    async def find_all(self, *, closed: bool = False) -> Sequence[Session]:
         """Return the open ones, and with `closed` all, oldest first."""
         rows = await self._run(lambda connection: connection.execute(_EVERY if closed else _OPEN).all())
         return [_session(row) for row in rows]
@@ -89,7 +89,7 @@ class SqlSessions:
         """Set touched_at, and stalled to false."""
         self._keep(_TOUCH, (at, session_id), key=session_id)
 
-    async def silent_since(self, before: datetime) -> Sequence[Session]:
+    async def find_silent_since(self, before: datetime) -> Sequence[Session]:
         """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""
         rows = await self._run(lambda connection: _SILENT.all(connection, {"before": before}))
         return [_session(row) for row in rows]

@@ -11,7 +11,7 @@ FEW: Final = 100
 """Rows."""
 
 
-class Short(Generic[T]):
+class ShortRead(Generic[T]):
     """Work in a read block that reads a few rows by their keys: SQLite does it in the event loop."""
 
     __slots__ = ("_work",)
@@ -24,7 +24,7 @@ class Short(Generic[T]):
         return self._work(connection)
 
 
-class Single(Short[T]):
+class SingleRead(ShortRead[T]):
     """Such work that is one statement, and so sees one state of the database without a transaction."""
 
     __slots__ = ()

@@ -8,11 +8,11 @@ from sqlalchemy import ColumnElement, Row, bindparam, func, insert, literal_colu
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
-from circadia.records.sleep_call import FORGOTTEN, SleepCall, SleepDay, SleepLine, SleepSpent
+from circadia.records.sleep_call import FORGOTTEN, OperationDayCost, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.sql.benefits import day_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
-from circadia.stores.sql.short import Short
+from circadia.stores.sql.short import ShortRead
 from circadia.stores.sql.sleep_tables import sleep_calls
 from circadia.stores.sql.statement import Statement
 
@@ -82,40 +82,40 @@ class SqlSleepCalls:
     async def add(self, call: SleepCall) -> None:
         """Store one that is asked now."""
         values = {name: getattr(call, name) for name in _COLUMNS}
-        await self._run(lambda connection: _ADD.count(connection, values))
+        await self._run(lambda connection: _ADD.execute(connection, values))
 
-    async def settle(self, call: SleepCall) -> None:
+    async def save_outcome(self, call: SleepCall) -> None:
         """Write its answer or error, unless the bank was deleted, or its calls forgotten, since it was asked."""
         values = {"of": call.id, "answered": call.answer, "failed": call.error}
-        await self._run(lambda connection: _SETTLE.count(connection, values))
+        await self._run(lambda connection: _SETTLE.execute(connection, values))
 
-    async def answered(self, bank_id: BankId, key: str) -> SleepCall | None:
+    async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's call of this key that has an answer."""
         values = {"bank": bank_id, "asked": key}
-        row = await self._run(Short(lambda connection: _ANSWERED.first(connection, values)))
+        row = await self._run(ShortRead(lambda connection: _ANSWERED.first(connection, values)))
         return None if row is None else _call(row)
 
-    async def unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
+    async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
         """Return the bank's calls of this key that have neither answer nor error."""
         values = {"bank": bank_id, "asked": key}
-        return list(map(_call, await self._run(Short(lambda connection: _UNANSWERED.all(connection, values)))))
+        return list(map(_call, await self._run(ShortRead(lambda connection: _UNANSWERED.all(connection, values)))))
 
-    async def beat(self, call_id: CallId, until: datetime) -> None:
+    async def renew_lease(self, call_id: CallId, until: datetime) -> None:
         """Renew the lease of a call that is being asked."""
-        await self._run(lambda connection: _BEAT.count(connection, {"of": call_id, "until": until}))
+        await self._run(lambda connection: _BEAT.execute(connection, {"of": call_id, "until": until}))
 
-    async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
+    async def find_by_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
         """Return a pass' calls in order."""
         return [_call(row) for row in await self._run(lambda connection: _OF_PASS.all(connection, {"of": pass_id}))]
 
-    async def spent(
+    async def sum_cost(
         self,
         *,
         since: datetime | None = None,
         bank_id: BankId | None = None,
         pass_id: PassId | None = None,
         operation: str | None = None,
-    ) -> SleepSpent:
+    ) -> SleepCost:
         """Return what those cost that meet each condition that is given, reservations included."""
         statement = _SPENT
         if since is not None:
@@ -126,28 +126,28 @@ class SqlSleepCalls:
             statement = statement.where(sleep_calls.c.pass_id == pass_id)
         if operation is not None:
             statement = statement.where(sleep_calls.c.operation == operation)
-        return _spent(await self._run(lambda connection: connection.execute(statement).one()))
+        return _build_cost(await self._run(lambda connection: connection.execute(statement).one()))
 
-    async def ledger(self, pass_id: PassId) -> Sequence[SleepLine]:
+    async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
         """Return what a pass' calls cost, by operation and model, in the order of these."""
         statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)
         return [
-            SleepLine(operation=row.operation, model=row.model, failed=int(row.failed), spent=_spent(row))
+            OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_build_cost(row))
             for row in await self._run(lambda connection: connection.execute(statement).all())
         ]
 
-    async def days(self, bank_id: BankId, *, since: datetime) -> Sequence[SleepDay]:
+    async def sum_cost_by_day(self, bank_id: BankId, *, since: datetime) -> Sequence[OperationDayCost]:
         """Return what a bank's calls since then cost, by operation and day (UTC), in the order of these."""
         values = {"bank": bank_id, "since": since}
         return [
-            SleepDay(
+            OperationDayCost(
                 operation=row.operation, day=day_of(int(row.day)), first_at=row.first_at, unpriced=int(row.unpriced),
-                spent=_spent(row),
+                spent=_build_cost(row),
             )
             for row in await self._run(lambda connection: connection.execute(_DAYS, values).all())
         ]  # fmt: skip
 
-    async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
+    async def forget_answers(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
         """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""
         statement = update(sleep_calls).where(sleep_calls.c.error == "").values(answer=None, error=FORGOTTEN)
         if before is not None:
@@ -157,10 +157,8 @@ class SqlSleepCalls:
         return await self._run(lambda connection: connection.execute(statement).rowcount)
 
 
-def _spent(row: Any) -> SleepSpent:
-    return SleepSpent(
-        calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds)
-    )
+def _build_cost(row: Any) -> SleepCost:
+    return SleepCost(calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds))
 
 
 def _call(row: Row[Any]) -> SleepCall:

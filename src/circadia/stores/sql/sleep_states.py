@@ -10,7 +10,7 @@ from sqlalchemy import Row, Select, Table, Text, and_, bindparam, cast, exists, 
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
-from circadia.records.episode import EpisodeKind, Stale
+from circadia.records.episode import Demotion, EpisodeKind
 from circadia.records.sleep_state import Backlog, Leftover, OperationPause, SleepState
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, notes
@@ -19,7 +19,7 @@ from circadia.stores.sql.sleep_tables import sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_REASONS: Final = TypeAdapter(tuple[Stale, ...])
+_REASONS: Final = TypeAdapter(tuple[Demotion, ...])
 _COLUMNS = [column.name for column in sleep_states.c]
 _PUT = Statement(
     Upsert(sleep_states, keys=("bank_id",), new=[name for name in _COLUMNS if name != "bank_id"]), _COLUMNS
@@ -99,13 +99,13 @@ _GONE_STALE = Statement(
 )  # as many steps in the indexes as there are such rows, however many the bank has
 
 
-def _some(table: Table) -> Select[Any]:
+def _count_up_to(table: Table) -> Select[Any]:
     """Count the rows of a bank, `most` at most, and go no further in the index."""
     first = select(table.c.number).where(table.c.bank_id == bindparam("bank")).limit(bindparam("most")).subquery()
     return select(func.count()).select_from(first)
 
 
-_ITEMS = Statement(select(_some(episodes).scalar_subquery() + _some(notes).scalar_subquery()))
+_ITEMS = Statement(select(_count_up_to(episodes).scalar_subquery() + _count_up_to(notes).scalar_subquery()))
 
 
 class SqlSleepStates:
@@ -126,9 +126,9 @@ class SqlSleepStates:
             "leftovers": list(map(asdict, state.leftovers)),
             "pauses": [[each.operation, each.at.isoformat(), each.until.isoformat()] for each in state.pauses],
         }
-        await self._run(lambda connection: _PUT.count(connection, values))
+        await self._run(lambda connection: _PUT.execute(connection, values))
 
-    async def backlog(self, bank_id: BankId, after: int) -> Backlog:
+    async def fetch_backlog(self, bank_id: BankId, after: int) -> Backlog:
         """Return what waits behind an episode's number."""
         row = await self._run(lambda connection: _BACKLOG.first(connection, {"bank": bank_id, "behind": after}))
         assert row is not None
@@ -142,36 +142,36 @@ class SqlSleepStates:
         row = await self._run(lambda connection: connection.execute(_ASLEEP, {"names": list(names)}).one())
         return row.since if row.agents and row.agents == row.asleep else None
 
-    async def zone(self, names: Collection[str]) -> str | None:
+    async def find_zone(self, names: Collection[str]) -> str | None:
         """Return the time zone of the oldest agent bound to these names of banks; none if it states none."""
         return await self._run(lambda connection: connection.execute(_ZONE, {"names": list(names)}).scalar())
 
-    async def stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Stale]]:
+    async def find_stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Demotion]]:
         """Return the episodes that are stale by a demotion that the bank counted after so many."""
         rows = await self._run(lambda connection: _STALE.all(connection, {"bank": bank_id, "after": after}))
         return {EpisodeId(row.id): _REASONS.validate_python(row.stale) for row in rows}
 
-    async def gone_stale(self, bank_id: BankId, after: int) -> int:
+    async def count_stale(self, bank_id: BankId, after: int) -> int:
         """Return how many episodes are stale, and notes retired, by what the bank counted after so many demotions."""
         values = {"bank": bank_id, "after": after}
         return int(await self._run(lambda connection: _GONE_STALE.scalar(connection, values)))
 
-    async def items(self, bank_id: BankId, most: int) -> int:
+    async def count_items(self, bank_id: BankId, most: int) -> int:
         """Return how many episodes and notes, retired ones too, the bank has, up to so many of each layer."""
         values = {"bank": bank_id, "most": most}
         return int(await self._run(lambda connection: _ITEMS.scalar(connection, values)))
 
-    async def moved(self) -> Sequence[BankId]:
+    async def find_banks_with_changes(self) -> Sequence[BankId]:
         """Return the banks with demotions, or an edit of a block, that no pass knows of."""
         found = await self._run(lambda connection: connection.execute(_MOVED).scalars().all())
         return list(map(BankId, found))
 
-    async def waiting(self) -> Sequence[BankId]:
+    async def find_banks_with_backlog(self) -> Sequence[BankId]:
         """Return the banks that have episodes behind their cursor, or leftovers."""
         found = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
         return list(map(BankId, found))
 
-    async def failing(self) -> Sequence[BankId]:
+    async def find_failing_banks(self) -> Sequence[BankId]:
         """Return the banks whose last pass has failed."""
         found = await self._run(lambda connection: connection.execute(_FAILING).scalars().all())
         return list(map(BankId, found))

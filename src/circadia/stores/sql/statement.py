@@ -18,13 +18,13 @@ from sqlalchemy.sql.selectable import SelectBase
 _Convert = Callable[[Any], Any] | None
 _Any = SelectBase | UpdateBase
 _NONE: Final[Mapping[str, object]] = {}
-DIRECT: Final = "direct"
-"""Where the `info` of each connection has its `Direct`."""
-TOGETHER: Final = "together"
-"""Where it has what runs several statements in one trip, if the driver makes trips: see `Together`."""
+DRIVER_CONNECTION: Final = "direct"
+"""Where the `info` of each connection has its `DriverConnection`."""
+BATCH_EXECUTOR: Final = "together"
+"""Where it has what runs several statements in one trip, if the driver makes trips: see `BatchExecutor`."""
 
 
-class Answer(Protocol):
+class DriverCursor(Protocol):
     """What a driver answers; a cursor of sqlite3 is one."""
 
     @property
@@ -46,19 +46,19 @@ class Answer(Protocol):
         ...
 
 
-class Direct(Protocol):
+class DriverConnection(Protocol):
     """The driver's side of a connection; a connection of sqlite3 is one. Errors come out as the driver raises them."""
 
-    def execute(self, text: str, values: Sequence[object]) -> Answer:
+    def execute(self, text: str, values: Sequence[object]) -> DriverCursor:
         """Run a statement."""
         ...
 
-    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> Answer:
+    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> DriverCursor:
         """Run a statement for each of the sequences of values."""
         ...
 
 
-class Together(Protocol):
+class BatchExecutor(Protocol):
     """Runs statements, each for its rows, in one trip.
 
     What one sees of another's table is only what an insert before it returns of its rows (`RETURNING`).
@@ -99,12 +99,12 @@ class Statement:
 
     def all(self, connection: Connection, values: Mapping[str, object] = _NONE) -> list[Any]:
         """Run it and return the rows."""
-        row, cursor = self._queried(connection, values)
+        row, cursor = self._query(connection, values)
         return [row(found) for found in cursor.fetchall()]
 
     def first(self, connection: Connection, values: Mapping[str, object] = _NONE) -> Any | None:
         """Run it and return the first row, or none."""
-        row, cursor = self._queried(connection, values)
+        row, cursor = self._query(connection, values)
         found = cursor.fetchone()
         return None if found is None else row(found)
 
@@ -113,29 +113,29 @@ class Statement:
         found = self.first(connection, values)
         return None if found is None else found[0]
 
-    def count(self, connection: Connection, values: Mapping[str, object] = _NONE) -> int:
+    def execute(self, connection: Connection, values: Mapping[str, object] = _NONE) -> int:
         """Run it and return how many rows it changed."""
-        return self._executed(connection, self._plan(connection), values).rowcount
+        return self._execute_plan(connection, self._plan(connection), values).rowcount
 
-    def many(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
+    def run_many(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
         """Run it for each of the rows, which have their values in the order of the `columns`."""
-        text, values = self._given(connection, rows)
+        text, values = self._bind_rows(connection, rows)
         if len(values) == 1:
             _execute(connection, text, values[0])
         elif values:
             _execute(connection, text, values, many=True)
 
     @staticmethod
-    def each(connection: Connection, writes: Mapping["Statement", Sequence[Sequence[object]]]) -> None:
+    def run_batch(connection: Connection, writes: Mapping["Statement", Sequence[Sequence[object]]]) -> None:
         """Run each of the statements for its rows, as `many` does; in one trip, where a trip costs."""
-        together: Together | None = connection.info.get(TOGETHER)
+        together: BatchExecutor | None = connection.info.get(BATCH_EXECUTOR)
         if together is not None and len(writes) > 1:
-            together([statement._given(connection, rows) for statement, rows in writes.items()])
+            together([statement._bind_rows(connection, rows) for statement, rows in writes.items()])
             return
         for statement, rows in writes.items():
-            statement.many(connection, rows)
+            statement.run_many(connection, rows)
 
-    def _given(
+    def _bind_rows(
         self, connection: Connection, rows: Sequence[Sequence[object]]
     ) -> tuple[str, Sequence[Sequence[object]]]:
         plan = self._plan(connection)
@@ -144,16 +144,16 @@ class Statement:
             tuple([row[at] if convert is None else convert(row[at]) for at, convert in places]) for row in rows
         ]
 
-    def _queried(
+    def _query(
         self, connection: Connection, values: Mapping[str, object]
-    ) -> tuple[Callable[[Sequence[Any]], Any], Answer]:
+    ) -> tuple[Callable[[Sequence[Any]], Any], DriverCursor]:
         plan = self._plan(connection)
-        cursor = self._executed(connection, plan, values)
+        cursor = self._execute_plan(connection, plan, values)
         if plan.row is None:
-            plan.row = _row(self._in_dialect(connection), connection.dialect, cursor)
+            plan.row = _build_row_factory(self._in_dialect(connection), connection.dialect, cursor)
         return plan.row, cursor
 
-    def _executed(self, connection: Connection, plan: _Plan, values: Mapping[str, object]) -> Answer:
+    def _execute_plan(self, connection: Connection, plan: _Plan, values: Mapping[str, object]) -> DriverCursor:
         given = tuple([
             (values[name] if convert is None else convert(values[name])) if name is not None else convert
             for name, convert in plan.values
@@ -163,17 +163,17 @@ class Statement:
     def _plan(self, connection: Connection) -> _Plan:
         plan = self._plans.get(connection.dialect.name)
         if plan is None:
-            plan = self._plans[connection.dialect.name] = self._compiled(connection)
+            plan = self._plans[connection.dialect.name] = self._compile(connection)
         return plan
 
-    def _compiled(self, connection: Connection) -> _Plan:
+    def _compile(self, connection: Connection) -> _Plan:
         dialect = connection.dialect
         statement = self._in_dialect(connection)
         keys = self._columns if isinstance(statement, Insert) else None
         compiled = statement.compile(dialect=dialect, column_keys=keys)
         asked = {name: None for name, each in compiled.binds.items() if each.required}
         state = compiled.construct_expanded_state(asked)  # with constant lists (`IN`) written out
-        values = [_value(compiled, name, state.parameters, dialect) for name in state.positiontup or ()]
+        values = [_resolve_value(compiled, name, state.parameters, dialect) for name in state.positiontup or ()]
         order = self._columns or []
         return _Plan(
             text=state.statement,
@@ -185,12 +185,12 @@ class Statement:
         return self._statement(connection) if callable(self._statement) else self._statement
 
 
-def _execute(connection: Connection, text: str, values: Any, *, many: bool = False) -> Answer:
-    direct: Direct = connection.info[DIRECT]
+def _execute(connection: Connection, text: str, values: Any, *, many: bool = False) -> DriverCursor:
+    direct: DriverConnection = connection.info[DRIVER_CONNECTION]
     return direct.executemany(text, values) if many else direct.execute(text, values)
 
 
-def _row(statement: _Any, dialect: Dialect, cursor: Answer) -> Callable[[Sequence[Any]], Any]:
+def _build_row_factory(statement: _Any, dialect: Dialect, cursor: DriverCursor) -> Callable[[Sequence[Any]], Any]:
     """Return what makes rows of the answer: a named tuple, with the columns converted that need it."""
     columns: Sequence[ColumnElement[Any]] = list(statement.exported_columns)
     names = [str(column.key) for column in columns]
@@ -213,7 +213,9 @@ def _row(statement: _Any, dialect: Dialect, cursor: Answer) -> Callable[[Sequenc
     return row
 
 
-def _value(compiled: SQLCompiler, name: str, constants: Mapping[str, Any], dialect: Dialect) -> tuple[str | None, Any]:
+def _resolve_value(
+    compiled: SQLCompiler, name: str, constants: Mapping[str, Any], dialect: Dialect
+) -> tuple[str | None, Any]:
     """Return a value's name and conversion, or none and the constant that the statement has there."""
     bind = compiled.binds.get(name)  # none for one of a constant list
     convert = None if bind is None else bind.type.dialect_impl(dialect).bind_processor(dialect)

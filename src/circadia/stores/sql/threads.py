@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, bindparam, exists, func, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
-from circadia.records.thread import Joined, Participant, Thread, ThreadStatus
+from circadia.records.thread import JoinResult, Participant, Thread, ThreadStatus
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.names import NamesNear
 from circadia.stores.sql.schema import agents, participants, threads
@@ -130,7 +130,7 @@ class SqlThreads:
         }
 
         def work(connection: Connection) -> bool:
-            return _ADD.count(connection, values) == 1
+            return _ADD.execute(connection, values) == 1
 
         if not await self._run(work):
             raise Conflict(f"there is a thread {thread.id!r} already")
@@ -140,7 +140,7 @@ class SqlThreads:
         row = await self._run(lambda connection: _GET.first(connection, {"key": thread_id}))
         return None if row is None else _thread(row)
 
-    async def of_session(
+    async def find_by_session(
         self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
     ) -> Sequence[Thread]:
         """Return threads, oldest first; with `agent_id` those in which it takes part now."""
@@ -155,7 +155,7 @@ class SqlThreads:
         rows = await self._run(lambda connection: connection.execute(statement, values).all())
         return [_thread(row) for row in rows]
 
-    async def named(self, session_id: SessionId, name: str) -> Sequence[Thread]:
+    async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
         """Return up to two threads of this name, open ones first and of these the newest."""
         values = {"session_id": session_id, "name": name}
         rows = await self._run(lambda connection: _NAMED.all(connection, values))
@@ -181,16 +181,16 @@ class SqlThreads:
             "new_closed_at": thread.closed_at,
             "new_summary": thread.summary,
         }
-        return await self._run(lambda connection: _CLOSE.count(connection, values) == 1)
+        return await self._run(lambda connection: _CLOSE.execute(connection, values) == 1)
 
-    async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
+    async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
         """Make the agent an active participant and say what that meant to it."""
         return await self._run(lambda connection: _join(connection, thread_id, agent_id, at))
 
     async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
         """End the agent's part; return whether it had one."""
         values = {"thread": thread_id, "agent": agent_id}
-        return await self._run(lambda connection: _LEAVE.count(connection, values) == 1)
+        return await self._run(lambda connection: _LEAVE.execute(connection, values) == 1)
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
         """Return the active ones, by name; agents that were deleted left out."""
@@ -198,21 +198,21 @@ class SqlThreads:
         rows = await self._run(lambda connection: _PARTICIPANTS.all(connection, values))
         return sorted((_participant(row) for row in rows), key=lambda participant: participant.name)
 
-    async def open_count(self, agent_id: AgentId) -> int:
+    async def count_open_of_agent(self, agent_id: AgentId) -> int:
         """Return in how many open threads the agent takes part."""
         values = {"agent_id": agent_id}
         return await self._run(lambda connection: _OPEN_COUNT.scalar(connection, values))
 
 
-def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
+def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
     key = {"thread_id": thread_id, "agent_id": agent_id}
     active = _PART.scalar(connection, key)
     if active:
-        return Joined(added=False, first_ever=False, first_in_thread=False)
+        return JoinResult(added=False, first_ever=False, first_in_thread=False)
     first_in_thread = active is None
     first_ever = first_in_thread and not _WAS_IN_SESSION.scalar(connection, key)
-    _JOIN.count(connection, {**key, "active": True, "added_at": at})
-    return Joined(added=True, first_ever=first_ever, first_in_thread=first_in_thread)
+    _JOIN.execute(connection, {**key, "active": True, "added_at": at})
+    return JoinResult(added=True, first_ever=first_ever, first_in_thread=first_in_thread)
 
 
 def _thread(row: Row[Any]) -> Thread:

@@ -8,11 +8,11 @@ from sqlalchemy import Connection, bindparam, delete, func, literal_column, sele
 
 from circadia.ids import BankId
 from circadia.records.index_entry import Layer
-from circadia.records.ready_view import Heads, Ready, ReadyView, ViewHit, ViewKind
+from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot, ViewHit, ViewKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, notes, views
-from circadia.stores.sql.searchable import greatest
-from circadia.stores.sql.short import Short
+from circadia.stores.sql.searchable import select_greatest_number
+from circadia.stores.sql.short import ShortRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -20,7 +20,7 @@ _COLUMNS: Final = [column.name for column in views.c]
 _KEYS: Final = ("bank_id", "kind", "key")
 _MADE: Final = ("stamp", "depth", "hits", "made_at")
 _LAST: Final = [
-    func.coalesce(greatest(table, bindparam("bank")), literal_column("0")).label(f"last_of_{table.name}")
+    func.coalesce(select_greatest_number(table, bindparam("bank")), literal_column("0")).label(f"last_of_{table.name}")
     for table in (episodes, notes)
 ]
 _OF_BANK: Final = views.c.bank_id == bindparam("bank")
@@ -58,18 +58,20 @@ class SqlViews:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
-    async def ready(self, bank_id: BankId, key: str) -> Ready | None:
+    async def find_ready(self, bank_id: BankId, key: str) -> ReadyViewSnapshot | None:
         """Return what is ready for a question, with the state of the bank; none if nothing is."""
         values = {"bank": bank_id, "asked_key": key}
-        row = await self._run(Short(lambda connection: _READY.first(connection, values)))
+        row = await self._run(ShortRead(lambda connection: _READY.first(connection, values)))
         if row is None:
             return None
-        return Ready(row.stamp, row.depth, _hits(row.hits), Heads(row.last_of_episodes, row.last_of_notes))
+        return ReadyViewSnapshot(
+            row.stamp, row.depth, _hits(row.hits), BankHeads(row.last_of_episodes, row.last_of_notes)
+        )
 
-    async def heads(self, bank_id: BankId) -> Heads:
+    async def fetch_heads(self, bank_id: BankId) -> BankHeads:
         """Return the greatest numbers of the bank's rows."""
-        row = await self._run(Short(lambda connection: _HEADS.first(connection, {"bank": bank_id})))
-        return Heads(0, 0) if row is None else Heads(row.last_of_episodes, row.last_of_notes)
+        row = await self._run(ShortRead(lambda connection: _HEADS.first(connection, {"bank": bank_id})))
+        return BankHeads(0, 0) if row is None else BankHeads(row.last_of_episodes, row.last_of_notes)
 
     async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None:
         """Return the view."""
@@ -77,7 +79,7 @@ class SqlViews:
         row = await self._run(lambda connection: _GET.first(connection, values))
         return None if row is None else _view(row)
 
-    async def every(self, bank_id: BankId) -> Sequence[ReadyView]:
+    async def find_all(self, bank_id: BankId) -> Sequence[ReadyView]:
         """Return those of the bank by kind and key."""
         rows = await self._run(lambda connection: _EVERY.all(connection, {"bank": bank_id}))
         return [_view(row) for row in rows]
@@ -85,13 +87,13 @@ class SqlViews:
     async def put(self, view: ReadyView) -> None:
         """Write it, over one of the same key."""
         values = {name: getattr(view, name) for name in _COLUMNS} | {"hits": list(map(tuple, view.hits))}
-        await self._run(lambda connection: _PUT.count(connection, values))
+        await self._run(lambda connection: _PUT.execute(connection, values))
 
-    async def make(self, view: ReadyView) -> None:
+    async def save_hits(self, view: ReadyView) -> None:
         """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
         values = {f"of_{name}": getattr(view, name) for name in _KEYS}
         values |= {f"new_{name}": getattr(view, name) for name in _MADE} | {"new_hits": list(map(tuple, view.hits))}
-        await self._run(lambda connection: _MAKE.count(connection, values))
+        await self._run(lambda connection: _MAKE.execute(connection, values))
 
     async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
         """Delete those of the bank, or those of one kind."""
@@ -100,18 +102,18 @@ class SqlViews:
             gone = gone.where(views.c.kind == kind.value)
         await self._run(lambda connection: connection.execute(gone))
 
-    async def trim(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
+    async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
         """Delete questions of the bank that were last asked before then, and keep so many of the others; none is all.
 
         Those that were asked most from that day (UTC) on stay, of equals those that were asked last.
         """
         await self._run(lambda connection: _trim(connection, bank_id, before, keep))
 
-    async def expire(self, before: datetime) -> None:
+    async def delete_expired(self, before: datetime) -> None:
         """Delete questions of all banks that were last asked before then."""
-        await self._run(lambda connection: _EXPIRE.count(connection, {"before": before}))
+        await self._run(lambda connection: _EXPIRE.execute(connection, {"before": before}))
 
-    async def banks(self) -> Sequence[BankId]:
+    async def find_bank_ids(self) -> Sequence[BankId]:
         """Return the banks that have any."""
         found = await self._run(
             lambda connection: connection.execute(select(views.c.bank_id).distinct()).scalars().all()
@@ -120,7 +122,7 @@ class SqlViews:
 
 
 def _trim(connection: Connection, bank_id: BankId, before: datetime, keep: int | None) -> None:
-    _TRIM.count(connection, {"bank": bank_id, "before": before})
+    _TRIM.execute(connection, {"bank": bank_id, "before": before})
     left = [] if keep is None else _ASKED.all(connection, {"bank": bank_id})
     if keep is not None and len(left) > keep:
         first = before.date().isoformat()

@@ -23,7 +23,16 @@ from sqlalchemy import (
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.pulse import FAILED
-from circadia.records.wake import Charge, Checked, Decision, Tally, Waiting, Wake, WakeCount, WakeSource
+from circadia.records.wake import (
+    Charge,
+    Decision,
+    GuardrailCheck,
+    GuardrailCounts,
+    WaitingAgent,
+    Wake,
+    WakeCount,
+    WakeSource,
+)
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
@@ -156,7 +165,7 @@ class SqlWakes:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
-        self._keep = runner.keep
+        self._keep = runner.queue_write
 
     async def add(self, wake: Wake) -> None:
         """Store a new one."""
@@ -166,39 +175,39 @@ class SqlWakes:
         """Write the new decision of a deferred one; return whether it was deferred."""
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
-        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
+        return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
+    async def move_charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
         """Move what the pulse's requests count as; return how many moved."""
         values = {"pulse": pulse_id, "to": to.value, "origin": origin.value}
-        return await self._run(lambda connection: _CHARGE.count(connection, values))
+        return await self._run(lambda connection: _CHARGE.execute(connection, values))
 
     async def get(self, wake_id: WakeId) -> Wake | None:
         """Return the request."""
         row = await self._run(lambda connection: _GET.first(connection, {"key_id": wake_id}))
         return None if row is None else _wake(row)
 
-    async def by_key(self, key: str) -> Wake | None:
+    async def get_by_key(self, key: str) -> Wake | None:
         """Return the request of this idempotency key."""
         row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else _wake(row)
 
-    async def of_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
+    async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
         """Return the requests that started or joined the pulse, in order."""
         rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
         return [_wake(row) for row in rows]
 
-    async def of_root(self, root_id: str) -> Sequence[Wake]:
+    async def find_by_root(self, root_id: str) -> Sequence[Wake]:
         """Return the requests of a chain, in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_wake(row) for row in rows]
 
-    async def deferred(self, agent_id: AgentId) -> Sequence[Wake]:
+    async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
         """Return the agent's deferred requests, oldest first."""
         rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
         return [_wake(row) for row in rows]
 
-    async def due(
+    async def find_due_agents(
         self,
         now: datetime,
         *,
@@ -206,33 +215,37 @@ class SqlWakes:
         of: Collection[AgentId] | None = (),
         rule: str | None = None,
         limit: int = ALL,
-    ) -> Sequence[Waiting]:
-        """Return agents whose deferred requests are to be looked at again, as `Wakes.due` tells."""
+    ) -> Sequence[WaitingAgent]:
+        """Return agents whose deferred requests are to be looked at again, as `Wakes.find_due_agents` tells."""
         every = of is None or len(of) > _MOST_LISTED
         values = {
             "now": now, "ageing": int(ageing_seconds * 1_000_000), "rule": rule or "", "every": int(every),
             "agents": [] if of is None or every else list(of), "most": limit,
         }  # fmt: skip
         rows = await self._run(lambda connection: connection.execute(_DUE, values).all())
-        return [Waiting(agent_id=AgentId(row.agent_id), pressing=int(row.pressing), since=row.since) for row in rows]
+        return [
+            WaitingAgent(agent_id=AgentId(row.agent_id), pressing=int(row.pressing), since=row.since) for row in rows
+        ]
 
-    async def waits(self, rule: str) -> bool:
+    async def has_deferred_by(self, rule: str) -> bool:
         """Return whether this rule defers any request."""
         return await self._run(lambda connection: _WAITS.first(connection, {"by": rule})) is not None
 
-    async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+    async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many requests each rule has refused since then."""
         values = {"agent_id": agent_id, "since": since}
         rows = await self._run(lambda connection: _RULES.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
 
-    async def by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+    async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many of the agent's wakes since then count, by who asked."""
         values = {"agent_id": agent_id, "since": since}
         rows = await self._run(lambda connection: _BY_SENDER.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
 
-    async def matrix(self, *, since: datetime | None = None, until: datetime | None = None) -> Sequence[WakeCount]:
+    async def count_by_pair(
+        self, *, since: datetime | None = None, until: datetime | None = None
+    ) -> Sequence[WakeCount]:
         """Return how often who asked to wake whom in that time, by decision."""
         statement = _MATRIX
         if since is not None:
@@ -242,7 +255,7 @@ class SqlWakes:
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [WakeCount(sender=row[0], agent=row[1], decision=Decision(row[2]), count=int(row[3])) for row in rows]
 
-    async def every(
+    async def find_all(
         self,
         *,
         agent_id: AgentId | None = None,
@@ -287,7 +300,7 @@ class SqlWakes:
         failures_most: int = 0,
         fleet_open_most: int = ALL,
         fleet_wakes_most: int = ALL,
-    ) -> Tally:
+    ) -> GuardrailCounts:
         """Count what admission asks for, as `Wakes.tally` tells."""
         values = {
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
@@ -296,7 +309,7 @@ class SqlWakes:
             "fleet_wakes_most": fleet_wakes_most,
         }  # fmt: skip
         (row,) = await self._run(lambda connection: _TALLY.all(connection, values), of=_COUNTED)
-        return Tally(
+        return GuardrailCounts(
             wakes_today=row.wakes_today,
             by_sender_today=row.by_sender_today,
             of_sender_today=row.of_sender_today,
@@ -325,7 +338,7 @@ def _wake(row: Row[Any]) -> Wake:
         sender=row.sender,
         sender_pulse=None if row.sender_pulse is None else PulseId(row.sender_pulse),
         reason=row.reason,
-        priority=Priority.of_rank(row.priority),
+        priority=Priority.from_rank(row.priority),
         message_id=None if row.message_id is None else MessageId(row.message_id),
         routine=row.routine,
         decision=Decision(row.decision),
@@ -342,5 +355,5 @@ def _wake(row: Row[Any]) -> Wake:
         key=row.key,
         overridden_by=row.overridden_by,
         timeout_seconds=row.timeout_seconds,
-        trace=tuple(Checked(**each) for each in row.trace),
+        trace=tuple(GuardrailCheck(**each) for each in row.trace),
     )

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
-from circadia.folding import folded
+from circadia.folding import fold_text
 from circadia.ids import AgentId
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
@@ -45,33 +45,33 @@ _BEFORE: Final = rf"(?<![^\W{_SPACELESS}])"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Words:
+class SearchWords:
     """What is searched for: each of these words, or one that begins so."""
 
     words: Sequence[str]
     """The words, each once."""
 
     @staticmethod
-    def of(text: str) -> "Words":
+    def parse(text: str) -> "SearchWords":
         """Return the words of a text."""
-        found = (word[:LONGEST_WORD] for word in _WORD.findall(_folded(text)))
-        return Words(words=tuple(dict.fromkeys(found)))
+        found = (word[:LONGEST_WORD] for word in _WORD.findall(_fold(text)))
+        return SearchWords(words=tuple(dict.fromkeys(found)))
 
-    def stand_in(self, text: str) -> bool:
+    def match(self, text: str) -> bool:
         """Return whether the text has them, as the index would say."""
-        spelling = _folded(text)
-        return all(_begins(word, spelling) for word in self.words)
+        spelling = _fold(text)
+        return all(_has_word_prefix(word, spelling) for word in self.words)
 
-    def query(self, reader: AgentId, dialect: str) -> str:
+    def build_query(self, reader: AgentId, dialect: str) -> str:
         """Return what asks the index for messages to this reader that have them."""
-        beginnings = [_written(word) for word in self.words]
+        beginnings = [_encode_word(word) for word in self.words]
         if dialect == "sqlite":
-            return " ".join([_reader(reader), *(f'"{each}" *' for each in beginnings)])
-        return " & ".join([_reader(reader), *(f"{each}:*" for each in beginnings)])
+            return " ".join([_encode_reader(reader), *(f'"{each}" *' for each in beginnings)])
+        return " & ".join([_encode_reader(reader), *(f"{each}:*" for each in beginnings)])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Index:
+class MessageTextIndex:
     """The index in one dialect."""
 
     table: TableClause[Any]
@@ -85,12 +85,12 @@ class Index:
     """What is stored for the parameter `line`."""
 
     @staticmethod
-    def sqlite() -> "Index":
+    def sqlite() -> "MessageTextIndex":
         """Return the index in SQLite."""
         made = table("message_words", column("rowid", BigInteger), column("words", Text), column("message_words", Text))
         matches = made.c.message_words.op("MATCH", is_comparison=True)(bindparam("query", type_=Text))
         numbers = select(made.c.rowid).where(matches)
-        return Index(
+        return MessageTextIndex(
             table=made,
             number=made.c.rowid,
             found=lambda number: number.in_(numbers),
@@ -98,12 +98,12 @@ class Index:
         )
 
     @staticmethod
-    def postgresql() -> "Index":
+    def postgresql() -> "MessageTextIndex":
         """Return the index in PostgreSQL."""
         made = table("message_words", column("number", BigInteger), column("words", TSVECTOR))
         matches = made.c.words.op("@@", is_comparison=True)(cast(bindparam("query", type_=Text), TSQUERY))
         numbers = func.array(select(made.c.number).where(matches).scalar_subquery())
-        return Index(
+        return MessageTextIndex(
             table=made,
             number=made.c.number,
             found=lambda number: number == func.any(numbers),
@@ -111,7 +111,7 @@ class Index:
         )
 
 
-INDEXES: Final = {"sqlite": Index.sqlite(), "postgresql": Index.postgresql()}
+INDEXES: Final = {"sqlite": MessageTextIndex.sqlite(), "postgresql": MessageTextIndex.postgresql()}
 _LAST: Final = {
     name: select(index.number.label("number")).order_by(index.number.desc()).limit(1) for name, index in INDEXES.items()
 }
@@ -138,49 +138,49 @@ _FRESH: Final = Statement(
 )
 
 
-def indexed(connection: Connection) -> int:
+def fetch_last_indexed(connection: Connection) -> int:
     """Return the number of the last message in the index; later ones are not in it yet."""
     return int(_INDEXED.scalar(connection) or 0)
 
 
-def index_more(connection: Connection, most: int) -> int:
+def index_next_messages(connection: Connection, most: int) -> int:
     """Put the next messages into the index, so many at most; return how many were put."""
     content: dict[int, str] = {}
     readers: defaultdict[int, set[str]] = defaultdict(set)
-    for row in _FRESH.all(connection, {"after": indexed(connection), "most": most}):
+    for row in _FRESH.all(connection, {"after": fetch_last_indexed(connection), "most": most}):
         content[row.number] = row.content
         if row.agent_id is not None:
-            readers[row.number].add(_reader(AgentId(row.agent_id)))
-    lines = [{"at": number, "line": _line(text, readers[number])} for number, text in content.items()]
+            readers[row.number].add(_encode_reader(AgentId(row.agent_id)))
+    lines = [{"at": number, "line": _build_line(text, readers[number])} for number, text in content.items()]
     if lines:
         connection.execute(_ADD[connection.dialect.name], lines)
     return len(lines)
 
 
-def unindex(connection: Connection, numbers: Collection[int]) -> None:
+def remove_from_index(connection: Connection, numbers: Collection[int]) -> None:
     """Take messages out of the index."""
     connection.execute(_REMOVE[connection.dialect.name], {"numbers": list(numbers)})
 
 
-def _line(text: str, readers: Collection[str]) -> str:
+def _build_line(text: str, readers: Collection[str]) -> str:
     """Return what stands in the index: nothing for a message without readers, which nobody searches."""
-    line = " ".join([*readers, *map(_written, Words.of(text).words)]) if readers else ""
+    line = " ".join([*readers, *map(_encode_word, SearchWords.parse(text).words)]) if readers else ""
     return line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS].rpartition(" ")[0]
 
 
-def _written(word: str) -> str:
+def _encode_word(word: str) -> str:
     return word.encode().hex()
 
 
-def _reader(agent_id: AgentId) -> str:
-    return _written(f"@{agent_id}")  # no word begins so
+def _encode_reader(agent_id: AgentId) -> str:
+    return _encode_word(f"@{agent_id}")  # no word begins so
 
 
-def _begins(word: str, spelling: str) -> bool:
+def _has_word_prefix(word: str, spelling: str) -> bool:
     if word not in spelling:
         return False
     return _ALONE.match(word) is not None or re.search(_BEFORE + re.escape(word), spelling) is not None
 
 
-def _folded(text: str) -> str:
-    return folded(text).replace("\u0131", "i")  # in Turkish, I is the capital of another letter than i
+def _fold(text: str) -> str:
+    return fold_text(text).replace("\u0131", "i")  # in Turkish, I is the capital of another letter than i

@@ -52,7 +52,7 @@ class AddressGuard:
             AddressRefused: it is neither public nor allowed, or public and the connection is not encrypted.
         """
         # RFC 6890 lists what is not public; an IPv6 address can carry an IPv4 one, which then decides.
-        target = _carried(ip_address(address.partition("%")[0]))
+        target = _embedded_ipv4(ip_address(address.partition("%")[0]))
         if any(target in network for network in self._networks):
             return
         if not is_public(target):
@@ -79,7 +79,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     )
 
 
-def _carried(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

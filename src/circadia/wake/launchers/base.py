@@ -30,7 +30,7 @@ class Launch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
+class LaunchResult:
     """How a run ended by itself."""
 
     succeeded: bool
@@ -54,7 +54,7 @@ class Launcher(Protocol):
     kind: str
     """Its name in the configuration."""
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Run the agent to its end.
 
         Raises:

@@ -9,19 +9,19 @@ from typing import Any, Final, cast
 
 from circadia.errors import ConfigError
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended, Launch
+from circadia.wake.launchers.base import Launch, LaunchResult
 from circadia.wake.launchers.environment import prompt_bytes
-from circadia.wake.launchers.finish import finish
-from circadia.wake.launchers.output import redacted
+from circadia.wake.launchers.finish import run_shielded
+from circadia.wake.launchers.output import redact_tail
 
 _logger = logging.getLogger(__name__)
 
 AgentFunction = Callable[[Launch], Awaitable[object]]
-"""What is called: it returns None or a text when it has succeeded, or an `Ended`."""
+"""What is called: it returns None or a text when it has succeeded, or an `LaunchResult`."""
 _LAST_SECONDS: Final = 1.0
 
 
-def agent_function(name: str) -> AgentFunction:
+def import_agent_function(name: str) -> AgentFunction:
     """Import the function that settings name as `package.module:function`.
 
     Raises:
@@ -55,19 +55,19 @@ class CallableLauncher:
         self._grace_seconds = grace_seconds
         self._running: dict[tuple[PulseId, int], asyncio.Task[object]] = {}
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Call the function and await it."""
         prompt_bytes(launch)
         await started()
-        task = asyncio.create_task(self._called(launch))
+        task = asyncio.create_task(self._call_function(launch))
         key = (launch.pulse_id, launch.epoch)
         self._running[key] = task
         try:
             await asyncio.wait((task,))
-            return _ended(task, launch)
+            return _result_of_task(task, launch)
         finally:
             try:
-                await finish(self._end(task, launch.pulse_id))
+                await run_shielded(self._end(task, launch.pulse_id))
             finally:
                 self._running.pop(key, None)
 
@@ -75,9 +75,9 @@ class CallableLauncher:
         """End what this process runs of the pulse's earlier epochs."""
         older = [task for (each, epoch), task in self._running.items() if each == pulse_id and epoch < below_epoch]
         for task in older:
-            await finish(self._end(task, pulse_id))
+            await run_shielded(self._end(task, pulse_id))
 
-    async def _called(self, launch: Launch) -> object:
+    async def _call_function(self, launch: Launch) -> object:
         return await self._function(launch)
 
     async def _end(self, task: asyncio.Task[object], pulse_id: PulseId) -> None:
@@ -86,13 +86,13 @@ class CallableLauncher:
         task.cancel()
         await asyncio.wait((task,), timeout=self._grace_seconds)
         if not task.done():
-            _close(task)
+            _close_coroutine(task)
             await asyncio.wait((task,), timeout=_LAST_SECONDS)
         if not task.done():
             _logger.error("the function of pulse %s does not end", pulse_id)
 
 
-def _close(task: asyncio.Task[object]) -> None:
+def _close_coroutine(task: asyncio.Task[object]) -> None:
     """End a coroutine that swallows its cancellation; its task ends when it is next woken, which `cancel` does."""
     coroutine = cast("Any", task.get_coro())
     try:
@@ -103,13 +103,13 @@ def _close(task: asyncio.Task[object]) -> None:
     task.cancel()
 
 
-def _ended(task: asyncio.Task[object], launch: Launch) -> Ended:
+def _result_of_task(task: asyncio.Task[object], launch: Launch) -> LaunchResult:
     if task.cancelled():
-        return Ended(succeeded=False, detail="it was cancelled")
+        return LaunchResult(succeeded=False, detail="it was cancelled")
     error = task.exception()
     if error is not None:
-        return Ended(succeeded=False, detail=redacted(f"{type(error).__name__}: {error}", (launch.token,)))
+        return LaunchResult(succeeded=False, detail=redact_tail(f"{type(error).__name__}: {error}", (launch.token,)))
     result = task.result()
-    if isinstance(result, Ended):
-        return Ended(succeeded=result.succeeded, detail=redacted(result.detail, (launch.token,)))
-    return Ended(succeeded=True, detail="" if result is None else redacted(str(result), (launch.token,)))
+    if isinstance(result, LaunchResult):
+        return LaunchResult(succeeded=result.succeeded, detail=redact_tail(result.detail, (launch.token,)))
+    return LaunchResult(succeeded=True, detail="" if result is None else redact_tail(str(result), (launch.token,)))

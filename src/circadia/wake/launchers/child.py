@@ -10,7 +10,7 @@ from typing import Final
 
 from circadia.wake.launchers.base import LaunchFailed
 from circadia.wake.launchers.output import Tail
-from circadia.wake.launchers.processes import Process, kill, processes_of, send
+from circadia.wake.launchers.processes import ProcessInfo, find_processes, kill_processes, send_signal
 
 _logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _BURST_BYTES: Final = 2**19
 _BURST_PAUSE_SECONDS: Final = 0.01
 
 
-class Child:
+class ProgramRun:
     """One run of a program. Call `start` once, and `end` in any case, also if `start` was cancelled."""
 
     def __init__(self, pulse_id: str, epoch: int, tail: Tail) -> None:
@@ -56,7 +56,7 @@ class Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise LaunchFailed(_why_not(command[0], folder, error)) from error
+            raise LaunchFailed(_explain_start_failure(command[0], folder, error)) from error
         finally:
             os.close(writing)
         self._transport = transport
@@ -65,7 +65,7 @@ class Child:
     async def wait(self) -> int:
         """Return the exit status once the program itself has ended; negative is the signal that killed it."""
         await self._exit.event.wait()
-        return self._status()
+        return self._exit_status()
 
     async def end(self, *, grace_seconds: float) -> None:
         """End the program and all that it started, and close what belongs to it: first politely, then by force.
@@ -75,33 +75,33 @@ class Child:
         try:
             if self._transport is not None:
                 if not self._exit.event.is_set():
-                    send(await self._search(), signal.SIGTERM)
+                    send_signal(await self._find_processes_in_thread(), signal.SIGTERM)
                     self._signal_group(signal.SIGTERM)
-                    await self._all_ended_within(grace_seconds)
+                    await self._wait_for_all(grace_seconds)
                 self._signal_group(signal.SIGKILL)
-                left = await asyncio.to_thread(kill, self._found)
+                left = await asyncio.to_thread(kill_processes, self._find_processes)
                 if left:
                     _logger.error("processes %r of pulse %s do not end", [p.pid for p in left], self._pulse_id)
-                await _within(_DRAIN_SECONDS, self._exit.event)
-                await _within(_DRAIN_SECONDS, self._output.over)
+                await _wait_within(_DRAIN_SECONDS, self._exit.event)
+                await _wait_within(_DRAIN_SECONDS, self._output.over)
         finally:
             self._output.close()
             if self._transport is not None:
                 self._transport.close()
 
-    def _found(self) -> list[Process]:
-        return processes_of(self._pulse_id, lambda epoch: epoch == self._epoch, session=self._pid)
+    def _find_processes(self) -> list[ProcessInfo]:
+        return find_processes(self._pulse_id, lambda epoch: epoch == self._epoch, session=self._pid)
 
-    async def _search(self) -> list[Process]:
-        return await asyncio.to_thread(self._found)
+    async def _find_processes_in_thread(self) -> list[ProcessInfo]:
+        return await asyncio.to_thread(self._find_processes)
 
-    async def _all_ended_within(self, seconds: float) -> None:
+    async def _wait_for_all(self, seconds: float) -> None:
         """Return once the program and its group have ended, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._exit.event.wait()
                 # Nothing tells of a grandchild's end.
-                while self._signal_group(0) or await self._search():  # noqa: ASYNC110
+                while self._signal_group(0) or await self._find_processes_in_thread():  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_SECONDS)
 
     def _signal_group(self, number: int) -> bool:
@@ -112,7 +112,7 @@ class Child:
             return False
         return True
 
-    def _status(self) -> int:
+    def _exit_status(self) -> int:
         assert self._transport is not None
         status = self._transport.get_returncode()
         return -signal.SIGKILL if status is None else status
@@ -159,9 +159,9 @@ class _Output:
 
     def _resume(self) -> None:
         if self._pipe is not None:
-            asyncio.get_running_loop().add_reader(self._pipe, self._read, self._pipe)
+            asyncio.get_running_loop().add_reader(self._pipe, self._read_chunk, self._pipe)
 
-    def _read(self, pipe: int) -> None:
+    def _read_chunk(self, pipe: int) -> None:
         data = os.read(pipe, _READ_BYTES)  # there is something, or nobody holds the other end
         if not data:
             self.close()
@@ -175,13 +175,13 @@ class _Output:
             loop.call_later(_BURST_PAUSE_SECONDS, self._resume)
 
 
-async def _within(seconds: float, event: asyncio.Event) -> None:
+async def _wait_within(seconds: float, event: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
-def _why_not(program: str, folder: str | None, error: Exception) -> str:
+def _explain_start_failure(program: str, folder: str | None, error: Exception) -> str:
     """Return what is wrong and what to do; an OSError names the program even where the folder is missing."""
     if folder is not None and not os.path.isdir(folder):
         return f"the folder {folder!r} does not exist; make it, or correct `cwd`"

@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 
 from circadia.clock import Clock
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
-from circadia.wake.launchers.engine import Engine, EngineAway, EngineError, engine_at
+from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
+from circadia.wake.launchers.engine import Engine, EngineError, EngineUnreachable, open_engine
 from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
-from circadia.wake.launchers.finish import finish
-from circadia.wake.launchers.gateway_socket import gateway_socket, remove_sockets
+from circadia.wake.launchers.finish import run_shielded
+from circadia.wake.launchers.gateway_socket import remove_sockets, serve_gateway_socket
 from circadia.wake.launchers.output import Tail
 
 _logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _AWAY_PAUSE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Box:
+class ContainerLimits:
     """What a container may have; the settings of the same names say what each means."""
 
     user: str
@@ -74,7 +74,7 @@ class ContainerLauncher:
         pull: Literal["never", "missing"],
         environment: Mapping[str, str],
         prompt: Literal["stdin", "env"],
-        box: Box,
+        box: ContainerLimits,
         gateway: tuple[str, int],
         clock: Clock,
         secrets: Sequence[str] = (),
@@ -99,7 +99,7 @@ class ContainerLauncher:
         self._secrets = tuple(secrets)
         self._grace_seconds = grace_seconds
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Run the container to its end."""
         prompt = prompt_bytes(launch)
         environment = pulse_environment(self._environment, launch)
@@ -108,17 +108,17 @@ class ContainerLauncher:
                 raise LaunchFailed(f"a prompt of {len(prompt)} bytes is too long for the environment; use stdin")
             environment[PROMPT] = launch.prompt
         name = f"circadia-{launch.pulse_id}-{launch.epoch}"
-        async with engine_at(self._engine) as engine, self._way_out(launch, environment) as socket:
-            body = self._body(launch, environment, socket)
+        async with open_engine(self._engine) as engine, self._gateway_access(launch, environment) as socket:
+            body = self._create_body(launch, environment, socket)
             polite = True
             try:
                 await self._create(engine, name, body)
-                lost = await finish(self._start(engine, name, prompt))
+                lost = await run_shielded(self._start(engine, name, prompt))
                 await started()
-                ended = lost or await self._ended(engine, name, launch)
+                ended = lost or await self._wait_for_end(engine, name, launch)
                 polite = False
             finally:
-                await finish(self._end(engine, name, polite=polite))
+                await run_shielded(self._end(engine, name, polite=polite))
         return ended
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
@@ -127,26 +127,26 @@ class ContainerLauncher:
         Raises:
             LaunchFailed: the engine does not say what is left; the pulse must not be started yet.
         """
-        await finish(self._clear(pulse_id, below_epoch))
+        await run_shielded(self._clear(pulse_id, below_epoch))
 
     async def _clear(self, pulse_id: PulseId, below_epoch: int) -> None:
         try:
-            async with engine_at(self._engine) as engine:
-                for name, labels in await engine.labelled(f"{PULSE_LABEL}={pulse_id}"):
+            async with open_engine(self._engine) as engine:
+                for name, labels in await engine.find_by_label(f"{PULSE_LABEL}={pulse_id}"):
                     epoch = labels.get(EPOCH_LABEL, "")
                     if epoch.isdigit() and int(epoch) < below_epoch:
                         await engine.remove(name)
-        except (EngineError, EngineAway) as error:
-            raise LaunchFailed(self._unreached(error)) from error
+        except (EngineError, EngineUnreachable) as error:
+            raise LaunchFailed(self._describe_unreachable(error)) from error
         await asyncio.to_thread(remove_sockets, pulse_id, below_epoch)
 
     @asynccontextmanager
-    async def _way_out(self, launch: Launch, environment: dict[str, str]) -> AsyncGenerator[Path | None]:
+    async def _gateway_access(self, launch: Launch, environment: dict[str, str]) -> AsyncGenerator[Path | None]:
         """Yield the socket that the container gets in place of a network, if it gets none."""
         if self._box.network != "none":
             yield None
             return
-        async with gateway_socket(*self._gateway, launch.pulse_id, launch.epoch) as path:
+        async with serve_gateway_socket(*self._gateway, launch.pulse_id, launch.epoch) as path:
             environment[GATEWAY_SOCKET] = _SOCKET_IN_CONTAINER
             yield path
 
@@ -158,7 +158,7 @@ class ContainerLauncher:
         """
         try:
             try:
-                await finish(engine.create(name, body))
+                await run_shielded(engine.create(name, body))
             except EngineError as error:
                 if error.status != 404:
                     raise
@@ -167,13 +167,13 @@ class ContainerLauncher:
                         f"the image {self._image!r} is not at the engine ({error}); pull it, or set `pull: missing`"
                     ) from error
                 await engine.pull(self._image)
-                await finish(engine.create(name, body))
+                await run_shielded(engine.create(name, body))
         except EngineError as error:
             raise LaunchFailed(f"no container can be made of {self._image!r}: {error}") from error
-        except EngineAway as error:
-            raise LaunchFailed(self._unreached(error)) from error
+        except EngineUnreachable as error:
+            raise LaunchFailed(self._describe_unreachable(error)) from error
 
-    async def _start(self, engine: Engine, name: str, prompt: bytes) -> Ended | None:
+    async def _start(self, engine: Engine, name: str, prompt: bytes) -> LaunchResult | None:
         """Start the container and hand over the prompt; return an end if nobody knows whether it runs.
 
         Raises:
@@ -181,7 +181,7 @@ class ContainerLauncher:
         """
         try:
             stdin = await engine.attach(name) if self._prompt == "stdin" else None
-        except (EngineError, EngineAway) as error:
+        except (EngineError, EngineUnreachable) as error:
             raise LaunchFailed(f"the container takes no prompt: {error}") from error
         try:
             await engine.start(name)
@@ -189,28 +189,28 @@ class ContainerLauncher:
                 stdin.write(prompt)
         except EngineError as error:
             raise LaunchFailed(f"{self._image!r} cannot be started: {error}; see to its command") from error
-        except EngineAway as error:
-            return Ended(succeeded=False, detail=f"the engine broke off at the start: {error}; it may have run")
+        except EngineUnreachable as error:
+            return LaunchResult(succeeded=False, detail=f"the engine broke off at the start: {error}; it may have run")
         return None
 
-    async def _ended(self, engine: Engine, name: str, launch: Launch) -> Ended:
+    async def _wait_for_end(self, engine: Engine, name: str, launch: Launch) -> LaunchResult:
         """Wait for the end, over a restart of the engine too."""
         for _ in range(_AWAY_TRIES):
             try:
                 status = await engine.wait(name)
-                state = await engine.state(name)
+                state = await engine.fetch_state(name)
                 tail = Tail((launch.token, *self._secrets))
-                tail.feed(await engine.output(name))
+                tail.feed(await engine.fetch_output(name))
             except EngineError as error:
-                return Ended(succeeded=False, detail=f"its container is gone: {error}")
-            except EngineAway as error:
-                _logger.warning("pulse %s: %s", launch.pulse_id, self._unreached(error))
+                return LaunchResult(succeeded=False, detail=f"its container is gone: {error}")
+            except EngineUnreachable as error:
+                _logger.warning("pulse %s: %s", launch.pulse_id, self._describe_unreachable(error))
                 await self._clock.sleep(_AWAY_PAUSE_SECONDS)
             else:
-                return Ended(succeeded=status == 0, detail=self._detail(status, state, tail.text()))
-        return Ended(succeeded=False, detail="the engine went away while it ran; how it ended is not known")
+                return LaunchResult(succeeded=status == 0, detail=self._describe_exit(status, state, tail.text()))
+        return LaunchResult(succeeded=False, detail="the engine went away while it ran; how it ended is not known")
 
-    def _detail(self, status: int, state: Mapping[str, Any], said: str) -> str:
+    def _describe_exit(self, status: int, state: Mapping[str, Any], said: str) -> str:
         how = f"exit status {status}"
         if state.get("OOMKilled"):
             how += f", out of its {self._box.memory_mebibytes} MiB of memory"
@@ -225,16 +225,16 @@ class ContainerLauncher:
             if polite:
                 try:
                     await engine.stop(name, math.ceil(self._grace_seconds))
-                except (EngineError, EngineAway) as error:
+                except (EngineError, EngineUnreachable) as error:
                     _logger.debug("container %s was not stopped: %s", name, error)
             await engine.remove(name)
-        except (EngineError, EngineAway) as error:
+        except (EngineError, EngineUnreachable) as error:
             _logger.error("container %s is left behind: %s", name, error)  # noqa: TRY400 - the engine's words are enough
 
-    def _unreached(self, error: Exception) -> str:
+    def _describe_unreachable(self, error: Exception) -> str:
         return f"the container engine at {self._engine} does not answer: {error}; start it, or correct `engine`"
 
-    def _body(self, launch: Launch, environment: Mapping[str, str], socket: Path | None) -> dict[str, Any]:
+    def _create_body(self, launch: Launch, environment: Mapping[str, str], socket: Path | None) -> dict[str, Any]:
         """Return what the engine is asked to create (Engine API, ContainerCreate)."""
         memory = self._box.memory_mebibytes * _MEBIBYTE
         mounts = [_mount(*each.split(":")) for each in self._box.mounts]

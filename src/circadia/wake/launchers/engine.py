@@ -26,11 +26,11 @@ class EngineError(Exception):
         self.status = status
 
 
-class EngineAway(Exception):
+class EngineUnreachable(Exception):
     """The engine does not answer, or broke off: what was asked may have been done or not."""
 
 
-class Stdin:
+class ContainerStdin:
     """The standard input of a container that has been created."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
@@ -56,19 +56,19 @@ class Engine:
 
     async def create(self, name: str, body: Mapping[str, Any]) -> None:
         """Create a container; 404 says that its image is not there."""
-        await self._ask("POST", "/containers/create", {"name": name}, body)
+        await self._request("POST", "/containers/create", {"name": name}, body)
 
     async def pull(self, image: str) -> None:
         """Fetch an image from its registry; takes as long as it takes."""
         # A reference without a tag would fetch every tag there is.
         tagged = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
-        said = await self._ask("POST", "/images/create", {"fromImage": tagged}, timeout=_ENDLESS)
+        said = await self._request("POST", "/images/create", {"fromImage": tagged}, timeout=_ENDLESS)
         for line in said.splitlines():
-            step: object = _json(line)
+            step: object = _parse_json(line)
             if isinstance(step, dict) and "error" in step:
                 raise EngineError(500, str(cast("dict[str, object]", step)["error"]))
 
-    async def attach(self, name: str) -> Stdin:
+    async def attach(self, name: str) -> ContainerStdin:
         """Open the container's standard input, before it is started; it stays open as long as the engine."""
         query = {"stream": "1", "stdin": "1", "stdout": "0", "stderr": "0"}
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
@@ -77,12 +77,12 @@ class Engine:
                 f"{self._base}/containers/{name}/attach", params=query, headers=headers, timeout=_ENDLESS
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EngineAway(_told(error)) from error
+            raise EngineUnreachable(_error_text(error)) from error
         if response.status not in (101, 200):
             async with response:
-                raise EngineError(response.status, await _message(response))
+                raise EngineError(response.status, await _error_message(response))
         self._held.append(response)
-        return Stdin(response)
+        return ContainerStdin(response)
 
     def close(self) -> None:
         """Let go of the standard inputs."""
@@ -91,48 +91,48 @@ class Engine:
 
     async def start(self, name: str) -> None:
         """Start the container; an error that is not EngineAway says that nothing ran."""
-        await self._ask("POST", f"/containers/{name}/start")
+        await self._request("POST", f"/containers/{name}/start")
 
     async def wait(self, name: str) -> int:
         """Return the exit status once the container has ended."""
-        said = _json(
-            await self._ask("POST", f"/containers/{name}/wait", {"condition": "not-running"}, timeout=_ENDLESS)
+        said = _parse_json(
+            await self._request("POST", f"/containers/{name}/wait", {"condition": "not-running"}, timeout=_ENDLESS)
         )
         if not isinstance(said, dict):
-            raise EngineAway("the engine broke off while the container ran")
+            raise EngineUnreachable("the engine broke off while the container ran")
         return int(cast("dict[str, Any]", said)["StatusCode"])
 
-    async def state(self, name: str) -> dict[str, Any]:
+    async def fetch_state(self, name: str) -> dict[str, Any]:
         """Return what the engine knows of the container's state."""
-        said = _json(await self._ask("GET", f"/containers/{name}/json"))
+        said = _parse_json(await self._request("GET", f"/containers/{name}/json"))
         return cast("dict[str, dict[str, Any]]", said)["State"] if isinstance(said, dict) else {}
 
-    async def output(self, name: str) -> bytes:
+    async def fetch_output(self, name: str) -> bytes:
         """Return the end of what the container said."""
         query = {"stdout": "1", "stderr": "1"}  # all of it: with a tail, Podman 4 loses a last line without its end
-        return b"".join(_frames(await self._ask("GET", f"/containers/{name}/logs", query)))
+        return b"".join(_split_frames(await self._request("GET", f"/containers/{name}/logs", query)))
 
     async def stop(self, name: str, grace_seconds: int) -> None:
         """Stop the container politely, and by force after the grace period."""
         timeout = aiohttp.ClientTimeout(total=grace_seconds + 20.0)
-        await self._ask("POST", f"/containers/{name}/stop", {"t": str(grace_seconds)}, timeout=timeout)
+        await self._request("POST", f"/containers/{name}/stop", {"t": str(grace_seconds)}, timeout=timeout)
 
     async def remove(self, name: str) -> None:
         """Kill and remove the container with its volumes; one that is gone or going is no error."""
         try:
-            await self._ask("DELETE", f"/containers/{name}", {"force": "1", "v": "1"})
+            await self._request("DELETE", f"/containers/{name}", {"force": "1", "v": "1"})
         except EngineError as error:
             if error.status not in (404, 409):
                 raise
 
-    async def labelled(self, label: str) -> list[tuple[str, dict[str, str]]]:
+    async def find_by_label(self, label: str) -> list[tuple[str, dict[str, str]]]:
         """Return id and labels of the containers with a label, ended ones too."""
         filters = orjson.dumps({"label": [label]}).decode()
-        said = _json(await self._ask("GET", "/containers/json", {"all": "1", "filters": filters}))
+        said = _parse_json(await self._request("GET", "/containers/json", {"all": "1", "filters": filters}))
         rows = cast("list[dict[str, Any]]", said) if isinstance(said, list) else []
         return [(row["Id"], row.get("Labels") or {}) for row in rows]
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -148,14 +148,14 @@ class Engine:
                 method, self._base + path, params=query, data=data, headers=headers, timeout=timeout
             ) as response:
                 if response.status >= 400:
-                    raise EngineError(response.status, await _message(response))
+                    raise EngineError(response.status, await _error_message(response))
                 return await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EngineAway(_told(error)) from error
+            raise EngineUnreachable(_error_text(error)) from error
 
 
 @asynccontextmanager
-async def engine_at(address: str) -> AsyncGenerator[Engine]:
+async def open_engine(address: str) -> AsyncGenerator[Engine]:
     """Open the engine at `unix:///path` or `tcp://host:port`."""
     scheme, _, place = address.partition("://")
     if scheme == "unix":
@@ -171,7 +171,7 @@ async def engine_at(address: str) -> AsyncGenerator[Engine]:
             engine.close()
 
 
-def _frames(content: bytes) -> list[bytes]:
+def _split_frames(content: bytes) -> list[bytes]:
     """Return what stands in the frames of a log; each has a head of 8 bytes, of which the last 4 are its length."""
     found: list[bytes] = []
     place = 0
@@ -182,19 +182,19 @@ def _frames(content: bytes) -> list[bytes]:
     return found
 
 
-async def _message(response: aiohttp.ClientResponse) -> str:
-    said = _json(await response.read())
+async def _error_message(response: aiohttp.ClientResponse) -> str:
+    said = _parse_json(await response.read())
     if isinstance(said, dict) and "message" in said:
         return str(cast("dict[str, object]", said)["message"])
     return f"HTTP {response.status}"
 
 
-def _json(content: bytes) -> object:
+def _parse_json(content: bytes) -> object:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
         return None
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error) or type(error).__name__

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from circadia.wake.launchers.base import LaunchFailed
-from circadia.wake.launchers.finish import finish
+from circadia.wake.launchers.finish import run_shielded
 
 _CHUNK: Final = 2**16
 
 
 @asynccontextmanager
-async def gateway_socket(host: str, port: int, pulse_id: str, epoch: int) -> AsyncGenerator[Path]:
+async def serve_gateway_socket(host: str, port: int, pulse_id: str, epoch: int) -> AsyncGenerator[Path]:
     """Yield a socket file whose connections are carried to the gateway, for as long as the block lasts.
 
     It lies in a folder that only this user can enter, since whoever can open it can knock at the gateway; a container
@@ -25,28 +25,28 @@ async def gateway_socket(host: str, port: int, pulse_id: str, epoch: int) -> Asy
     Raises:
         LaunchFailed: the file cannot be made.
     """
-    door = _Door(host, port, _prefix(pulse_id) + f"{epoch}-")
+    door = _SocketProxy(host, port, _folder_prefix(pulse_id) + f"{epoch}-")
     try:
-        yield await finish(door.open())
+        yield await run_shielded(door.open())
     finally:
-        await finish(door.close())
+        await run_shielded(door.close())
 
 
 def remove_sockets(pulse_id: str, below_epoch: int) -> None:
     """Remove what a killed server has left of a pulse's earlier epochs. Blocks on the disk."""
-    prefix = _prefix(pulse_id)
+    prefix = _folder_prefix(pulse_id)
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*-*"):
         epoch = folder.name.removeprefix(prefix).partition("-")[0]
         if epoch.isdigit() and int(epoch) < below_epoch:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prefix(pulse_id: str) -> str:
+def _folder_prefix(pulse_id: str) -> str:
     """Return how the names of the pulse's folders begin: with the end of its id, since a socket's path is short."""
     return f"circadia-{pulse_id[-12:]}-"
 
 
-class _Door:
+class _SocketProxy:
     """Listens on a socket file and carries the bytes of each connection, both ways, until either side is done."""
 
     def __init__(self, host: str, port: int, prefix: str) -> None:
@@ -63,7 +63,7 @@ class _Door:
             # Not in the data folder: the path of a socket has 107 bytes at most (unix(7)).
             self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=self._prefix)
             path = Path(self._folder, "gateway.sock")
-            self._server = await asyncio.start_unix_server(self._carry, path)
+            self._server = await asyncio.start_unix_server(self._proxy_connection, path)
             os.chmod(path, 0o666)  # noqa: S103 - the container's user is another
         except OSError as error:
             raise LaunchFailed(f"the gateway's socket cannot be made: {error}; see to the temporary folder") from error
@@ -80,7 +80,7 @@ class _Door:
         if self._folder is not None:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _proxy_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -88,7 +88,7 @@ class _Door:
             with suppress(OSError, asyncio.CancelledError):
                 there_reader, there_writer = await asyncio.open_connection(self._host, self._port)
                 try:
-                    await asyncio.gather(_pour(reader, there_writer), _pour(there_reader, writer))
+                    await asyncio.gather(_copy_stream(reader, there_writer), _copy_stream(there_reader, writer))
                 finally:
                     there_writer.close()
         finally:
@@ -96,7 +96,7 @@ class _Door:
             writer.close()
 
 
-async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+async def _copy_stream(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
     while chunk := await source.read(_CHUNK):
         sink.write(chunk)
         await sink.drain()

@@ -27,7 +27,7 @@ class Tail:
         data = self._cut + chunk
         for secret in self._secrets:
             data = data.replace(secret, _REDACTED)
-        held = max((_begun(data, secret) for secret in self._secrets), default=0)
+        held = max((_partial_secret_length(data, secret) for secret in self._secrets), default=0)
         self._cut = data[len(data) - held :]
         self._kept += data[max(0, len(data) - held - TAIL_BYTES) : len(data) - held]
         self._dropped = self._dropped or len(data) - held > TAIL_BYTES or len(self._kept) > TAIL_BYTES
@@ -41,19 +41,19 @@ class Tail:
         return data.decode("utf-8", "replace").replace("\0", "\ufffd").strip()
 
 
-def redacted(text: str, secrets: Iterable[str]) -> str:
+def redact_tail(text: str, secrets: Iterable[str]) -> str:
     """Return the end of the text, without the secrets."""
     tail = Tail(secrets)
     tail.feed(text.encode("utf-8", "replace"))
     return tail.text()
 
 
-def without_tokens(text: str) -> str:
+def redact_tokens(text: str) -> str:
     """Return the end of the text, without tokens of this server's."""
-    return redacted(text, _TOKEN.findall(text))
+    return redact_tail(text, _TOKEN.findall(text))
 
 
-def _begun(data: bytes, secret: bytes) -> int:
+def _partial_secret_length(data: bytes, secret: bytes) -> int:
     """Return how many bytes at the end of `data` may be the start of the secret."""
     longest = min(len(data), len(secret) - 1)
     return next((n for n in range(longest, 0, -1) if secret.startswith(data[-n:])), 0)

@@ -9,7 +9,7 @@ from zlib import error as ZlibError
 import aiohttp
 from yarl import URL
 
-from circadia.reach import plain_hint, why_unreached
+from circadia.reach import explain_unreachable, tls_hint
 from circadia.wake.launchers.addresses import AddressGuard
 
 ANSWER_BYTES: Final = 2**16
@@ -18,20 +18,20 @@ _PIECE_BYTES: Final = 2**16
 _RETRIABLE: Final = (429, 503)
 
 
-class NotSent(Exception):
+class PostNotSent(Exception):
     """Nobody was reached; a later try may reach somebody."""
 
 
-class Refused(Exception):
+class PostRejected(Exception):
     """It must not or cannot be sent, now and later."""
 
 
-class Lost(Exception):
+class PostAnswerLost(Exception):
     """It was sent, at least in part, and nobody knows what became of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class PostResponse:
     """What came back."""
 
     status: int
@@ -42,11 +42,11 @@ class Answer:
     """Set on a 429 or 503 that says when to come again; the request was not taken then."""
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Tell nobody."""
 
 
-class Post:
+class HttpPoster:
     """Sends to one URL: no proxy, no redirect, no connection kept, only to addresses that are allowed."""
 
     def __init__(self, url: str, *, allowed_networks: Sequence[str], connect_timeout_seconds: float) -> None:
@@ -57,8 +57,13 @@ class Post:
         """The URL without what may be secret in it."""
 
     async def send(
-        self, headers: Mapping[str, str], body: bytes, answer_seconds: float, *, written: Callable[[], None] = _nobody
-    ) -> Answer:
+        self,
+        headers: Mapping[str, str],
+        body: bytes,
+        answer_seconds: float,
+        *,
+        written: Callable[[], None] = _do_nothing,
+    ) -> PostResponse:
         """Post the body and return the answer; `written` is called once all of the body is on its way.
 
         Raises:
@@ -80,45 +85,51 @@ class Post:
                     cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,  # a few bytes can stand for a gigabyte
                 ) as http,
-                http.post(self._url, data=_pieces(body, written), headers=sized, allow_redirects=False) as response,
+                http.post(
+                    self._url, data=_body_pieces(body, written), headers=sized, allow_redirects=False
+                ) as response,
             ):
-                text = self._text(await _start_of(response), response.headers.get("Content-Encoding", ""))
-                return Answer(status=response.status, text=text, retry_after_seconds=_retry_after(response))
+                text = self._decode_body(await _read_start(response), response.headers.get("Content-Encoding", ""))
+                return PostResponse(
+                    status=response.status, text=text, retry_after_seconds=_retry_after_seconds(response)
+                )
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
-            raise Refused(f"{self.shown} is not posted to: {why_unreached(error)}") from error
+            raise PostRejected(f"{self.shown} is not posted to: {explain_unreachable(error)}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             if guard.refused is not None:
-                raise Refused(f"{self.shown}: {guard.refused}") from error
-            raise NotSent(f"{self.shown} cannot be reached: {why_unreached(error)}") from error
+                raise PostRejected(f"{self.shown}: {guard.refused}") from error
+            raise PostNotSent(f"{self.shown} cannot be reached: {explain_unreachable(error)}") from error
         except aiohttp.InvalidURL as error:
-            raise Refused(f"{self.shown} is no address to post to") from error
+            raise PostRejected(f"{self.shown} is no address to post to") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            how = f"{type(error).__name__}{plain_hint(self.shown)}"
-            raise Lost(f"{self.shown} took the request and gave no whole answer: {how}") from error
+            how = f"{type(error).__name__}{tls_hint(self.shown)}"
+            raise PostAnswerLost(f"{self.shown} took the request and gave no whole answer: {how}") from error
 
-    def _text(self, content: bytes, encoding: str) -> str:
+    def _decode_body(self, content: bytes, encoding: str) -> str:
         """Return the start of the body as text, of which no more is made than is kept.
 
         Raises:
-            Lost: it is written in a way that was not asked for and is not known.
+            PostAnswerLost: it is written in a way that was not asked for and is not known.
         """
         if encoding.lower() in ("gzip", "x-gzip", "deflate"):
             try:
                 content = decompressobj(MAX_WBITS | 32).decompress(content, ANSWER_BYTES)
             except ZlibError as error:
-                raise Lost(f"{self.shown} gave an answer that cannot be read ({encoding!r})") from error
+                raise PostAnswerLost(f"{self.shown} gave an answer that cannot be read ({encoding!r})") from error
         elif encoding.lower() not in ("", "identity"):
-            raise Lost(f"{self.shown} gave an answer that cannot be read ({encoding!r}); it must not compress")
+            raise PostAnswerLost(
+                f"{self.shown} gave an answer that cannot be read ({encoding!r}); it must not compress"
+            )
         return content.decode("utf-8-sig", "replace").strip()
 
 
-async def _pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[bytes]:
+async def _body_pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[bytes]:
     for first in range(0, len(body), _PIECE_BYTES):
         yield body[first : first + _PIECE_BYTES]
     written()
 
 
-async def _start_of(response: aiohttp.ClientResponse) -> bytes:
+async def _read_start(response: aiohttp.ClientResponse) -> bytes:
     """Return the start of the body; what more there is is not read."""
     content = bytearray()
     while len(content) < ANSWER_BYTES and (chunk := await response.content.read(ANSWER_BYTES - len(content))):
@@ -126,7 +137,7 @@ async def _start_of(response: aiohttp.ClientResponse) -> bytes:
     return bytes(content)
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
     """Return the header's seconds; its other form, a date, is taken as absent (RFC 9110, 10.2.3)."""
     value = response.headers.get("Retry-After", "").strip()
     if response.status not in _RETRIABLE or not (value.isascii() and value.isdigit()):

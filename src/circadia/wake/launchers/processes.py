@@ -23,7 +23,7 @@ _PAUSE_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Process:
+class ProcessInfo:
     """One living process."""
 
     pid: int
@@ -36,29 +36,29 @@ class Process:
     """When it started, in ticks since the machine did; tells it from a later one of the same number."""
 
 
-def processes_of(pulse_id: str, wanted: Callable[[int], bool], *, session: int | None = None) -> list[Process]:
+def find_processes(pulse_id: str, wanted: Callable[[int], bool], *, session: int | None = None) -> list[ProcessInfo]:
     """Return the processes of a pulse whose epoch is `wanted`, those of a session, and all their descendants."""
-    living = [process for process in _living() if process.pid not in (1, os.getpid())]
+    living = [process for process in _list_processes() if process.pid not in (1, os.getpid())]
     found = {p.pid for p in living if p.session == session or _is_marked(p.pid, pulse_id, wanted)}
     while more := {p.pid for p in living if p.parent in found} - found:
         found |= more
     return [process for process in living if process.pid in found]
 
 
-def send(processes: list[Process], number: int) -> None:
+def send_signal(processes: list[ProcessInfo], number: int) -> None:
     """Send a signal to each that is still the same process."""
     for process in processes:
         with suppress(OSError):  # it ended, or is another user's
             handle = os.pidfd_open(process.pid)
             try:
-                now = _read(process.pid)
+                now = _read_process(process.pid)
                 if now is not None and now.born == process.born:
                     signal.pidfd_send_signal(handle, number)
             finally:
                 os.close(handle)
 
 
-def kill(find: Callable[[], list[Process]]) -> list[Process]:
+def kill_processes(find: Callable[[], list[ProcessInfo]]) -> list[ProcessInfo]:
     """Kill all that `find` returns, and what they start meanwhile; return those that did not end.
 
     They are frozen first, until a search finds no new one: else one that forks could outrun the search. Blocks for up
@@ -70,22 +70,22 @@ def kill(find: Callable[[], list[Process]]) -> list[Process]:
             return []
         known: set[tuple[int, int]] = set()
         while fresh := [p for p in found if (p.pid, p.born) not in known]:
-            send(fresh, signal.SIGSTOP)
+            send_signal(fresh, signal.SIGSTOP)
             known |= {(p.pid, p.born) for p in fresh}
             found = find()
-        send(found, signal.SIGKILL)
+        send_signal(found, signal.SIGKILL)
         time.sleep(_PAUSE_SECONDS)  # noqa: TID251 - in a thread of its own; the kernel tells nobody else of their end
     return find()
 
 
-def _living() -> list[Process]:
+def _list_processes() -> list[ProcessInfo]:
     if not _PROC.is_dir():
         return []
     names = [name for name in os.listdir(_PROC) if name.isdigit()]
-    return [process for name in names if (process := _read(int(name))) is not None]
+    return [process for name in names if (process := _read_process(int(name))) is not None]
 
 
-def _read(pid: int) -> Process | None:
+def _read_process(pid: int) -> ProcessInfo | None:
     """Return the process, None if it is gone or a zombie; fields of proc_pid_stat(5), counted after the name."""
     try:
         line = (_PROC / str(pid) / "stat").read_bytes()
@@ -94,7 +94,7 @@ def _read(pid: int) -> Process | None:
     fields = line[line.rindex(b")") + 2 :].split()
     if fields[0] in (b"Z", b"X"):
         return None
-    return Process(pid=pid, parent=int(fields[1]), session=int(fields[3]), born=int(fields[19]))
+    return ProcessInfo(pid=pid, parent=int(fields[1]), session=int(fields[3]), born=int(fields[19]))
 
 
 def _is_marked(pid: int, pulse_id: str, wanted: Callable[[int], bool]) -> bool:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
-from circadia.wake.launchers.child import Child
+from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
+from circadia.wake.launchers.child import ProgramRun
 from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
-from circadia.wake.launchers.finish import finish
+from circadia.wake.launchers.finish import run_shielded
 from circadia.wake.launchers.output import Tail
-from circadia.wake.launchers.processes import kill, processes_of
+from circadia.wake.launchers.processes import find_processes, kill_processes
 
 PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
 """Variable with the path of the prompt, where a program gets it in a file."""
@@ -60,43 +60,43 @@ class SubprocessLauncher:
         self._secrets = tuple(secrets)
         self._grace_seconds = grace_seconds
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Run the program to its end."""
         prompt = prompt_bytes(launch)
         environment = pulse_environment(self._environment, launch)
         tail = Tail((launch.token, *self._secrets))
-        child = Child(launch.pulse_id, launch.epoch, tail)
-        file = self._file(launch) if self._prompt == "file" else None
+        child = ProgramRun(launch.pulse_id, launch.epoch, tail)
+        file = self._prompt_path(launch) if self._prompt == "file" else None
         grace_seconds = self._grace_seconds
         try:
-            await finish(self._start(child, environment, prompt, file))
+            await run_shielded(self._start(child, environment, prompt, file))
             await started()
             status = await child.wait()
             grace_seconds = 0.0
         finally:
             try:
-                await finish(child.end(grace_seconds=grace_seconds))
+                await run_shielded(child.end(grace_seconds=grace_seconds))
             finally:
                 if file is not None:
                     file.unlink(missing_ok=True)
-        return Ended(succeeded=status == 0, detail=_detail(status, tail.text()))
+        return LaunchResult(succeeded=status == 0, detail=_describe_exit(status, tail.text()))
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
         """Kill the pulse's processes of earlier epochs, and remove their prompts."""
-        await finish(asyncio.to_thread(self._clear, pulse_id, below_epoch))
+        await run_shielded(asyncio.to_thread(self._clear, pulse_id, below_epoch))
 
     def _clear(self, pulse_id: PulseId, below_epoch: int) -> None:
-        kill(lambda: processes_of(pulse_id, lambda epoch: epoch < below_epoch))
+        kill_processes(lambda: find_processes(pulse_id, lambda epoch: epoch < below_epoch))
         for file in self._prompts.glob(f"{pulse_id}.*.txt"):
             epoch = file.name.split(".")[-2]
             if epoch.isdigit() and int(epoch) < below_epoch:
                 file.unlink(missing_ok=True)
 
-    async def _start(self, child: Child, environment: dict[str, str], prompt: bytes, file: Path | None) -> None:
+    async def _start(self, child: ProgramRun, environment: dict[str, str], prompt: bytes, file: Path | None) -> None:
         if file is None:
-            stdin = await asyncio.to_thread(_unnamed, prompt)
+            stdin = await asyncio.to_thread(_open_unnamed_file, prompt)
         else:
-            await asyncio.to_thread(_write, file, prompt)
+            await asyncio.to_thread(_write_prompt, file, prompt)
             environment = {**environment, PROMPT_FILE: str(file)}
             stdin = os.open(os.devnull, os.O_RDONLY)
         try:
@@ -104,11 +104,11 @@ class SubprocessLauncher:
         finally:
             os.close(stdin)
 
-    def _file(self, launch: Launch) -> Path:
+    def _prompt_path(self, launch: Launch) -> Path:
         return self._prompts.absolute() / f"{launch.pulse_id}.{launch.epoch}.txt"
 
 
-def _unnamed(prompt: bytes) -> int:
+def _open_unnamed_file(prompt: bytes) -> int:
     """Return a file without a name that holds the prompt: no program can be blocked on it, and a crash leaves none."""
     try:
         with tempfile.TemporaryFile() as file:
@@ -120,7 +120,7 @@ def _unnamed(prompt: bytes) -> int:
         raise LaunchFailed(f"the prompt cannot be kept: {error}; see to the folder for temporary files") from error
 
 
-def _write(file: Path, prompt: bytes) -> None:
+def _write_prompt(file: Path, prompt: bytes) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
@@ -130,7 +130,7 @@ def _write(file: Path, prompt: bytes) -> None:
         raise LaunchFailed(f"the prompt cannot be written: {error}; see to the folder {str(file.parent)!r}") from error
 
 
-def _detail(status: int, said: str) -> str:
+def _describe_exit(status: int, said: str) -> str:
     if status >= 0:
         how = f"exit status {status}"
     elif -status in signal.valid_signals():

@@ -11,11 +11,18 @@ import orjson
 
 from circadia.clock import Clock
 from circadia.ids import PulseId
-from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
+from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from circadia.wake.launchers.environment import EPOCH, PULSE, prompt_bytes
-from circadia.wake.launchers.finish import finish
-from circadia.wake.launchers.output import redacted
-from circadia.wake.launchers.post import ANSWER_BYTES, Answer, Lost, NotSent, Post, Refused
+from circadia.wake.launchers.finish import run_shielded
+from circadia.wake.launchers.output import redact_tail
+from circadia.wake.launchers.post import (
+    ANSWER_BYTES,
+    HttpPoster,
+    PostAnswerLost,
+    PostNotSent,
+    PostRejected,
+    PostResponse,
+)
 from circadia.wake.launchers.signature import (
     ID_HEADER,
     SIGNATURE_HEADER,
@@ -36,10 +43,10 @@ A), and the agent's first call is held for so long.
 """
 
 
-class Reports(Protocol):
+class PulseReportSource(Protocol):
     """Where a program that runs elsewhere reports its end, when it does not in the answer itself."""
 
-    async def ended(self, pulse_id: PulseId, *, epoch: int) -> Ended:
+    async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
         """Wait for the report of this epoch's run and return it; it is called before the run is asked for.
 
         A report has ended the pulse by the time that it is returned. One of an earlier epoch must not end a later one.
@@ -74,7 +81,7 @@ class WebhookLauncher:
         url: str,
         *,
         secret: str,
-        reports: Reports,
+        reports: PulseReportSource,
         clock: Clock,
         allowed_networks: Sequence[str] = (),
         connect_timeout_seconds: float = 10.0,
@@ -89,7 +96,7 @@ class WebhookLauncher:
         Raises:
             ConfigError: the secret is no base64 of 24 to 64 bytes.
         """
-        self._post = Post(url, allowed_networks=allowed_networks, connect_timeout_seconds=connect_timeout_seconds)
+        self._post = HttpPoster(url, allowed_networks=allowed_networks, connect_timeout_seconds=connect_timeout_seconds)
         self._key = signing_key(secret)
         self._reports = reports
         self._clock = clock
@@ -99,11 +106,11 @@ class WebhookLauncher:
         self._grace_seconds = grace_seconds
         self._quiet_seconds = quiet_seconds
 
-    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
         """Ask for the run and wait for its end."""
         message = _start_message(launch)
         # Listens before it asks: the report can overtake the answer.
-        report = asyncio.ensure_future(self._reports.ended(launch.pulse_id, epoch=launch.epoch))
+        report = asyncio.ensure_future(self._reports.wait_for_report(launch.pulse_id, epoch=launch.epoch))
         begun = False
 
         async def begin() -> None:
@@ -114,49 +121,51 @@ class WebhookLauncher:
 
         try:
             try:
-                answer = await self._sent(message, launch.timeout_seconds, begin)
-            except Lost as error:
+                answer = await self._send_with_retries(message, launch.timeout_seconds, begin)
+            except PostAnswerLost as error:
                 await begin()
-                return Ended(succeeded=False, detail=f"{error}; it may have run")
+                return LaunchResult(succeeded=False, detail=f"{error}; it may have run")
             await begin()
-            ended = await report if answer.status == _ACCEPTED else _ended(answer)
+            ended = await report if answer.status == _ACCEPTED else _parse_end(answer)
         except LaunchFailed:
             raise
         except BaseException:
-            await finish(self._stop(launch.pulse_id, launch.epoch + 1))
+            await run_shielded(self._stop(launch.pulse_id, launch.epoch + 1))
             raise
         finally:
             report.cancel()
             await asyncio.gather(report, return_exceptions=True)
-        return Ended(succeeded=ended.succeeded, detail=redacted(ended.detail, (launch.token,)))
+        return LaunchResult(succeeded=ended.succeeded, detail=redact_tail(ended.detail, (launch.token,)))
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
         """Ask what runs of earlier epochs to stop; one that cannot be reached is left to its dead token."""
         if below_epoch > 1:
-            await finish(self._stop(pulse_id, below_epoch))
+            await run_shielded(self._stop(pulse_id, below_epoch))
 
-    async def _sent(self, message: _Message, timeout_seconds: float, begin: Callable[[], Awaitable[None]]) -> Answer:
+    async def _send_with_retries(
+        self, message: _Message, timeout_seconds: float, begin: Callable[[], Awaitable[None]]
+    ) -> PostResponse:
         """Return the answer that says that something runs or ran; `begin` is called when it stays away.
 
         Raises:
-            LaunchFailed: nothing ran. Lost: nobody knows.
+            LaunchFailed: nothing ran. PostAnswerLost: nobody knows.
         """
         answer_seconds = self._answer_timeout_seconds or timeout_seconds
         for attempt in range(self._retries + 1):
             pause = _FIRST_PAUSE_SECONDS * 2**attempt
             try:
-                answer = await self._answer(message, answer_seconds, begin)
-            except Refused as error:
+                answer = await self._send_once(message, answer_seconds, begin)
+            except PostRejected as error:
                 raise LaunchFailed(str(error)) from error
-            except NotSent as error:
+            except PostNotSent as error:
                 problem = str(error)
             else:
                 if 200 <= answer.status < 300:
                     return answer
-                problem = _problem(self._post.shown, answer)
+                problem = _describe_problem(self._post.shown, answer)
                 if answer.retry_after_seconds is None:
                     if answer.status >= 500:
-                        raise Lost(problem)
+                        raise PostAnswerLost(problem)
                     raise LaunchFailed(problem)
                 pause = answer.retry_after_seconds
             if attempt == self._retries or pause > self._retry_max_seconds:
@@ -164,7 +173,9 @@ class WebhookLauncher:
             await self._clock.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
-    async def _answer(self, message: _Message, answer_seconds: float, begin: Callable[[], Awaitable[None]]) -> Answer:
+    async def _send_once(
+        self, message: _Message, answer_seconds: float, begin: Callable[[], Awaitable[None]]
+    ) -> PostResponse:
         """Post once and return the answer; call `begin` when the receiver has it all and is quiet."""
         written = asyncio.Event()
         sending = asyncio.ensure_future(
@@ -189,7 +200,7 @@ class WebhookLauncher:
         try:
             async with asyncio.timeout(self._grace_seconds):
                 await self._post.send(self._headers(message), message.body, self._grace_seconds)
-        except (Refused, NotSent, Lost, TimeoutError) as error:
+        except (PostRejected, PostNotSent, PostAnswerLost, TimeoutError) as error:
             _logger.warning("pulse %s could not be asked to stop: %s", pulse_id, error or "no answer in time")
 
     def _headers(self, message: _Message) -> dict[str, str]:
@@ -223,14 +234,14 @@ def _start_message(launch: Launch) -> _Message:
     return _Message(id=f"{launch.pulse_id}-{launch.epoch}", body=orjson.dumps(content))
 
 
-def _problem(url: str, answer: Answer) -> str:
+def _describe_problem(url: str, answer: PostResponse) -> str:
     if 300 <= answer.status < 400:
         return f"{url} answered {answer.status}; redirects are not followed: set the address that it leads to"
     said = answer.text[:500]
     return f"{url} answered {answer.status}" + (f": {said}" if said else "")
 
 
-def _ended(answer: Answer) -> Ended:
+def _parse_end(answer: PostResponse) -> LaunchResult:
     """Return what a 2xx other than 202 says; one without a status says that all went well."""
     content: object = None
     if answer.text.startswith("{"):  # else it is a word such as `ok`, or a page
@@ -238,11 +249,11 @@ def _ended(answer: Answer) -> Ended:
             content = json.loads(answer.text)  # takes the half of a character that a cut text of JavaScript ends with
         except (ValueError, RecursionError):
             detail = f"its answer is longer than {ANSWER_BYTES} bytes, or no JSON, so nobody knows how it ended"
-            return Ended(succeeded=False, detail=f"{detail}: {answer.text[:200]}")
+            return LaunchResult(succeeded=False, detail=f"{detail}: {answer.text[:200]}")
     if not isinstance(content, Mapping) or "status" not in content:
-        return Ended(succeeded=True, detail=f"HTTP {answer.status}")
+        return LaunchResult(succeeded=True, detail=f"HTTP {answer.status}")
     said = cast("Mapping[str, Any]", content)
     detail = str(said.get("detail") or f"HTTP {answer.status}")
     if said["status"] not in ("succeeded", "failed"):
-        return Ended(succeeded=False, detail=f"it answered with the unknown status {said['status']!r}: {detail}")
-    return Ended(succeeded=said["status"] == "succeeded", detail=detail)
+        return LaunchResult(succeeded=False, detail=f"it answered with the unknown status {said['status']!r}: {detail}")
+    return LaunchResult(succeeded=said["status"] == "succeeded", detail=detail)
