@@ -27,7 +27,7 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.session import Session, SessionStatus
 from circadia.records.wake import Decision, Wake, WakeReason
 from circadia.server.app import tune_interpreter
-from circadia.server.waking import build_wake_services
+from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Tx
 from circadia.stores.postgres import open_postgres

@@ -24,7 +24,7 @@ from circadia.answers.pair_features import EncodedText, PairFeatures, encode_tex
 from circadia.errors import StartError
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
-from circadia.memory.columns import Array
+from circadia.memory.search.columns import Array
 from circadia.testing.minimal_edits import make_minimal_edits
 
 RIDGE: Final = 30.0

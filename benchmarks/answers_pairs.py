@@ -23,8 +23,8 @@ from circadia.clock import SystemClock
 from circadia.evaluation.judging import JudgedPairs, PairJudge, build_erring_judge, judge_pairs
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
-from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
+from circadia.memory.search.columns import Array
 from circadia.settings.answers import AnswersSettings
 from circadia.testing.language_suite import QuestionPair, load_english_pairs, load_language_suite
 from circadia.testing.minimal_edits import make_minimal_edits

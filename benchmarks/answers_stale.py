@@ -1,8 +1,8 @@
 """Whether a ready answer is void when it must be, and only then: labelled turns, and a bank that is written to.
 
 The conversations are not part of this repository: `python -m benchmarks answers_stale --data PATH` takes them in
-LoCoMo's format. Those of the fit part made the weights of `circadia.memory.touching`; what is told is of the others,
-where some are given.
+LoCoMo's format. Those of the fit part made the weights of `circadia.memory.search.later_rows`; the figures are of the
+others, where some are given.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from benchmarks.later_turns import (
 from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.recall import TINY, parse_conversation
 from benchmarks.report import Goal, Report, number
-from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.search.columns import Array
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from circadia.answers.pair_classifier import DIGITS, TreeTables
-from circadia.memory.columns import Array
+from circadia.memory.search.columns import Array
 
 ROUNDS: Final = 250
 DEPTH: Final = 4

@@ -26,7 +26,7 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres

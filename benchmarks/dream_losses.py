@@ -10,20 +10,20 @@ from pydantic import BaseModel
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import KINDS, Question, Talk, talk
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.evaluation.nights import PassHarness, RecordingModel, open_pass_harness
+from circadia.evaluation.recall.pass_harness import PassHarness, RecordingModel, open_pass_harness
 from circadia.ids import RandomIds
-from circadia.llm.mind import ChatModel, Prompt
+from circadia.llm.chat_model import ChatModel, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode
-from circadia.sleeptime.dates import episode_text_with_dates
+from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.testing.dreamer import RuleBasedModel
+from circadia.testing.rule_based_model import RuleBasedModel
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -12,15 +12,15 @@ from pydantic import BaseModel
 
 from benchmarks.report import Goal, Report
 from circadia.ids import BankId, EpisodeId, PassId
-from circadia.llm.mind import Prompt
-from circadia.memory.terms import stored_terms
+from circadia.llm.chat_model import Prompt
+from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.sleeptime.grounding import collect_sources, describe_ungrounded_claims
-from circadia.sleeptime.looking import CachedBankReader
-from circadia.sleeptime.operation import PageContext, Step
-from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, ClaimVerifier, refusal_reason
+from circadia.sleeptime.engine.bank_reader import CachedBankReader
+from circadia.sleeptime.grounding.source_check import collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.proposals.operation import PageContext, Step
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts, ClaimVerifier, refusal_reason
 from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)

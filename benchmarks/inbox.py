@@ -20,7 +20,7 @@ from circadia.records.agent import Agent, Cause
 from circadia.records.message import Priority
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
-from circadia.server.waking import build_wake_services
+from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres

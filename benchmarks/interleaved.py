@@ -18,15 +18,15 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AgentId, AnswerId, RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
-from circadia.memory.columns import Array
 from circadia.memory.context import ContextBuilder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import EpisodeService, NewEpisode, searched_text
 from circadia.memory.forgetting import forget
-from circadia.memory.index import Question
-from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import question_terms
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search.columns import Array
+from circadia.memory.search.index import Question
+from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.terms import question_terms
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.answer import Answer, AnswerScope, DropReason
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode

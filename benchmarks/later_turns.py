@@ -16,12 +16,12 @@ from benchmarks.recall import LongConversation
 from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
 from circadia.answers.freshness import prepare_question
 from circadia.answers.normalization import only_asks
-from circadia.memory import touching
-from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.index import BankIndex
-from circadia.memory.terms import stored_terms
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search import later_rows
+from circadia.memory.search.columns import Array
+from circadia.memory.search.index import BankIndex
+from circadia.memory.search.terms import stored_terms
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import BankHeads
 
@@ -36,7 +36,7 @@ DAY: Final = "24 November 2026"
 class QuestionFeatures:
     """A question beside all turns of its conversation."""
 
-    rows: touching.RowFeatures
+    rows: later_rows.RowFeatures
     usual: float
     evidence: Array
     """Whether each is evidence."""
@@ -81,9 +81,9 @@ async def asked(conversation: LongConversation, embedder: BundledEmbedder) -> Se
     for each in conversation.asked:
         question = prepare_question(each.question, words, embedder.name)
         rows = index.build_features(every, question, every)
-        usual = touching.usual_cosine(rows.near, question.sense)
-        weights = touching.weigh_rows(rows, usual)
-        outcomes = np.where(only, LEAVES, _outcomes(weights, touching.build_thresholds(weights, usual)))
+        usual = later_rows.usual_cosine(rows.near, question.sense)
+        weights = later_rows.weigh_rows(rows, usual)
+        outcomes = np.where(only, LEAVES, _outcomes(weights, later_rows.build_thresholds(weights, usual)))
         named = {turn.speaker for turn in turns if turn.speaker in each.question}
         person = [turn.speaker in named or any(name in turn.text for name in named) for turn in turns]
         evidence = np.isin(every, list(each.evidence))
@@ -93,8 +93,8 @@ async def asked(conversation: LongConversation, embedder: BundledEmbedder) -> Se
     return found
 
 
-def _outcomes(weights: Array, bars: touching.ChangeThresholds) -> Array:
-    return np.searchsorted([bars.judged, bars.doubted, touching.VOID_WEIGHT], weights)
+def _outcomes(weights: Array, bars: later_rows.ChangeThresholds) -> Array:
+    return np.searchsorted([bars.judged, bars.doubted, later_rows.VOID_WEIGHT], weights)
 
 
 async def _entries(texts: Sequence[tuple[str, str, str | None]], embedder: BundledEmbedder) -> Sequence[IndexEntry]:
@@ -142,7 +142,7 @@ def cosine_alone(given: Sequence[QuestionFeatures], survival: float) -> RuleShar
 
 def fit(given: Sequence[QuestionFeatures]) -> Sequence[float]:
     """Return weights that tell evidence from other turns."""
-    rows = np.vstack([touching.feature_columns(each.rows, each.usual) for each in given])
+    rows = np.vstack([later_rows.feature_columns(each.rows, each.usual) for each in given])
     evidence = np.concatenate([each.evidence for each in given])
     scale = rows.std(axis=0) + 1e-9
     return [float(each) for each in logistic(rows / scale, evidence.astype(float))[:-1] / scale]

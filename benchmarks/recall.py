@@ -22,19 +22,19 @@ from benchmarks.postgres import NoPostgres, connect, postgres
 from benchmarks.report import Goal, Report, number
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import ConfigError
-from circadia.evaluation.conversations import LongConversation, parse_conversation
+from circadia.evaluation.recall.conversations import LongConversation, parse_conversation
 from circadia.ids import RandomIds
 from circadia.llm import local_weights
 from circadia.memory.banks import BankService, NewBank
-from circadia.memory.columns import Array
 from circadia.memory.context import estimate_tokens
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.embedding.local import LocalEmbedder
+from circadia.memory.embedding.in_process import LocalEmbedder
 from circadia.memory.episodes import EpisodeService, NewEpisode
-from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import STOP_WORDS, words
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search.columns import Array
+from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.terms import STOP_WORDS, words
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.settings.memory import LocalEmbedderSettings
 from circadia.stores.base import Store

@@ -25,7 +25,7 @@ from circadia.records.agent import Agent, Cause
 from circadia.records.coordination import Setting, SettingSource
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
-from circadia.server.waking import build_wake_services
+from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals

@@ -22,10 +22,10 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.forgetting import forget
-from circadia.memory.index import DEPTH, Question
-from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import STOP_WORDS, words
-from circadia.memory.vectors import Vectors, stored_vector
+from circadia.memory.search.index import DEPTH, Question
+from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.terms import STOP_WORDS, words
+from circadia.memory.search.vectors import Vectors, stored_vector
 from circadia.records.bank import Bank
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 
 from circadia.ids import BankId, EpisodeId
-from circadia.memory.columns import Array
 from circadia.memory.episodes import searched_text
-from circadia.memory.index import Question
-from circadia.memory.terms import question_terms, stored_terms, words
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search.columns import Array
+from circadia.memory.search.index import Question
+from circadia.memory.search.terms import question_terms, stored_terms, words
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.stores.base import Store

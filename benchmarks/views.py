@@ -12,13 +12,13 @@ from benchmarks.report import Goal, Report, number
 from benchmarks.search import SHOWN, filled
 from benchmarks.turns import EMBEDDER, Turns
 from circadia.clock import SystemClock
-from circadia.memory.asked import OFTEN
-from circadia.memory.columns import Array
-from circadia.memory.index import Question
-from circadia.memory.retrieval import Retrieval, SearchHit
+from circadia.memory.search.columns import Array
+from circadia.memory.search.index import Question
+from circadia.memory.search.question_counter import OFTEN
+from circadia.memory.search.retrieval import Retrieval, SearchHit
 from circadia.records.bank import Bank
-from circadia.sleeptime.operation import PassContext
 from circadia.sleeptime.operations.reindex import Reindex
+from circadia.sleeptime.proposals.operation import PassContext
 from circadia.stores.base import Store
 from circadia.stores.sqlite import open_sqlite
 

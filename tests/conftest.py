@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from circadia.cli.loading import quick_imports
+from circadia.cli.terminal.lazy_imports import quick_imports
 
 pytest_plugins = ["tests.fixtures.ahead", "tests.fixtures.leap", "tests.fixtures.postgres", "tests.fixtures.stores"]
 

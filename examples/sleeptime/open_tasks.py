@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.propose import block_of, write_block
+from circadia.sleeptime.proposals.changes import block_of, write_block
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 
 
 class OpenTasks:

@@ -2,7 +2,7 @@
 
 import importlib
 
-from circadia.cli.loading import end_on_interrupt, load_when_used, quick_imports
+from circadia.cli.terminal.lazy_imports import end_on_interrupt, load_when_used, quick_imports
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from circadia.answers.lookup import AnswerLookup, CheckedMatch, KnownVerdicts, L
 from circadia.ids import AgentId, AnswerId
 from circadia.memory.context import ContextBuilder
 from circadia.memory.embedding.bundled import WordTable
-from circadia.memory.retrieval import Retrieval
+from circadia.memory.search.retrieval import Retrieval
 from circadia.records.answer import Answer, AnswerScope, DropReason
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings

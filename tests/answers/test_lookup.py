@@ -10,13 +10,13 @@ from circadia.answers import lookup
 from circadia.answers.lookup import AnswerLookup, LookupOutcome
 from circadia.errors import UpstreamFailed
 from circadia.ids import AgentId
-from circadia.memory import retrieval
 from circadia.memory.blocks import BlockAuthor
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.forgetting import forget
-from circadia.memory.index import BankIndex
-from circadia.memory.question import Question
-from circadia.memory.touching import LaterRows
+from circadia.memory.search import retrieval
+from circadia.memory.search.index import BankIndex
+from circadia.memory.search.later_rows import LaterRows
+from circadia.memory.search.question import Question
 from circadia.records.answer import DropReason
 from circadia.records.bank import Trust
 from circadia.records.ready_view import BankHeads

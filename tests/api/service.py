@@ -13,13 +13,13 @@ import aiohttp
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.api.app import ApiParts, create_api
-from circadia.gateway.gate import HoldView
+from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.server.answering import build_answer_lookup
-from circadia.server.dreaming import build_sleeptime
-from circadia.server.remembering import build_memory_services
-from circadia.server.waking import build_agent_services, build_wake_services
+from circadia.server.answers_wiring import build_answer_lookup
+from circadia.server.memory_wiring import build_memory_services
+from circadia.server.sleeptime_wiring import build_sleeptime
+from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals

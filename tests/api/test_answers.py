@@ -10,7 +10,7 @@ import pytest
 from circadia import Client
 from circadia.answers.judge import JudgeVerdict
 from circadia.errors import InvalidRequest, NotFound
-from circadia.gateway.answer_judge import JudgeLimits
+from circadia.gateway.answers.judging import JudgeLimits
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from circadia.api.event_tail import EventTail
+from circadia.api.observability.event_tail import EventTail
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service, serving

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.gateway.gate import HoldView
+from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId, HoldId
 from tests.api.service import Service
 

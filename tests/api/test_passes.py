@@ -15,7 +15,7 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.publish import PageProgress
+from circadia.sleeptime.publish.publisher import PageProgress
 from tests.api.service import Service
 
 Json = Any

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from circadia.ids import AgentId, BankId, CallId, NoteId, PassId
-from circadia.memory.terms import stored_terms
+from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.benefit import Benefit
 from circadia.records.call import Call, CallStatus

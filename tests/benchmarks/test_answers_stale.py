@@ -8,7 +8,7 @@ import pytest
 from benchmarks.answers_stale import LEAST_SURVIVAL, Size, report
 from benchmarks.interleaved import Outcomes
 from benchmarks.later_turns import QuestionFeatures
-from circadia.memory import touching
+from circadia.memory.search import later_rows
 
 TOLD = {"SQLite": Outcomes(), "PostgreSQL": Outcomes(stale=2)}
 GIVEN = Size(data=Path("talks.json"))
@@ -18,7 +18,7 @@ def part(seed: int) -> list[QuestionFeatures]:
     """Return one question beside forty turns, of which a quarter is evidence."""
     draw = np.random.default_rng(seed)
     evidence = np.arange(40) % 4 == 0
-    rows = touching.RowFeatures(*(draw.random(40) for _ in range(len(touching.RowFeatures._fields))))
+    rows = later_rows.RowFeatures(*(draw.random(40) for _ in range(len(later_rows.RowFeatures._fields))))
     return [QuestionFeatures(rows=rows, usual=0.2, evidence=evidence, outcomes=3 * evidence, person=~evidence)]
 
 

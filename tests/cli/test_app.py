@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from circadia.cli.app import app, exit_status
-from circadia.cli.later import LazyCommand, resolve_command
+from circadia.cli.terminal.lazy_commands import LazyCommand, resolve_command
 from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
 from tests.cli.terminal import PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
@@ -152,7 +152,7 @@ async def test_an_encoding_without_all_letters_is_no_error_and_json_stays_whole(
     assert values["agents.ann.description"] == text
 
 
-@pytest.mark.parametrize("loaded", ["typer", "circadia.cli.output", "circadia.client.answers"])
+@pytest.mark.parametrize("loaded", ["typer", "circadia.cli.terminal.output", "circadia.client.answers"])
 async def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(loaded: str) -> None:
     program = (sys.executable, "-X", "importtime", "-m", "circadia", "session", "list")
     process = await asyncio.create_subprocess_exec(

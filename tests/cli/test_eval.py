@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from circadia.evaluation.asking import LikelyQuestions, ReasonedAnswer, RewrittenContext
-from circadia.evaluation.scripted import (
+from circadia.evaluation.comparison.arm_prompts import LikelyQuestions, ReasonedAnswer, RewrittenContext
+from circadia.evaluation.synthetic.scripted_model import (
     build_reply,
     build_rewritten_context,
     find_same_questions,
     predict_likely_questions,
 )
-from circadia.gateway.answer_judge import SameQuestions
+from circadia.gateway.answers.judging import SameQuestions
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
 from tests.evaluation.stand import talk, written

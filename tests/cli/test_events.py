@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from circadia.cli.events import EventFilter, fetch_newest_events, find_last_number
+from circadia.cli.monitoring.events import EventFilter, fetch_newest_events, find_last_number
 from circadia.client import Client
 from tests.cli.terminal import run, started
 from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from circadia.cli.output import table
+from circadia.cli.terminal.output import table
 
 COLUMNS = ("agent", "calls", "tokens", "cost", "held", "note")
 ROWS = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from circadia.cli.schedule import timeline
+from circadia.cli.waking.schedule import timeline
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 

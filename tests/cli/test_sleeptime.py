@@ -10,7 +10,7 @@ import pytest_asyncio
 from rich.console import Console
 
 from circadia.cli.sleeptime import passes
-from circadia.cli.sleeptime.stand import format_price
+from circadia.cli.sleeptime.status import format_price
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import PassId, RandomIds
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
@@ -19,10 +19,10 @@ from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import OperationPause
-from circadia.server.dreaming import build_sleeptime
-from circadia.server.remembering import build_memory_services
+from circadia.server.memory_wiring import build_memory_services
+from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.settings import settings_from
-from circadia.sleeptime.publish import PageProgress
+from circadia.sleeptime.publish.publisher import PageProgress
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite

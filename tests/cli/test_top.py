@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from circadia.cli.top import TopSnapshot, frame
+from circadia.cli.monitoring.top import TopSnapshot, frame
 from circadia.client.answers import AgentAnswer, UsageTotalAnswer
 from tests.cli.terminal import PATIENCE_SECONDS, PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from circadia.agents.following import AgentChangeFollower
+from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
@@ -13,9 +13,9 @@ from circadia.errors import TargetGone, Unauthenticated
 from circadia.ids import BankId, hash_token, new_token
 from circadia.records.agent import Agent, AgentPolicy, Cause
 from circadia.records.bank import Bank
-from circadia.server.dreaming import build_sleeptime
-from circadia.server.remembering import build_memory_services
-from circadia.server.waking import build_wake_services
+from circadia.server.memory_wiring import build_memory_services
+from circadia.server.sleeptime_wiring import build_sleeptime
+from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals

@@ -12,7 +12,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.banks import BankService
 from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.memory.transfer.export import export_lines
-from circadia.memory.transfer.intake import BankImporter, ImportCounts, read_lines
+from circadia.memory.transfer.importer import BankImporter, ImportCounts, read_lines
 from circadia.records.bank import Bank, BankPolicy, ImportanceTuning, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion, EpisodeKind

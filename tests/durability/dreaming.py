@@ -12,22 +12,22 @@ from pydantic import BaseModel
 
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
-from circadia.llm.mind import Prompt
-from circadia.server.remembering import build_memory_services
+from circadia.llm.chat_model import Prompt
+from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime import passes
-from circadia.sleeptime.effects import Effects
-from circadia.sleeptime.operation import Operation
-from circadia.sleeptime.publish import Publisher
-from circadia.sleeptime.rows import PassLifecycle
-from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import SleeptimeService
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.engine import pass_runner
+from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.proposals.operation import Operation
+from circadia.sleeptime.publish.effects import Effects
+from circadia.sleeptime.publish.publisher import Publisher
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.tier_stand import PairOutput, Pairs
 
 PAGE = 6
@@ -47,7 +47,7 @@ def does(_: SleepPolicySettings, __: bool, ___: Sequence[str]) -> Sequence[Opera
 
 async def main(place: str) -> None:
     """Work until a pass has ended, or for ever."""
-    passes.PAGE = PAGE
+    pass_runner.PAGE = PAGE
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
     memory = build_memory_services(Settings.model_validate({}), clock, ids, signals, None)

@@ -14,32 +14,32 @@ from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.gateway.ahead import GatewayAnswerDrafter
-from circadia.gateway.model_call import Provider
+from circadia.gateway.answers.drafting import GatewayAnswerDrafter
+from circadia.gateway.calls.model_call import Provider
 from circadia.ids import RandomIds
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.server.remembering import build_memory_services
+from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime import rows
-from circadia.sleeptime.ahead import AnswerServices
 from circadia.sleeptime.answers.phrasing import Predictions
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
-from circadia.sleeptime.effects import Effects
-from circadia.sleeptime.operation import Operation
+from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.precompute import Precompute
-from circadia.sleeptime.publish import Publisher
-from circadia.sleeptime.rows import PassLifecycle
-from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import SleeptimeService
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.proposals.operation import Operation
+from circadia.sleeptime.proposals.question_drafts import AnswerServices
+from circadia.sleeptime.publish.effects import Effects
+from circadia.sleeptime.publish.publisher import Publisher
+from circadia.sleeptime.triggers import pass_lifecycle
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
-from circadia.testing.dreamer import build_question_verdicts
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.rule_based_model import build_question_verdicts
+from circadia.testing.scripted_model import ScriptedChatModel
 from circadia.testing.upstream import MockUpstream
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, expecting, provided
 from tests.watched_store import HookedStore
@@ -117,7 +117,7 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
 
 async def main(place: str) -> None:
     """Work until a pass has ended, or for ever."""
-    rows.ATTEMPTS = ATTEMPTS
+    pass_lifecycle.ATTEMPTS = ATTEMPTS
     store = PrintingStore(await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place))))
     async with MockUpstream(key="sk-mock", reply=answered) as up, provided(up, SystemClock()) as provider:
         working_on = worker(store, provider)

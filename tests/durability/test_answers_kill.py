@@ -18,9 +18,9 @@ from circadia.records.answer import Answer, AnswerScope
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.sleeptime.ahead import AnticipatedAnswer
 from circadia.sleeptime.answers.phrasing import Predictions
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
+from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite

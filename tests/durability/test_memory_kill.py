@@ -9,9 +9,9 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.ids import BankId
-from circadia.memory.index import Question
-from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import question_terms
+from circadia.memory.search.index import Question
+from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Bank
 from circadia.records.episode import Episode
 from circadia.stores.base import Store

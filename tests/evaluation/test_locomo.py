@@ -9,9 +9,9 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest, NotFound
-from circadia.evaluation.conversations import load_conversations
-from circadia.evaluation.locomo import LocomoResults, build_locomo_findings, count_steps, measure_recall
-from circadia.testing.dreamer import RuleBasedModel
+from circadia.evaluation.recall.conversations import load_conversations
+from circadia.evaluation.recall.locomo import LocomoResults, build_locomo_findings, count_steps, measure_recall
+from circadia.testing.rule_based_model import RuleBasedModel
 from tests.evaluation.stand import talk, written
 
 pytestmark = pytest.mark.spec("ANS-10")

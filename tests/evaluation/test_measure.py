@@ -12,9 +12,8 @@ from circadia.answers.index import AnswerIndex, MatchKind, TextVectors
 from circadia.cli.eval import run_to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
-from circadia.evaluation.arms import Arm, PreparedContext, Trial
 from circadia.evaluation.asker import Asker, EvaluationUsage
-from circadia.evaluation.asking import (
+from circadia.evaluation.comparison.arm_prompts import (
     QUESTION,
     READY,
     LikelyQuestions,
@@ -25,9 +24,9 @@ from circadia.evaluation.asking import (
     build_expect_prompt,
     load_rules,
 )
-from circadia.evaluation.contexts import generate_cases
-from circadia.evaluation.dataset import Case, KeyedQuestion
-from circadia.evaluation.measure import (
+from circadia.evaluation.comparison.arms import Arm, PreparedContext, Trial
+from circadia.evaluation.comparison.dataset import Case, KeyedQuestion
+from circadia.evaluation.comparison.measure import (
     SIZES,
     BreakEven,
     LookupCounts,
@@ -37,11 +36,12 @@ from circadia.evaluation.measure import (
     compute_break_even,
 )
 from circadia.evaluation.report import save
-from circadia.evaluation.scripted import ScriptedEvalModel
-from circadia.evaluation.stateful import SCRIPTED_NOTE, StatefulResults, build_stateful_findings
-from circadia.llm.mind import ModelAnswerError
+from circadia.evaluation.stateful_findings import SCRIPTED_NOTE, StatefulResults, build_stateful_findings
+from circadia.evaluation.synthetic.generator import generate_cases
+from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.evaluation.stand import ARMS, Recording, Stand, same_vector, stand
 
 MISLED = 0.2
@@ -239,7 +239,7 @@ async def test_progress_and_calls_are_told_before_and_no_prompt_is_paid_twice(wo
     await made.measuring.run(lambda: steps.append(None))
     assert len(steps) == made.measuring.step_count
     assert len(mind.asked) == made.asker.spent.calls <= made.measuring.max_calls
-    hot = [(prompt, name) for prompt, name in mind.asked if name == "Reply"]
+    hot = [(prompt, name) for prompt, name in mind.asked if name == "ReasonedAnswer"]
     assert len(set(hot)) >= len(hot) - 4 * 6, "only what was also answered ahead is asked again"
 
 

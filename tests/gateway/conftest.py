@@ -4,8 +4,8 @@ import pytest
 
 PATIENT_SECONDS = 60.0
 HASTE = (
-    "circadia.gateway.remember.LOOK_UP_SECONDS", "circadia.gateway.remember.SETTLE_SECONDS",
-    "circadia.gateway.inject.AGAIN_SECONDS", "circadia.gateway.answer_judge.TIMEOUT_SECONDS",
+    "circadia.gateway.memory.call_memory.LOOK_UP_SECONDS", "circadia.gateway.memory.call_memory.SETTLE_SECONDS",
+    "circadia.gateway.memory.injection.AGAIN_SECONDS", "circadia.gateway.answers.judging.TIMEOUT_SECONDS",
     "circadia.answers.lookup.CALL_WAIT_SECONDS",
 )  # fmt: skip
 """How long a call waits for what may be slow, until it goes to its model without: a moment, as a rule."""

@@ -8,10 +8,10 @@ import pytest
 
 from circadia.answers.index import Match, MatchKind
 from circadia.answers.judge import JudgeVerdict
-from circadia.gateway.answer_judge import JudgeLimits, ModelJudge, SameQuestions
-from circadia.gateway.journal import Journal, Line
+from circadia.gateway.accounting.journal import Journal, Line
+from circadia.gateway.answers.judging import JudgeLimits, ModelJudge, SameQuestions
 from circadia.ids import AgentId, AnswerId, BankId, RandomIds, SessionId
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.llm.usage import Usage
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
@@ -19,7 +19,7 @@ from circadia.records.call import Call, CallStatus
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.fixtures.database_file import put_database
 from tests.fixtures.leap import Leap
 from tests.gateway.conftest import PATIENT_SECONDS

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.dreamt import ChangeNotice
+from circadia.gateway.memory.change_notice import ChangeNotice
 from circadia.records.sleep_pass import PassStatus, Trigger
-from circadia.sleeptime.rows import TOPIC
-from circadia.sleeptime.tier import SleeptimeService
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.signals.base import Signals
 from circadia.stores.sqlite import open_sqlite
 from tests.gateway.bound_agent import CHAT, BoundAgentServer, bound, chat, fenced
@@ -46,7 +46,7 @@ class SignalRecorder(ChangeNotice):
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[Signals]:
     """Return a list that the servers of the test put their signals into."""
     monkeypatch.setattr(SignalRecorder, "signals", [], raising=False)
-    monkeypatch.setattr("circadia.server.remembering.ChangeNotice", SignalRecorder)
+    monkeypatch.setattr("circadia.server.memory_wiring.ChangeNotice", SignalRecorder)
     return SignalRecorder.signals
 
 

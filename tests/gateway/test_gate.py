@@ -14,12 +14,12 @@ from starlette.types import Message
 from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import CircadiaError, LimitReached, StillAsleep, StorageUnavailable, TargetGone
-from circadia.gateway.bodies import BodyRef, BodySpool
-from circadia.gateway.gate import Admission, AsleepAgain, Gate, GateCall
-from circadia.gateway.journal import Journal
-from circadia.gateway.mcp_voice import McpReplyFormat
-from circadia.gateway.reply import Reply
-from circadia.gateway.ticker import Ticker
+from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.hold.bodies import BodyRef, BodySpool
+from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.hold.reply import Reply
+from circadia.gateway.mcp.reply_format import McpReplyFormat
 from circadia.ids import AgentId, RandomIds, SessionId
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType

@@ -108,7 +108,7 @@ async def test_the_judge_in_the_server_serves_from_its_confidence_on(
     def judge(least: float) -> LocalJudge:
         return LocalJudge(loaded, least)
 
-    monkeypatch.setattr("circadia.server.answering.local_judge", judge)
+    monkeypatch.setattr("circadia.server.answers_wiring.local_judge", judge)
     sections = {"answers": {"check": "local", "check_confidence": confidence}}
     async with readied(tmp_path, sections=sections) as ann:
         await ann.put(await ann.frame(chat(OTHER)))

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from circadia.clock import Clock, SystemClock
 from circadia.errors import ConfigError
-from circadia.gateway.mcp_stdio import StdioServers
+from circadia.gateway.mcp.stdio import StdioServers
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from circadia.memory.tier import MemoryServices
-from circadia.server import remembering
-from circadia.server.remembering import build_memory_services
+from circadia.memory.services import MemoryServices
+from circadia.server import memory_wiring
+from circadia.server.memory_wiring import build_memory_services
 from tests.gateway.bound_agent import MESSAGES, RESPONSES, BoundAgentServer, bound, chat, token_of
 
 COUNT = "/v1/messages/count_tokens"
@@ -138,7 +138,7 @@ async def test_a_turn_is_one_asking_however_often_it_is_counted_or_sent_and_none
         made.append(build_memory_services(*given, **more))
         return made[-1]
 
-    monkeypatch.setattr(remembering, "build_memory_services", kept)
+    monkeypatch.setattr(memory_wiring, "build_memory_services", kept)
     quiet = {"bob": {"bank": "memory", "capture": False}, "eve": {"bank": "memory", "read_banks": ["memory"]}}
     async with bound(tmp_path, others=quiet) as ann:
         await ann.make()

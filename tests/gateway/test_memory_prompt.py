@@ -9,7 +9,7 @@ from circadia.gateway.dialects.anthropic_messages import AnthropicMessages
 from circadia.gateway.dialects.openai_chat import ChatCompletions
 from circadia.gateway.dialects.openai_completions import Completions
 from circadia.gateway.dialects.openai_responses import Responses
-from circadia.gateway.dialects.prompt import RequestPrompt
+from circadia.gateway.payload.prompt import RequestPrompt
 
 CHAT, RESPONSES, MESSAGES = ChatCompletions(), Responses(), AnthropicMessages()
 MARK = {"cache_control": {"type": "ephemeral"}}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.ready import AnswerResolver
-from circadia.gateway.remember import ExchangeQueue
-from circadia.memory.capture import ExchangeRecorder
-from circadia.memory.retrieval import Retrieval
+from circadia.gateway.answers.serving import AnswerResolver
+from circadia.gateway.memory.call_memory import ExchangeQueue
+from circadia.memory.capture.recorder import ExchangeRecorder
+from circadia.memory.search.retrieval import Retrieval
 from tests.fixtures.leap import Leap
 from tests.gateway.bound_agent import bound, chat
 from tests.gateway.conftest import PATIENT_SECONDS

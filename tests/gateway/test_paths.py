@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.errors import ConfigError, Forbidden, InvalidRequest, MethodNotAllowed
-from circadia.gateway.paths import Refusal, Route, Rule, parse_rules, resolve
+from circadia.gateway.calls.paths import Refusal, Route, Rule, parse_rules, resolve
 
 pytestmark = pytest.mark.spec("GATE-60")
 

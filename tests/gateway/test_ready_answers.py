@@ -223,7 +223,7 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
 async def test_as_long_as_what_somebody_just_said_cannot_be_written_their_answers_are_hints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("circadia.gateway.remember.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("circadia.gateway.memory.call_memory.SETTLE_SECONDS", 0.0)
     named = {"x-circadia-conversation": "breakfast"}
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))

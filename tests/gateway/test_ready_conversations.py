@@ -94,7 +94,7 @@ async def test_what_a_bank_does_not_keep_is_no_matter_to_a_conversation_of_serve
 async def test_what_somebody_without_a_name_said_just_now_is_waited_for_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("circadia.gateway.remember.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("circadia.gateway.memory.call_memory.SETTLE_SECONDS", 0.0)
     async with readied(tmp_path) as ann:
         eve = {"x-circadia-user": "eve"}
         await ann.put(await ann.frame(chat(OTHER), headers=eve))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.gateway import splice
-from circadia.gateway.dialects.fields import as_object
+from circadia.gateway.payload import splice
+from circadia.gateway.payload.fields import as_object
 
 KEYS = st.sampled_from(["a", "b", "messages", "é", '"', "\\", "😀", ""]) | st.text(max_size=4)
 VALUES = st.recursive(

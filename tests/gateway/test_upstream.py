@@ -9,7 +9,7 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
-from circadia.gateway.upstream import Upstream, provider_headers
+from circadia.gateway.calls.upstream import Upstream, provider_headers
 from circadia.server.wiring import build_server
 from circadia.settings import UpstreamSettings, settings_from
 from tests.fixtures.leap import Leap

@@ -6,10 +6,10 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "circadia"
 LAYERS = (
-    "answers/*.py", "sleeptime/answers/*.py", "sleeptime/ahead.py", "sleeptime/operations/precompute.py",
-    "memory/touching.py", "gateway/answer_*.py", "gateway/ready.py", "gateway/ahead.py", "server/answering.py",
-    "stores/answers.py", "stores/sql/answer*.py", "records/answer.py", "settings/answers.py", "api/answer*.py",
-    "cli/answers.py", "client/ready_answers.py",
+    "answers/*.py", "sleeptime/answers/*.py", "sleeptime/proposals/question_drafts.py",
+    "sleeptime/operations/precompute.py", "memory/search/later_rows.py", "gateway/answers/*.py",
+    "server/answers_wiring.py", "stores/answers.py", "stores/sql/answer*.py", "records/answer.py",
+    "settings/answers.py", "api/sleeptime/answer*.py", "cli/answers.py", "client/ready_answers.py",
 )  # fmt: skip
 
 

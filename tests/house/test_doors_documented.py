@@ -8,7 +8,7 @@ import typer.main
 
 from circadia.api.app import openapi_document
 from circadia.cli.app import app
-from circadia.cli.later import resolve_command
+from circadia.cli.terminal.lazy_commands import resolve_command
 from circadia.mcp_server.tools import TOOLS
 from tests.house.tree import REFERENCE, coded, parts
 

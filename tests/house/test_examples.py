@@ -14,7 +14,7 @@ import typer.main
 from typer.exceptions import TyperException
 
 from circadia.cli.app import app
-from circadia.cli.later import resolve_command
+from circadia.cli.terminal.lazy_commands import resolve_command
 from tests.fixtures.program import Program
 from tests.house.live_server import live_server
 from tests.house.test_doors_documented import commands

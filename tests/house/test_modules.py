@@ -106,15 +106,3 @@ def test_each_record_is_frozen_and_keyword_only() -> None:
         if given.get("frozen") != "True" or given.get("kw_only") != "True":
             loose.append(f"{shown(path)} {node.name}")
     assert not loose
-
-
-def test_each_field_of_a_record_has_its_line_of_documentation() -> None:
-    bare: list[str] = []
-    for path, node, _ in record_classes():
-        for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
-            if not isinstance(statement, ast.AnnAssign):
-                continue
-            documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
-            if not documented:
-                bare.append(f"{shown(path)} {node.name}.{ast.unparse(statement.target)}")
-    assert not bare

@@ -26,12 +26,12 @@ PIECES = (
     "|", "<a ", "<<<", "://", "{\"", "\n- ", "- ", "ed ", "not ", "the ", "is ", "key=",
 )  # fmt: skip
 ELSEWHERE = {
-    "circadia.gateway.paths._RULE": "lines of the configuration",
+    "circadia.gateway.calls.paths._RULE": "lines of the configuration",
     "circadia.settings.launchers._FUNCTION": "a name in the configuration",
-    "circadia.gateway.splice._COMMA": "matched at one place of a text",
-    "circadia.sleeptime.grounding._BEGINS": "searched in the 60 characters before a word",
-    "circadia.sleeptime.wording._FILE": "matched with the whole of an address",
-    "circadia.testing.dreamer._SAID": "reads what the scripted model is given in tests",
+    "circadia.gateway.payload.splice._COMMA": "matched at one place of a text",
+    "circadia.sleeptime.grounding.source_check._BEGINS": "searched in the 60 characters before a word",
+    "circadia.sleeptime.grounding.wording._FILE": "matched with the whole of an address",
+    "circadia.testing.rule_based_model._SAID": "reads what the scripted model is given in tests",
 }
 """Patterns that search no text of others, with what they are for."""
 

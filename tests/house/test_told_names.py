@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from circadia.errors import EXIT_STATUS, HTTP_STATUS, JSON_RPC_CODE, Misdirected, OperatorError
-from circadia.gateway.paths import Route, resolve
+from circadia.gateway.calls.paths import Route, resolve
 from circadia.records.agent import AgentPolicy
 from circadia.records.event import EventType
 from tests.house.live_server import live_server

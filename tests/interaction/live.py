@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from circadia.clock import Clock
-from circadia.gateway.upstream import sendable_body
+from circadia.gateway.calls.upstream import sendable_body
 from circadia.server.app import Listener, bind_socket
 from circadia.server.wiring import Server, build_server
 from circadia.settings import settings_from

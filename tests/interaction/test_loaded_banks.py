@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from circadia.stores.sql import news, searchable
+from circadia.stores.sql import index_delta, searchable
 from tests.interaction.live import ADMIN, Live, live
 
 
@@ -62,8 +62,8 @@ async def test_the_search_after_one_episode_was_forgotten_reads_none_of_the_othe
         return made(row)
 
     made = searchable.build_index_entry
-    for module in (news, searchable):
-        monkeypatch.setattr(module, "index_entry", counted)
+    for module in (index_delta, searchable):
+        monkeypatch.setattr(module, "build_index_entry", counted)
     async with live(tmp_path) as running:
         ids = await filled(running, "team", 30)
         assert len(await searched(running, "team")) == 30

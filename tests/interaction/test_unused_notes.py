@@ -9,7 +9,7 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.ids import NoteId
-from circadia.memory.terms import stored_terms
+from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.note import Note, NoteKind
 from tests.fixtures.ahead import OffsetClock
@@ -27,7 +27,7 @@ FORGOTTEN = "Zwilling"
 @pytest.fixture
 def clock(ahead: type[OffsetClock], monkeypatch: pytest.MonkeyPatch) -> type[OffsetClock]:
     """Return the clock of the test's servers, which mark at once what calls were given."""
-    monkeypatch.setattr("circadia.sleeptime.savings.EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("circadia.sleeptime.budget.savings.EVERY_SECONDS", 0.05)
     return ahead
 
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from circadia.clock import SystemClock
 from circadia.llm import openai_model
-from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
-from circadia.llm.minds import ModelSpec, Reasoning, open_model
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.models import ModelSpec, Reasoning, open_model
 from circadia.llm.prices import PriceList
-from circadia.llm.provider_mind import ProviderModel, build_http_client
+from circadia.llm.provider_model import ProviderModel, build_http_client
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
 from circadia.testing.upstream import MockUpstream

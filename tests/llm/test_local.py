@@ -181,7 +181,7 @@ async def test_the_model_ends_when_its_parent_is_killed(weights: Path, tmp_path:
         "from circadia.llm import local\n"
         "async def main():\n"
         "    weights, log = map(pathlib.Path, sys.argv[1:])\n"
-        "    async with local.running(weights, name='small', log=log) as model:\n"
+        "    async with local.run_local_model(weights, name='small', log=log) as model:\n"
         "        print(model.process.pid, flush=True)\n"
         "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"

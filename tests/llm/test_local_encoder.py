@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circadia.llm.local_encoder import LocalEncoder
-from circadia.memory.columns import Array
+from circadia.memory.search.columns import Array
 from tests.fixtures.encoder import BERT, LAYERS, MPNET, SIZE, Network, archive, weights
 
 HEADS = 12

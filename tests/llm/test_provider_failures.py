@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
 from tests.fixtures.leap import Leap

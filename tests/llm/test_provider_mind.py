@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from circadia.clock import SystemClock
 from circadia.llm import local, local_weights
-from circadia.llm.mind import ModelAnswerError
-from circadia.llm.minds import ModelSpec, Reasoning, open_model
+from circadia.llm.chat_model import ModelAnswerError
+from circadia.llm.models import ModelSpec, Reasoning, open_model
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
 from circadia.testing.upstream import MockUpstream

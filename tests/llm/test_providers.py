@@ -6,7 +6,7 @@ import pytest
 
 from circadia.llm.prices import PriceList
 from circadia.llm.providers import PROVIDERS, Api, api_root, cheap_model, price_warning
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 
 SIZE_INPUT_TOKENS = 10_000
 SIZE_OUTPUT_TOKENS = 1_000

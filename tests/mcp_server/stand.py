@@ -31,13 +31,13 @@ from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.tier import MemoryServices
+from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
-from circadia.server.dreaming import build_sleeptime
-from circadia.server.remembering import build_memory_services
-from circadia.server.waking import build_agent_services, build_wake_services
+from circadia.server.memory_wiring import build_memory_services
+from circadia.server.sleeptime_wiring import build_sleeptime
+from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from circadia.ids import EpisodeId, NoteId
 from circadia.mcp_server.tools import TOOLS
-from circadia.memory.terms import stored_terms
+from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.end_user import shorten_name
 from circadia.records.note import Note, NoteKind

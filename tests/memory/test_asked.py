@@ -8,8 +8,9 @@ import orjson
 import pytest
 
 from circadia.ids import AgentId, BankId, SessionId
-from circadia.memory import asked, index, postings
-from circadia.memory.asked import (
+from circadia.memory.search import index, postings, question_counter
+from circadia.memory.search.index import Question
+from circadia.memory.search.question_counter import (
     QuestionCounter,
     describe_question,
     has_secret,
@@ -18,7 +19,6 @@ from circadia.memory.asked import (
     normalize_question,
     search_stamp,
 )
-from circadia.memory.index import Question
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.index_entry import Layer
@@ -79,7 +79,7 @@ def test_what_was_asked_once_is_not_written_and_what_was_asked_before_a_forget_i
 
 
 def test_only_so_many_questions_are_counted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "MAX_COUNTED", 2)
+    monkeypatch.setattr(question_counter, "MAX_COUNTED", 2)
     askings = QuestionCounter()
     for text in ("a", "b", "a", "c", "a", "b"):
         askings.count(BANK, text, 1, NOON)
@@ -156,5 +156,5 @@ def test_a_change_of_the_ranking_makes_all_views_useless(monkeypatch: pytest.Mon
     )  # fmt: skip
     assert RANKINGS[index.RANKING] == now, "a constant was changed: count RANKING up and add it here"
     before = search_stamp(BANK, BankHeads(1, 1), ["a@1"])
-    monkeypatch.setattr(asked, "RANKING", index.RANKING + 1)
+    monkeypatch.setattr(question_counter, "RANKING", index.RANKING + 1)
     assert search_stamp(BANK, BankHeads(1, 1), ["a@1"]) != before

@@ -4,8 +4,8 @@ import random
 import time
 from datetime import UTC, datetime, timedelta
 
-from circadia.memory.attribution import RecentTexts
-from circadia.memory.fingerprints import fingerprints, pack_hashes
+from circadia.memory.capture.attribution import RecentTexts
+from circadia.memory.capture.fingerprints import fingerprints, pack_hashes
 from circadia.records.bank import Trust
 from circadia.records.provenance import Provenance
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from circadia.memory.capture import Exchange, ExchangeRecorder, Utterance
+from circadia.memory.capture.recorder import Exchange, ExchangeRecorder, Utterance
 from circadia.memory.context import fence_memory
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import BankPolicy, Capture, ImportanceTuning, Trust

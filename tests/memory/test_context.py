@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from circadia.memory.blocks import BlockAuthor
 from circadia.memory.context import Context, ContextBuilder, estimate_tokens, fence_memory, strip_fences
 from circadia.memory.forgetting import forget
-from circadia.memory.index import BankIndex
-from circadia.memory.retrieval import Retrieval
+from circadia.memory.search.index import BankIndex
+from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank, Trust
 from circadia.stores.sql import searchable
 from tests.memory.world import World, span

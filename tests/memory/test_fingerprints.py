@@ -7,8 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from circadia.memory.attribution import RecentTexts
-from circadia.memory.fingerprints import Fingerprints, fingerprints, pack_hashes, remove_known_lines, unpack_hashes
+from circadia.memory.capture.attribution import RecentTexts
+from circadia.memory.capture.fingerprints import (
+    Fingerprints,
+    fingerprints,
+    pack_hashes,
+    remove_known_lines,
+    unpack_hashes,
+)
 from circadia.records.bank import Trust
 from circadia.records.provenance import Provenance
 

@@ -9,8 +9,8 @@ import pytest
 
 from circadia.memory.context import Context, ContextBuilder
 from circadia.memory.forgetting import forget
-from circadia.memory.index import Question
-from circadia.memory.retrieval import Retrieval
+from circadia.memory.search.index import Question
+from circadia.memory.search.retrieval import Retrieval
 from circadia.stores.base import Store, Tx
 from tests.memory.world import EMBEDDER, World, vector
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from circadia.memory.harness import is_chore, own_words, strip_harness_text
+from circadia.memory.capture.harness import is_chore, own_words, strip_harness_text
 
 pytestmark = pytest.mark.spec("MEM-14")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circadia.memory.importance import importance, is_content
+from circadia.memory.capture.importance import importance, is_content
 
 
 @pytest.mark.spec("MEM-18")

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.memory import postings
-from circadia.memory.index import BankIndex, Question, ScoredRow
-from circadia.memory.terms import question_terms, stored_terms, words
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search import postings
+from circadia.memory.search.index import BankIndex, Question, ScoredRow
+from circadia.memory.search.terms import question_terms, stored_terms, words
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import BankHeads
 from tests.memory.interrupted import Interrupted

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from circadia.memory.episodes import NewEpisode
-from circadia.memory.forgetting import forget
-from circadia.memory.retention import forget_expired_episodes
-from circadia.memory.retrieval import Retrieval
-from circadia.memory.vectors import stored_vector
+from circadia.memory.forgetting import forget, forget_expired_episodes
+from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.index_entry import IndexEntry
 from circadia.stores.base import Store
-from circadia.stores.sql import news, searchable
+from circadia.stores.sql import index_delta, searchable
 from tests.memory.steps import least_steps
 from tests.memory.world import EMBEDDER, World, span, vector
 
@@ -52,8 +51,8 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
 
     made = searchable.build_index_entry
     with monkeypatch.context() as patched:
-        for module in (news, searchable):
-            patched.setattr(module, "index_entry", counted)
+        for module in (index_delta, searchable):
+            patched.setattr(module, "build_index_entry", counted)
         yield read
 
 

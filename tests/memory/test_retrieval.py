@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from circadia.ids import EpisodeId
-from circadia.memory import retrieval
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.forgetting import forget
-from circadia.memory.index import Question
-from circadia.memory.terms import question_terms
+from circadia.memory.search import retrieval
+from circadia.memory.search.index import Question
+from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
@@ -276,7 +276,7 @@ async def test_looks_of_one_transaction_find_what_each_finds_and_read_what_is_ne
             read.append(args)
             return await news(self, *args, **more)
 
-        monkeypatch.setattr(type(tx.banks), "news", counted)
+        monkeypatch.setattr(type(tx.banks), "fetch_index_delta", counted)
         assert [each async for each in world.retrieval.find_each(tx, bank, asked)] == alone
     assert len(read) == 1
     assert [len(each) for each in alone] == [2, 2, 0]
@@ -292,7 +292,7 @@ async def test_what_is_new_of_a_bank_that_was_searched_is_taken_in_before_its_ne
         read.append(args)
         return news(*args)
 
-    monkeypatch.setattr(banks, "news", counted)
+    monkeypatch.setattr(banks, "fetch_delta", counted)
 
     async def reads(work: Awaitable[object]) -> int:
         before = len(read)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.memory.terms import question_terms, stored_terms, words
+from circadia.memory.search.terms import question_terms, stored_terms, words
 
 MOST = 200_000
 LONGEST = 64

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from circadia.memory.columns import Array
-from circadia.memory.index import BankIndex
-from circadia.memory.question import Question
-from circadia.memory.terms import question_stems, stored_terms
-from circadia.memory.touching import LaterRows
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search.columns import Array
+from circadia.memory.search.index import BankIndex
+from circadia.memory.search.later_rows import LaterRows
+from circadia.memory.search.question import Question
+from circadia.memory.search.terms import question_stems, stored_terms
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import BankHeads
 

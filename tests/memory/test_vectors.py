@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from circadia.memory.vectors import Vectors, stored_vector
+from circadia.memory.search.vectors import Vectors, stored_vector
 
 
 def unit(count: int, dimensions: int, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

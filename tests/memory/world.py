@@ -10,13 +10,13 @@ import numpy as np
 from circadia.ids import EpisodeId, NoteId, RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
-from circadia.memory.columns import Array
 from circadia.memory.context import ContextBuilder
 from circadia.memory.episodes import EpisodeService, NewEpisode, StoredEpisode
-from circadia.memory.index import Question
-from circadia.memory.retrieval import Retrieval, SearchHit
-from circadia.memory.terms import stored_terms
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search.columns import Array
+from circadia.memory.search.index import Question
+from circadia.memory.search.retrieval import Retrieval, SearchHit
+from circadia.memory.search.terms import stored_terms
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.note import Note, NoteKind

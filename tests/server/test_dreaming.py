@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from circadia.errors import ConfigError
-from circadia.server.dreaming import build_sleep_models, explain_missing_model
+from circadia.server.sleeptime_wiring import build_sleep_models, explain_missing_model
 from circadia.settings.load import settings_from
 from circadia.testing import ManualClock
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from circadia.records.agent import AgentPolicy
-from circadia.server.remembering import apply_file_banks, build_memory_services
+from circadia.server.memory_wiring import apply_file_banks, build_memory_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals

@@ -17,7 +17,7 @@ from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
 from circadia.records.note import Note, NoteKind
 from circadia.server.sweeps import Sweeps
-from circadia.server.waking import build_agent_services, build_wake_services
+from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals

@@ -12,15 +12,15 @@ from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup, LookupResult
 from circadia.clock import Clock
-from circadia.gateway.ahead import GatewayAnswerDrafter
-from circadia.gateway.dialects.frame import VolatileSpans
+from circadia.gateway.answers.drafting import GatewayAnswerDrafter
+from circadia.gateway.calls.model_call import Provider
+from circadia.gateway.calls.upstream import Upstream, provider_headers
+from circadia.gateway.codecs.frame import VolatileSpans
 from circadia.gateway.dialects.registry import build_dialects
-from circadia.gateway.model_call import Provider
-from circadia.gateway.upstream import Upstream, provider_headers
-from circadia.gateway.wire import Origin
-from circadia.gateway.wire_pool import ConnectionPool
+from circadia.gateway.wire.base import Origin
+from circadia.gateway.wire.pool import ConnectionPool
 from circadia.ids import AgentId, PassId, SessionId
-from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.prices import PriceList
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
@@ -31,23 +31,23 @@ from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope,
 from circadia.records.bank import Bank, Trust
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.server.remembering import build_memory_services
+from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings, UpstreamSettings
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.ahead import AnswerServices
 from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
-from circadia.sleeptime.ask import Limit, PassModelClient, PassPreempted, PendingQuestions
-from circadia.sleeptime.effects import Effects
+from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
+from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
 from circadia.sleeptime.operations.precompute import Precompute
-from circadia.sleeptime.passes import PassOutcome, PassRunner
-from circadia.sleeptime.publish import Publisher
+from circadia.sleeptime.proposals.question_drafts import AnswerServices
+from circadia.sleeptime.publish.effects import Effects
+from circadia.sleeptime.publish.publisher import Publisher
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import START, ManualClock
-from circadia.testing.dreamer import build_question_verdicts
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.rule_based_model import build_question_verdicts
+from circadia.testing.scripted_model import ScriptedChatModel
 from circadia.testing.upstream import MockUpstream
 from tests.wake.fleet import CountedIds
 

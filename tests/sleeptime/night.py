@@ -11,27 +11,27 @@ from typing import Any
 from pydantic import BaseModel
 
 from circadia.ids import PassId
-from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.sleeptime.ask import PassModelClient
-from circadia.sleeptime.grounding import check_grounding
-from circadia.sleeptime.operation import Operation
+from circadia.sleeptime.budget.model_calls import PassModelClient
+from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.grounding.change_rules import Rule
+from circadia.sleeptime.grounding.source_check import check_grounding
+from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.operations.compress import Compress, SummaryDraft
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradictions
 from circadia.sleeptime.operations.reflect import Reflect, ReflectionAnswer
 from circadia.sleeptime.operations.rethink import Rethink, RethinkAnswer
-from circadia.sleeptime.passes import PassOutcome, PassRunner
-from circadia.sleeptime.rules import Rule
-from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, ClaimVerifier
-from circadia.sleeptime.wording import check_wording
-from circadia.testing.dreamer import RuleBasedModel, parse_rows
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.proposals.operation import Operation
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts, ClaimVerifier
+from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 
 

@@ -15,12 +15,12 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.server.remembering import build_memory_services
+from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
-from circadia.sleeptime.effects import Effects
-from circadia.sleeptime.publish import PageProgress, Publisher
-from circadia.sleeptime.rules import Rule, check_changes, source_ids_of
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.grounding.change_rules import Rule, check_changes, source_ids_of
+from circadia.sleeptime.publish.effects import Effects
+from circadia.sleeptime.publish.publisher import PageProgress, Publisher
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing import ManualClock

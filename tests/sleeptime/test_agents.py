@@ -10,10 +10,10 @@ from circadia.agents.registry import NewAgent
 from circadia.records.agent import Agent, SleepEvent
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Wake, WakeSource
-from circadia.server.waking import build_agent_services, build_wake_services
+from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.agents import SleeptimeAgents
+from circadia.sleeptime.engine.agents import SleeptimeAgents
 from circadia.stores.signals.local import LocalSignals
 from tests.sleeptime.stand import Stand
 

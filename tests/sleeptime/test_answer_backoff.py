@@ -7,7 +7,7 @@ import pytest
 from circadia.ids import BankId
 from circadia.records.answer import AnswerDay
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.backoff import count_affordable_questions
+from circadia.sleeptime.operations.precompute import count_affordable_questions
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
 

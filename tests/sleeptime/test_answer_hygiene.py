@@ -4,15 +4,15 @@ import pytest
 
 from circadia.records.answer import DropReason
 from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.answers import hygiene
-from circadia.sleeptime.effects import Effects
-from circadia.sleeptime.operation import PassContext
+from circadia.sleeptime.answers import cleanup
+from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.precompute import Precompute
-from circadia.sleeptime.publish import Publisher
-from circadia.sleeptime.rows import PassLifecycle
-from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import SleeptimeService
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.proposals.operation import PassContext
+from circadia.sleeptime.publish.effects import Effects
+from circadia.sleeptime.publish.publisher import Publisher
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.signals.local import LocalSignals
 from circadia.telemetry.traces import Traces
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
@@ -41,7 +41,7 @@ async def _going() -> None:
 async def test_what_is_over_goes_in_each_bank_also_where_no_pass_runs(
     one: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hygiene, "PAGE", 2)
+    monkeypatch.setattr(cleanup, "PAGE", 2)
     await one.said("I moved last year.")
     await one.seen()
     await one.run(tier_mind(expecting(HOME, CAT, JOB)))

@@ -7,15 +7,15 @@ import pytest
 
 from circadia.answers.quality import are_answers_trusted
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.answer import Answer, AnswerScope, AnswerUse, DropReason
 from circadia.records.bank import Trust
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.bench import AnswerRun
+from circadia.sleeptime.answers.answer_run import AnswerRun
 from circadia.sleeptime.answers.sampling import AnswerSampler, choose_samples
-from circadia.sleeptime.ask import Limit, PassPreempted, Scope, Unit
-from circadia.sleeptime.operation import PassContext
+from circadia.sleeptime.budget.model_calls import Limit, PassPreempted, Scope, Unit
+from circadia.sleeptime.proposals.operation import PassContext
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, sent, tier_mind
 

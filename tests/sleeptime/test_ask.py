@@ -8,15 +8,15 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.ids import BankId, PassId
-from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.schemas import answer_schema_json
 from circadia.llm.usage import Usage
 from circadia.records.call import UsageGroup
 from circadia.records.sleep_call import SleepCost
-from circadia.sleeptime.ask import Limit, OverBudget, PassModelClient, PendingQuestions, Scope, Unit
+from circadia.sleeptime.budget.model_calls import Limit, OverBudget, PassModelClient, PendingQuestions, Scope, Unit
 from circadia.stores.base import Store
 from circadia.testing import ManualClock
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.contract.sleep_rows import banks_of, sleep_pass
 from tests.full_disk import FullDiskStore
 from tests.wake.fleet import CountedIds
@@ -270,6 +270,6 @@ async def test_a_window_moves_on_and_a_scope_counts_its_own(store: Store) -> Non
         with pytest.raises((ModelAnswerError, OverBudget)) as found:
             await desk.ask(operation=operation)
         seen.append(found.type.__name__)
-    assert seen == ["Unusable", "OverBudget", "Unusable", "Unusable"]
+    assert seen == ["ModelAnswerError", "OverBudget", "ModelAnswerError", "ModelAnswerError"]
     async with store.begin_read() as tx:
         assert {group.key for group in await tx.calls.sum_by_group("tier")} == {"sleep"}

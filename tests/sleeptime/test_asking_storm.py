@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.sleeptime.ask import PassModelClient, PassPreempted
-from circadia.sleeptime.passes import PassRunner
-from circadia.testing.dreamer import RuleBasedModel
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.budget.model_calls import PassModelClient, PassPreempted
+from circadia.sleeptime.engine.pass_runner import PassRunner
+from circadia.testing.rule_based_model import RuleBasedModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.night import Night
 from tests.sleeptime.stand import Stand
 

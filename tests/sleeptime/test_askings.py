@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from circadia.errors import UpstreamFailed
-from circadia.memory.asked import count_recent_askings
+from circadia.memory.search.question_counter import count_recent_askings
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.benefit import Benefit
 from circadia.records.ready_view import ReadyView, ViewKind

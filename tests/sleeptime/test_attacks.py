@@ -15,22 +15,22 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.memory.banks import NewBank
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.change import ChangeState
+from circadia.sleeptime.grounding.wording import unfit_reason, unfit_reason_for_block
 from circadia.sleeptime.operations.compress import Compress, SummaryDraft
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
 from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, Reflect, ReflectionAnswer
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
-from circadia.sleeptime.prompts import add_fence
-from circadia.sleeptime.verify import ClaimVerdicts
-from circadia.sleeptime.wording import unfit_reason, unfit_reason_for_block
-from circadia.testing.dreamer import parse_rows
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.proposals.prompts import add_fence
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
+from circadia.testing.rule_based_model import parse_rows
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.night import Night, trusting
 from tests.sleeptime.stand import Stand
 

@@ -13,9 +13,9 @@ from circadia.records.sleep_call import OperationDayCost, SleepCost
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.sleep_state import OperationPause
 from circadia.settings.sleeptime import BenefitSettings
-from circadia.sleeptime.benefit import Balance, BalanceStatus, compute_balances, list_paused_operations
-from circadia.sleeptime.health import SleepHealth
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.budget.benefit import Balance, BalanceStatus, compute_balances, list_paused_operations
+from circadia.sleeptime.engine.health import SleepHealth
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading
 

@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.memory.blocks import BlockAuthor
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import SleepState
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, PassContext, Step
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import PairOutput, Pairs, Slow, Tier, reading
 

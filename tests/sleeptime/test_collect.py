@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Demotion, Episode
 from circadia.records.note import Note, NoteKind
 from circadia.records.sleep_pass import Pass
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.looking import CachedBankReader
-from circadia.sleeptime.notebook import Notebook
-from circadia.sleeptime.operation import Operation, PageContext
+from circadia.sleeptime.engine.bank_reader import CachedBankReader
 from circadia.sleeptime.operations.collect import Collect
 from circadia.sleeptime.operations.registry import choose_operations
-from circadia.sleeptime.propose import demote
+from circadia.sleeptime.proposals.changes import demote
+from circadia.sleeptime.proposals.notebook import Notebook
+from circadia.sleeptime.proposals.operation import Operation, PageContext
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_looking import ReadCountingStore
 from tests.sleeptime.told import FRIDAY, EpisodeLookup, note, numbered, page, said

@@ -8,8 +8,8 @@ from circadia.records.change import ChangeState
 from circadia.records.note import NoteKind
 from circadia.sleeptime.operations.compress import Compress, SummaryDraft
 from circadia.sleeptime.operations.consolidate import Consolidate
-from circadia.testing.dreamer import RuleBasedModel, parse_rows
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 

@@ -4,14 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.context import estimate_tokens
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
-from circadia.sleeptime.prompts import build_prompt, prompt_version
-from circadia.testing.dreamer import RuleBasedModel, parse_rows
+from circadia.sleeptime.proposals.prompts import build_prompt, prompt_version
+from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import page
@@ -210,7 +210,7 @@ async def test_what_has_failed_is_read_again_and_what_is_in_a_note_is_not(stand:
     for _ in range(3):
         await night.run()
     assert await night.texts() == ["Ann lives in Porto. Ann works as a nurse."]
-    assert night.asked() == {"Consolidated": 1, "ClaimVerdicts": 1}
+    assert night.asked() == {"ConsolidationAnswer": 1, "ClaimVerdicts": 1}
 
 
 @pytest.mark.spec("SLEEP-50")

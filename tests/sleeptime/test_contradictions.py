@@ -6,14 +6,14 @@ from typing import cast
 import pytest
 
 from circadia.ids import EpisodeId
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
-from circadia.testing.dreamer import RuleBasedModel
+from circadia.testing.rule_based_model import RuleBasedModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 
@@ -185,4 +185,4 @@ async def test_nothing_is_asked_where_no_two_notes_are_about_the_same(stand: Sta
     await night.said("The parser is slow.", "The budget is 500 euros.", "The parser is fast.", speaker="ben")
     await night.run()
     assert isinstance(night.mind, RuleBasedModel)
-    assert night.asked()["Compared"] == 0
+    assert night.asked()["ComparisonAnswer"] == 0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.records.bank import Trust
-from circadia.sleeptime.dates import (
+from circadia.sleeptime.grounding.relative_dates import (
     add_dates,
     add_dates_from_sources,
     episode_text_with_dates,

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Demotion, Episode
 from circadia.records.note import NoteKind
-from circadia.sleeptime.operation import PageContext
 from circadia.sleeptime.operations.dedupe import Dedupe
+from circadia.sleeptime.proposals.operation import PageContext
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import FRIDAY, note, numbered, page, said
 

@@ -12,7 +12,7 @@ from circadia.ids import BankId
 from circadia.records.sleep_pass import Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.due import ActivityEnd, BankSleepStatus, PassBlocker, decide_pass
+from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassBlocker, decide_pass
 
 LATE_SECONDS = 10.0
 

@@ -7,7 +7,7 @@ import pytest
 from circadia.ids import AgentId
 from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import Trigger
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading
 

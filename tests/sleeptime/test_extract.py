@@ -7,14 +7,14 @@ from typing import Any, TypeVar, cast
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.sleeptime.grounding import check_grounding, collect_sources, describe_ungrounded_claims
-from circadia.sleeptime.operation import PageContext
+from circadia.sleeptime.grounding.source_check import check_grounding, collect_sources, describe_ungrounded_claims
+from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.operations.extract import Extract
-from circadia.sleeptime.wording import check_wording
+from circadia.sleeptime.proposals.operation import PageContext
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import note, page, said
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from benchmarks.grounding import LANGUAGES, TRUE, claims
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
-from circadia.sleeptime.grounding import check_grounding, collect_sources, describe_ungrounded_claims
-from circadia.sleeptime.rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.source_check import check_grounding, collect_sources, describe_ungrounded_claims
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import said
 

@@ -11,9 +11,9 @@ import pytest
 from circadia.errors import StorageUnavailable
 from circadia.records.event import EventType
 from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.health import SleepHealth
-from circadia.sleeptime.rows import PassLifecycle
-from circadia.sleeptime.tier import SleeptimeService
+from circadia.sleeptime.engine.health import SleepHealth
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.wake.alerts import AlertNotifier

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from circadia.errors import Conflict
-from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.change import Change, ChangeState
 from circadia.records.sleep_pass import PassStatus
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.propose import block_of, write_block
+from circadia.sleeptime.proposals.changes import block_of, write_block
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import PairOutput, Slow, Tier, reading
 
@@ -103,7 +103,7 @@ async def test_of_four_passes_at_once_none_loses_what_another_wrote(stand: Stand
 
 @pytest.mark.spec("SLEEP-11")
 async def test_a_backlog_of_61_turns_is_read_to_its_end(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circadia.sleeptime.passes.PAGE", 10)
+    monkeypatch.setattr("circadia.sleeptime.engine.pass_runner.PAGE", 10)
     names = [f"t{at}" for at in range(61)]
     await stand.said(*names)
     assert await worked(Tier(stand, ScriptedChatModel(reading))) is PassStatus.SUCCEEDED

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.sleeptime.merge import merge_lines
+from circadia.sleeptime.publish.merge import merge_lines
 
 BASE = "name: Ann\ncity: Lisbon\npet: cat\nfood: fish\njob: nurse"
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=6).map("\n".join)

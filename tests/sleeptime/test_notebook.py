@@ -9,7 +9,7 @@ from circadia.ids import NoteId
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank
 from circadia.records.note import Note
-from circadia.sleeptime.notebook import Notebook
+from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.stores.base import Tx
 from tests.sleeptime.stand import Stand
 

@@ -11,18 +11,18 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.ids import PassId
-from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.ask import Limit, PassModelClient, PassPreempted, Scope, Unit
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.passes import PassOutcome, PassRunner
+from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, Scope, Unit
+from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.testing import ManualClock
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 
 PAGE = 500

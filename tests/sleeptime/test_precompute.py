@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from circadia.answers.lookup import LookupOutcome
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.answer import AnswerMode
 from circadia.records.bank import Trust
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
-from circadia.sleeptime.ask import Limit, Scope, Unit
+from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.operations.registry import choose_operations
-from circadia.sleeptime.prompts import prompt_version
-from circadia.testing.dreamer import build_question_verdicts
+from circadia.sleeptime.proposals.prompts import prompt_version
+from circadia.testing.rule_based_model import build_question_verdicts
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, predictions, sent, tier_mind
 
 pytestmark = pytest.mark.spec("SLEEP-28")

@@ -12,7 +12,7 @@ from circadia.ids import EpisodeId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.sleeptime.publish import BankWatermark, PageProgress
+from circadia.sleeptime.publish.publisher import BankWatermark, PageProgress
 from tests.sleeptime.stand import Stand
 
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from circadia.answers.lookup import LookupOutcome
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
-from circadia.testing.dreamer import build_question_verdicts
+from circadia.testing.rule_based_model import build_question_verdicts
 from tests.sleeptime.answers_stand import HOME, Hall, expecting, tier_mind
 
 

@@ -5,14 +5,14 @@ from typing import cast
 
 import pytest
 
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
 from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, Reflect, ReflectionAnswer
-from circadia.testing.dreamer import parse_rows
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.rule_based_model import parse_rows
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import note, numbered, page, said

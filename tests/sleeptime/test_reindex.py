@@ -11,32 +11,32 @@ import pytest
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import EpisodeId, NoteId
-from circadia.memory.asked import count_recent_askings
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.memory.context import Context
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.forgetting import forget
-from circadia.memory.index import Question
-from circadia.memory.retrieval import SearchHit
-from circadia.memory.terms import stored_terms
-from circadia.memory.tier import MemoryServices
+from circadia.memory.search.index import Question
+from circadia.memory.search.question_counter import count_recent_askings
+from circadia.memory.search.retrieval import SearchHit
+from circadia.memory.search.terms import stored_terms
+from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.records.sleep_pass import PassStatus
-from circadia.server.remembering import build_memory_services
+from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.ask import PassPreempted
-from circadia.sleeptime.operation import PassContext
+from circadia.sleeptime.budget.model_calls import PassPreempted
+from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations import reindex
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.operations.reindex import Reindex, write_askings
-from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.proposals.operation import PassContext
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing import ManualClock

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.memory.blocks import BlockAuthor
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
-from circadia.testing.dreamer import RuleBasedModel, parse_rows
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 

@@ -20,7 +20,7 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
-from circadia.sleeptime.savings import Savings, Source, Weight, compute_savings, fit_seconds_per_token
+from circadia.sleeptime.budget.savings import Savings, Source, Weight, compute_savings, fit_seconds_per_token
 from circadia.stores.sqlite import open_sqlite
 from tests.sleeptime.stand import Stand
 

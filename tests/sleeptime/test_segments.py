@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.sleeptime.segments import Segment, split_segments
+from circadia.sleeptime.proposals.segments import Segment, split_segments
 from tests.sleeptime.told import page, said
 
 RECENT_WINDOW = 50

@@ -8,15 +8,15 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.errors import NotFound
-from circadia.llm.mind import Prompt
+from circadia.llm.chat_model import Prompt
 from circadia.llm.usage import Usage
 from circadia.memory.banks import NewBank
 from circadia.records.change import ChangeKind
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.operations.reindex import forget_askings, write_askings
-from circadia.sleeptime.rows import NewPass
+from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.stores.base import Store
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_reindex import POLICY, Home, often
 from tests.sleeptime.tier_stand import PairOutput, Pairs, Slow, Tier, reading

@@ -7,12 +7,12 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.answers.lookup import LookupOutcome
-from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.answer import AnswerFrame, DropReason
-from circadia.sleeptime.answers import settling
-from circadia.sleeptime.answers.settling import AnswerVerdict, AnswerVerdicts
-from circadia.sleeptime.prompts import prompt_version
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.answers import doubts
+from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
+from circadia.sleeptime.proposals.prompts import prompt_version
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
 
 pytestmark = pytest.mark.spec("ANS-04")
@@ -94,7 +94,7 @@ async def test_an_old_answer_that_nobody_has_used_is_not_asked_about(one: Hall) 
 
 
 async def test_many_answers_are_asked_about_together(one: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "TOGETHER", 2)
+    monkeypatch.setattr(doubts, "TOGETHER", 2)
     await one.said("I moved last year.")
     await one.seen()
     await one.run(tier_mind(expecting(HOME, CAT, JOB)))

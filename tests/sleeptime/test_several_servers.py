@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from circadia.records.sleep_pass import PassStatus
-from circadia.sleeptime.due import PassBlocker
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.triggers.due import PassBlocker
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
 

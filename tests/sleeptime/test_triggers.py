@@ -8,8 +8,8 @@ from circadia.memory.blocks import BlockAuthor
 from circadia.records.change import ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.sleeptime.operation import PageContext, Step
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.proposals.operation import PageContext, Step
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Slow, Tier, reading
 

@@ -10,9 +10,9 @@ from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, BankPolicy, ImportanceTuning, Trust
 from circadia.records.event import EventType
 from circadia.records.sleep_pass import Pass
-from circadia.sleeptime.operation import PassContext
+from circadia.sleeptime.operations.importance_tuning import choose_threshold
 from circadia.sleeptime.operations.reindex import Reindex
-from circadia.sleeptime.tuning import choose_threshold
+from circadia.sleeptime.proposals.operation import PassContext
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier
 

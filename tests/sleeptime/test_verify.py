@@ -7,17 +7,17 @@ import pytest
 from pydantic import BaseModel
 
 from benchmarks.grounding import ERRORS, LANGUAGES, outcome
-from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
+from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.extract import Extract
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
-from circadia.sleeptime.prompts import add_fence, build_fixed_prompt
-from circadia.sleeptime.quotations import is_extract
-from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts
-from circadia.testing.dreamer import RuleBasedModel
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.proposals.prompts import add_fence, build_fixed_prompt
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
+from circadia.testing.rule_based_model import RuleBasedModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.night import Night, answering, trusting, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_extract import GARDEN, notes

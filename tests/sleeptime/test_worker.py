@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from circadia.errors import StorageUnavailable
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeState
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.testing.clock import ManualClock
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
 from tests.watched_store import LostReplyStore

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.change import FORGOTTEN, Change
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.rows import NewPass
-from circadia.sleeptime.worker import SleepWorker
-from circadia.testing.mind import ScriptedChatModel
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.triggers.pass_lifecycle import NewPass
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import PairOutput, Pairs, Slow, Tier, reading
 

@@ -9,19 +9,19 @@ from pydantic import BaseModel
 
 from circadia.clock import Clock
 from circadia.ids import AgentId, SessionId
-from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.records.agent import Agent, AgentPolicy, Cause
 from circadia.records.change import Change
 from circadia.records.note import NoteKind
 from circadia.records.session import Session, SessionStatus
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.operation import ModelQueryFunction, Operation, PageContext, Step
-from circadia.sleeptime.propose import add_note
-from circadia.sleeptime.rows import NewPass, PassLifecycle
-from circadia.sleeptime.runs import SleepParts
-from circadia.sleeptime.tier import SleeptimeService
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.proposals.changes import add_note
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, Operation, PageContext, Step
+from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
 from circadia.stores.signals.local import LocalSignals
 from circadia.telemetry.traces import Traces
 from tests.sleeptime.stand import Stand

@@ -7,12 +7,12 @@ from typing import Any
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.episodes import searched_text
-from circadia.memory.terms import question_terms, stored_terms
+from circadia.memory.search.terms import question_terms, stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.operation import PageContext
-from circadia.sleeptime.similar import content_terms
+from circadia.sleeptime.proposals.operation import PageContext
+from circadia.sleeptime.proposals.similarity import content_terms
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
 """When things are said."""

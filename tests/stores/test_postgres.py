@@ -14,9 +14,9 @@ from circadia.ids import AgentId, BankId
 from circadia.records.bank import Bank
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.index_delta import HEADS
 from circadia.stores.sql.link import do_nothing
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.news import HEADS
 from tests.contract.rows import agent, put, sent, tags
 from tests.contract.test_store_memory import BANK, episode
 from tests.contract.wake_rows import pulse

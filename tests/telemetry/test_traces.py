@@ -16,11 +16,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.sleep_pass import PassStatus
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, end_call_span, set_up_traces
-from circadia.testing.mind import ScriptedChatModel
+from circadia.testing.scripted_model import ScriptedChatModel
 from tests.interaction.live import CHAT, live
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading

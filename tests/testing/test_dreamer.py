@@ -3,11 +3,11 @@
 import pytest
 from pydantic import BaseModel
 
-from circadia.llm.mind import ModelAnswerError, Prompt
-from circadia.sleeptime.answers.settling import AnswerVerdict, AnswerVerdicts
+from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
-from circadia.testing.dreamer import RuleBasedModel
-from circadia.testing.told_facts import find_facts
+from circadia.testing.rule_based_model import RuleBasedModel
+from circadia.testing.stated_facts import find_facts
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from circadia.records.agent import Agent
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.wake import Decision, Wake
 from circadia.wake.launchers.base import LaunchResult
-from circadia.wake.wall import day_bounds
+from circadia.wake.scheduling.wall_clock import day_bounds
 from tests.wake.fleet import Fleet
 
 

@@ -17,7 +17,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import RoutineSpec
 from circadia.records.session import Session
 from circadia.records.wake import Decision, Wake, WakeReason
-from circadia.server.waking import build_agent_services, build_wake_services
+from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -25,11 +25,11 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
 from circadia.testing.launcher import FakeLauncher
-from circadia.wake.attempts import WorkerParts
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import MessageReceipt, OutgoingMessage
 from circadia.wake.launchers.base import Launcher
-from circadia.wake.tier import WakeServices
+from circadia.wake.pulse.attempts import WorkerParts
+from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 
 LAUNCHED: Mapping[str, object] = {"launcher": "fake", "heartbeat_minutes": None}

@@ -8,8 +8,8 @@ from circadia.ids import AgentId, PulseId, SessionId, WakeId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Coordination, build_coordination
 from circadia.records.wake import Charge, Decision, GuardrailCounts, Wake, WakeSource
-from circadia.wake.guardrails import AdmissionFacts, check_guardrails
-from circadia.wake.wall import day_bounds
+from circadia.wake.admission.guardrails import AdmissionFacts, check_guardrails
+from circadia.wake.scheduling.wall_clock import day_bounds
 
 START = datetime(2026, 3, 28, 20, tzinfo=UTC)
 """In Berlin, an evening before a day of 23 hours."""

@@ -15,7 +15,7 @@ from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
-from circadia.server.waking import build_agent_services, build_wake_services
+from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals

@@ -7,7 +7,7 @@ import pytest
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
-from circadia.wake.pulse_rows import total_run_seconds
+from circadia.wake.pulse_lifecycle import total_run_seconds
 from tests.wake.asks import minutes_today, rails, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 

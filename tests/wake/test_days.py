@@ -8,7 +8,7 @@ import pytest
 
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
-from circadia.wake.wall import day_bounds
+from circadia.wake.scheduling.wall_clock import day_bounds
 from tests.wake.asks import rails, woken_once
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 

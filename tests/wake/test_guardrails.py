@@ -14,7 +14,7 @@ from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.coordination import Coordination, Guardrails, OnBlock, PairMode
 from circadia.records.schedule import BlackoutPolicies, BlackoutPolicy
 from circadia.records.wake import Decision, GuardrailCounts, WakeSource
-from circadia.wake.guardrails import GUARDRAILS, AdmissionFacts, FleetLimits, check_guardrails
+from circadia.wake.admission.guardrails import GUARDRAILS, AdmissionFacts, FleetLimits, check_guardrails
 
 CIRCUIT_FAILURES = 5
 CIRCUIT_SECONDS = 900.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import Recurrence
-from circadia.wake.recurrence import count_between, last_between, next_after, occurrences
+from circadia.wake.scheduling.recurrence import count_between, last_between, next_after, occurrences
 from tests.wake.minutes import WINDOWS, Rule, due_by_cron, walk
 
 MAX_COUNTED = 1_000

@@ -11,8 +11,8 @@ from circadia.errors import InvalidRequest
 from circadia.ids import PulseId
 from circadia.records.coordination import OnBlock, PairMode
 from circadia.records.wake import Charge, Decision, GuardrailCheck, Wake, WakeSource
-from circadia.wake.replay import replay, settings_to_replay
-from circadia.wake.wall import day_bounds
+from circadia.wake.admission.replay import replay, settings_to_replay
+from circadia.wake.scheduling.wall_clock import day_bounds
 from tests.wake.ledgers import WakeStep, coordinations, decided
 
 pytestmark = pytest.mark.spec("WAKE-75")

@@ -20,8 +20,8 @@ from circadia.records.schedule import (
     Routine,
     RunKind,
 )
-from circadia.wake.recurrence import count_between
-from circadia.wake.schedule import RoutineAction, RoutinePlan, next_after, plan_from, plan_routine
+from circadia.wake.scheduling.planning import RoutineAction, RoutinePlan, next_after, plan_from, plan_routine
+from circadia.wake.scheduling.recurrence import count_between
 
 BERLIN = "Europe/Berlin"
 HOURLY = Recurrence(every_seconds=3_600)

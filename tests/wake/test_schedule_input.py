@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import Blackout, OneOffBlackout, Recurrence, RecurringBlackout, RoutineSpec, Weekday
-from circadia.wake.schedule import next_after
+from circadia.wake.scheduling.planning import next_after
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HOURLY = Recurrence(every_seconds=3_600)

@@ -3,9 +3,9 @@
 from contextvars import ContextVar
 from typing import Final
 
+from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import LimitReached
-from circadia.latest import BoundedDict
 
 CALLER: Final[ContextVar[str]] = ContextVar("caller", default="")
 """The address that the present request comes from; empty where it is not known, as on a socket in the file system."""

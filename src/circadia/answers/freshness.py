@@ -14,16 +14,16 @@ import numpy as np
 
 from circadia.answers.index import TextVectors
 from circadia.answers.normalization import normalize, only_asks
+from circadia.bounded_dict import BoundedDict
 from circadia.ids import AnswerId
-from circadia.latest import BoundedDict
-from circadia.memory.columns import Array
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
 from circadia.memory.episodes import searched_text
-from circadia.memory.question import Question
-from circadia.memory.retrieval import BankChanges, Retrieval
-from circadia.memory.terms import question_stems, question_terms
-from circadia.memory.touching import NEAR, VOID_WEIGHT, ChangeThresholds, LaterRow
+from circadia.memory.search.columns import Array
+from circadia.memory.search.later_rows import NEAR, VOID_WEIGHT, ChangeThresholds, LaterRow
+from circadia.memory.search.question import Question
+from circadia.memory.search.retrieval import BankChanges, Retrieval
+from circadia.memory.search.terms import question_stems, question_terms
 from circadia.records.answer import Answer, AnswerBasis
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
@@ -49,7 +49,7 @@ class Concern(NamedTuple):
     doubtful: bool
     """Whether it puts the answer in doubt; else the answer is served until a judge has looked."""
     weight: float
-    """How likely it does; see `memory/touching.py`."""
+    """How likely it does; see `memory/search/later_rows.py`."""
     layer: Layer
     number: int
 

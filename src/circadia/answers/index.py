@@ -11,8 +11,8 @@ import numpy as np
 from circadia.answers.identifiers import find_conflict
 from circadia.answers.normalization import NormalizedText, normalize
 from circadia.ids import AnswerId
-from circadia.memory.columns import Array, Column
-from circadia.memory.vectors import Vectors, stored_vector
+from circadia.memory.search.columns import Array, Column
+from circadia.memory.search.vectors import Vectors, stored_vector
 from circadia.records.answer import AnswerableQuestion
 
 TextVectors = Callable[[str], tuple[Array, float]]

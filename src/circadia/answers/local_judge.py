@@ -9,7 +9,7 @@ from circadia.answers.judge import JudgeVerdict
 from circadia.answers.pair_classifier import PairClassifier
 from circadia.answers.pair_features import EncodedText, encode_text, pair_features
 from circadia.llm.local_encoder import LocalEncoder
-from circadia.memory.languages import languages
+from circadia.memory.search.languages import languages
 from circadia.records.agent import Agent
 
 ENGLISH: Final = "en"

@@ -18,9 +18,9 @@ from circadia.answers.normalization import MAX_CHARACTERS
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
+from circadia.lru import Lru
 from circadia.memory.context import Context
-from circadia.memory.lru import Lru
-from circadia.memory.retrieval import Retrieval
+from circadia.memory.search.retrieval import Retrieval
 from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings

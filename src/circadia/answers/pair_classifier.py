@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from circadia.answers.pair_features import PairFeatures
-from circadia.memory.columns import Array
+from circadia.memory.search.columns import Array
 
 DIGITS: Final = 5
 """Of a feature, so that the last bit of a sum does not decide on which side of a cut it is."""

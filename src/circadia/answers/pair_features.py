@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from circadia.answers.identifiers import find_conflict, has_identifier
-from circadia.memory.columns import Array
+from circadia.memory.search.columns import Array
 
 _TINY: Final = 1e-9
 _NEAR: Final = 0.5

@@ -1,40 +1,53 @@
 """The REST application: its endpoints, its guard, its errors, its OpenAPI document."""
 
+from importlib.metadata import version
 from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
 
-from circadia.api import (
-    agents,
-    answers,
-    banks,
-    blocks,
-    chains,
-    coordination,
-    direct_messages,
-    episodes,
-    events,
-    holds,
-    inbox,
-    memory_search,
-    memory_transfer,
-    messages,
-    passes,
-    pulses,
-    schedule,
-    sessions,
-    sleeping,
-    sleeptime,
-    threads,
-    usage,
-    wake_stats,
-    wakes,
-)
-from circadia.api.event_tail import EventTail
+from circadia.api.agents import agents, coordination, schedule, sessions, sleeping
 from circadia.api.guard import Guard
+from circadia.api.memory import banks, blocks, episodes, search, transfer
+from circadia.api.messaging import inbox, messages, threads
+from circadia.api.observability import events, holds, usage
+from circadia.api.observability.event_tail import EventTail
 from circadia.api.parts import ApiParts, HoldRegistry
-from circadia.api.problems import handle_errors
-from circadia.api.schema import build_openapi_document
+from circadia.api.problems import MEDIA_TYPE, Problem, handle_errors
+from circadia.api.sleeptime import answers, passes, status
+from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
+
+_ABOUT: Final = """The control plane of Circadia. Each request needs a token, as `Authorization: Bearer TOKEN` or
+`x-api-key`: the operator's opens all, an agent's opens that agent's doors. Sessions are named by their name or id,
+threads by their id or, if only one open thread has it, their name. Times are ISO 8601 in UTC."""
+
+
+def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
+    """Return the document of these routes."""
+    made: dict[str, Any] = get_openapi(
+        title="Circadia", version=version("circadia"), description=_ABOUT.replace("\n", " "), routes=routes
+    )
+    schemas: dict[str, Any] = made.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem.pop("$defs", {}))
+    schemas["Problem"] = problem
+    made["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    }
+    made["security"] = [{"bearer": []}, {"key": []}]
+    for item in made["paths"].values():
+        for operation in item.values():
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = {
+                "description": "Any error.",
+                "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+            }
+    return made
+
 
 __all__ = ["ApiParts", "HoldRegistry", "create_api", "openapi_document"]
 
@@ -43,8 +56,8 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
-    coordination, wake_stats, banks, episodes, memory_search, memory_transfer, blocks, passes,
-    sleeptime, answers, events, usage,
+    coordination, wake_stats, banks, episodes, search, transfer, blocks, passes,
+    status, answers, events, usage,
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, cast
 from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from circadia.stores.keepable import NUL, holds_nul
+from circadia.stores.nul_check import NUL, holds_nul
 from circadia.suggestions import closest
 
 _SHOWN_KEY: Final = 80

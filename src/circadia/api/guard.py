@@ -10,8 +10,8 @@ from circadia.agents.access import require_member
 from circadia.agents.identity import Identity
 from circadia.api.problems import internal_error_response, problem_response
 from circadia.errors import CircadiaError, InvalidRequest, NotFound, TooLarge
-from circadia.gateway.headers import bearer, first_value
-from circadia.stores.keepable import NUL
+from circadia.gateway.calls.headers import bearer, first_value
+from circadia.stores.nul_check import NUL
 
 _logger = logging.getLogger(__name__)
 

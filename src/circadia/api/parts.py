@@ -15,16 +15,16 @@ from circadia.agents.sleep import AgentSleepService
 from circadia.agents.threads import ThreadService
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
-from circadia.gateway.answer_judge import JudgeLimits
-from circadia.gateway.gate import HoldView
+from circadia.gateway.answers.judging import JudgeLimits
+from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId
-from circadia.memory.tier import MemoryServices
+from circadia.memory.services import MemoryServices
 from circadia.records.principal import Principal
 from circadia.settings import Settings
-from circadia.sleeptime.tier import SleeptimeService
+from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
-from circadia.wake.tier import WakeServices
+from circadia.wake.services import WakeServices
 
 
 class HoldRegistry(Protocol):

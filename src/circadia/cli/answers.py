@@ -6,10 +6,11 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.asking import Yes, confirm, require_person
-from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import (
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.paging import gather_pages
+from circadia.cli.terminal.confirmation import Yes, confirm, require_person
+from circadia.cli.terminal.output import (
     AsJson,
     console,
     display_text,
@@ -22,7 +23,6 @@ from circadia.cli.output import (
     shorten,
     table,
 )
-from circadia.cli.paging import gather_pages
 from circadia.client import Client
 from circadia.client.ready_answers import AnswerStatsAnswer, ReadyAnswerAnswer, TestedAnswer
 from circadia.clock import SystemClock

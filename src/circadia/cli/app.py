@@ -8,36 +8,17 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli import (
-    agent,
-    answers,
-    chain,
-    config,
-    coordination,
-    demo,
-    events,
-    holds,
-    inbox,
-    init,
-    memory,
-    model,
-    pulses,
-    schedule,
-    send,
-    serve,
-    session,
-    sleep,
-    sleeptime,
-    top,
-    usage,
-    wakes,
-)
+from circadia.cli import answers, demo, memory, sleeptime
 from circadia.cli import eval as evaluating
+from circadia.cli.agents import agent, session, sleep
 from circadia.cli.doctor import command as doctor
 from circadia.cli.import_djinnbot import command as import_djinnbot
-from circadia.cli.later import add_lazy_commands, command, group
-from circadia.cli.loading import INTERRUPTED
-from circadia.cli.output import display_text, escape_unencodable
+from circadia.cli.machine import config, init, model, serve
+from circadia.cli.monitoring import events, holds, top, usage
+from circadia.cli.terminal.lazy_commands import add_lazy_commands, command, group
+from circadia.cli.terminal.lazy_imports import INTERRUPTED
+from circadia.cli.terminal.output import display_text, escape_unencodable
+from circadia.cli.waking import chain, coordination, inbox, pulses, schedule, send, wakes
 from circadia.errors import EXIT_STATUS, CircadiaError
 
 app = add_lazy_commands(

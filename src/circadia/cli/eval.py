@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from circadia.cli.loading import INTERRUPTED, quick_imports
-from circadia.cli.output import AsJson, console, note, print_json
-from circadia.cli.serve import Config, config_file
+from circadia.cli.machine.serve import Config, config_file
+from circadia.cli.terminal.lazy_imports import INTERRUPTED, quick_imports
+from circadia.cli.terminal.output import AsJson, console, note, print_json
 from circadia.clock import SystemClock
 from circadia.errors import CircadiaError, StartError
 from circadia.settings import load_settings
@@ -116,7 +116,7 @@ def locomo(
     """
     _require_writable(out)
     run, around = _load_evaluation(config)
-    found = importlib.import_module("circadia.evaluation.conversations").load_conversations(path)[:talks]
+    found = importlib.import_module("circadia.evaluation.recall.conversations").load_conversations(path)[:talks]
     named = SCRIPTED if model == NOTHING and upstream is not None else model
     stand = run.LocomoRun(None if named == NOTHING else _choose_model(named, upstream), around, found)
     words = ["eval", "locomo", path.name, *_model_options(model, upstream, NOTHING)]

@@ -18,11 +18,10 @@ from circadia.client.answers import (
     UsageReportAnswer,
 )
 from circadia.client.connection import ApiConnection
-from circadia.client.dreaming import SleeptimeCalls
-from circadia.client.memory import MemoryCalls
+from circadia.client.memory import MemoryCalls, TransferCalls
 from circadia.client.ready_answers import AnswerCalls
-from circadia.client.transfer import TransferCalls
-from circadia.client.waking import WakeCalls
+from circadia.client.sleeptime import SleeptimeCalls
+from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
-from circadia.llm.mind import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
 
 T = TypeVar("T", bound=BaseModel)

@@ -15,7 +15,7 @@ from circadia.evaluation.asker import Asker
 from circadia.evaluation.judging import JudgedPairs, PairJudge, build_erring_judge, judge_pairs
 from circadia.evaluation.models import ModelChoice, open_eval_model
 from circadia.evaluation.run import EvalEnvironment
-from circadia.gateway.answer_judge import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
+from circadia.gateway.answers.judging import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.testing.language_suite import QuestionPair, load_english_pairs
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, InvalidRequest, StartError
-from circadia.evaluation.scripted import ScriptedEvalModel
+from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel
 from circadia.llm import local, local_weights
-from circadia.llm.mind import ChatModel
-from circadia.llm.minds import ModelSpec, open_model
+from circadia.llm.chat_model import ChatModel
+from circadia.llm.models import ModelSpec, open_model
 from circadia.llm.providers import cheap_model
 from circadia.settings import Settings
 

@@ -6,8 +6,8 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from circadia.llm.minds import ModelSpec
-from circadia.llm.provider_mind import PLACEHOLDER, build_timeout, prefer_json_schema
+from circadia.llm.models import ModelSpec
+from circadia.llm.provider_model import PLACEHOLDER, build_timeout, prefer_json_schema
 
 
 def build_model(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> Model:

@@ -14,9 +14,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
-from circadia.llm.minds import ModelSpec
+from circadia.llm.models import ModelSpec
 from circadia.llm.prices import PriceList
-from circadia.llm.provider_mind import PLACEHOLDER, build_timeout, prefer_json_schema
+from circadia.llm.provider_model import PLACEHOLDER, build_timeout, prefer_json_schema
 from circadia.llm.providers import provider_at
 
 _GROQ_WITH_SCHEMAS: Final = ("openai/gpt-oss", "moonshotai/kimi", "meta-llama/llama-4")

@@ -15,8 +15,8 @@ from pydantic_ai.exceptions import (
     ModelTimeoutError,
 )
 
-from circadia.llm.bounded import LARGEST_BYTES, ResponseTooLarge
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.bounded_transport import LARGEST_BYTES, ResponseTooLarge
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.llm.usage import Usage
 
 _QUESTION_STATUSES: Final = frozenset({400, 413, 422})

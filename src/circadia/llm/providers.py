@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from genai_prices.data_snapshot import get_snapshot
 
-from circadia.llm.mind import ChatModel
+from circadia.llm.chat_model import ChatModel
 from circadia.llm.prices import PriceList
 
 Api = Literal["openai", "anthropic"]

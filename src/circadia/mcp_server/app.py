@@ -33,18 +33,18 @@ from mcp_types import (
 from starlette.types import Receive, Scope, Send
 
 from circadia.errors import CircadiaError
-from circadia.gateway.mcp_sdk import McpSdk
+from circadia.gateway.mcp.sdk import McpSdk
 from circadia.mcp_server.arguments import read_arguments
 from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
-from circadia.mcp_server.handover import Handover
-from circadia.mcp_server.parts import McpParts
-from circadia.mcp_server.prompts import get_prompt, list_prompts
-from circadia.mcp_server.refusals import (
+from circadia.mcp_server.errors import (
     protocol_error,
     tool_error,
     unforeseen_protocol_error,
     unforeseen_tool_error,
 )
+from circadia.mcp_server.handover import Handover
+from circadia.mcp_server.parts import McpParts
+from circadia.mcp_server.prompts import get_prompt, list_prompts
 from circadia.mcp_server.resources import Resources, instruction_text
 from circadia.mcp_server.tools import GROUPS, RETHINK_TOOLS, TOOLS, Tool
 from circadia.suggestions import did_you_mean

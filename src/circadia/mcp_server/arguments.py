@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.llm.schemas import answer_schema, strip_schema
-from circadia.stores.keepable import NUL, holds_nul
+from circadia.stores.nul_check import NUL, holds_nul
 from circadia.suggestions import closest
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from circadia.agents.sleep import AgentSleepService
 from circadia.agents.threads import ThreadService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
-from circadia.memory.tier import MemoryServices
+from circadia.memory.services import MemoryServices
 from circadia.settings import Settings
-from circadia.sleeptime.tier import SleeptimeService
+from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
-from circadia.wake.tier import WakeServices
+from circadia.wake.services import WakeServices
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,8 +10,8 @@ from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
 from circadia.records.end_user import shorten_name
 from circadia.records.sleep_pass import Pass, Trigger
-from circadia.sleeptime.due import PassBlocker
-from circadia.sleeptime.rows import NewPass
+from circadia.sleeptime.triggers.due import PassBlocker
+from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.suggestions import did_you_mean
 
 DREAM: Final = "dream"

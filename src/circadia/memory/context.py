@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from circadia.bounded_dict import BoundedDict
 from circadia.ids import BankId
-from circadia.latest import BoundedDict
 from circadia.memory.episodes import shown_name
-from circadia.memory.index import DEPTH, Question, ScoredRow
-from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import stored_terms
+from circadia.memory.search.index import DEPTH, Question, ScoredRow
+from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.excerpt import Excerpt

@@ -14,7 +14,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId, IdSource
 from circadia.memory.redaction import redact
-from circadia.memory.terms import stored_terms
+from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.stores.base import Tx

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from circadia.ids import EpisodeId, NoteId
 from circadia.memory.blocks import remove_episodes
 from circadia.records.bank import Bank
 from circadia.records.block import Block
+from circadia.records.event import Event, EventType
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 
@@ -90,3 +92,24 @@ async def _withdraw_demotions(tx: Tx, bank: Bank, gone: Collection[str]) -> None
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), IDS_PER_STATEMENT):
         yield ids[start : start + IDS_PER_STATEMENT]
+
+
+async def find_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Sequence[EpisodeId]:
+    """Return episodes that happened more than the bank's `keep_days` ago, so many at most; none if it keeps them."""
+    days = bank.policy.keep_days
+    if days is None or days >= (now - datetime.min.replace(tzinfo=UTC)).days:
+        return ()
+    return await tx.episodes.find_matching_ids(bank.id, until=now - timedelta(days=days), limit=limit)
+
+
+async def forget_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> ForgetCounts:
+    """Forget what is due, so many episodes at most, and tell of it with an event."""
+    old = await find_expired_episodes(tx, bank, now, limit=limit)
+    if not old:
+        return ForgetCounts(episodes=0, notes=0, versions=0)
+    gone = await forget(tx, bank, old)
+    if gone.episodes:
+        counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
+        data = {"bank": bank.name, "by": "circadia", "keep_days": bank.policy.keep_days, **counts}
+        await tx.events.add([Event(type=EventType.FORGOTTEN, at=now, data=data)])
+    return gone

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from circadia.ids import AgentId, BankId
 from circadia.memory.context import beginning
-from circadia.memory.index import ScoredRow
+from circadia.memory.search.index import ScoredRow
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.index_entry import Layer

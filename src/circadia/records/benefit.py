@@ -8,7 +8,7 @@ from circadia.ids import BankId
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Benefit:
-    """What an operation has brought to a bank's calls on one day; `sleeptime/savings.py` says what is counted."""
+    """What an operation has saved a bank's calls on one day; `sleeptime/budget/savings.py` counts it."""
 
     bank_id: BankId
     """Whose memory."""

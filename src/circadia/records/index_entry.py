@@ -38,7 +38,7 @@ class IndexEntry(NamedTuple):
     weight: float
     """1, less after demotions."""
     terms: bytes
-    """Its words, see `memory/terms.py`."""
+    """Its words, see `memory/search/terms.py`."""
     vector: bytes | None
     """Its embedding as 16-bit floats."""
     embedder: str | None

@@ -1,4 +1,4 @@
-"""A schedule: the named routines of an agent and its blackouts; `wake/schedule.py` knows when each is due.
+"""A schedule: the named routines of an agent and its blackouts; `wake/scheduling/planning.py` knows when each is due.
 
 A record that is made is valid: each raises `InvalidRequest` where a value is out of range, with what to write instead.
 """

@@ -9,8 +9,8 @@ from typing import Final
 from circadia.ids import BankId, PassId
 
 FARTHEST: Final = timedelta(hours=2)
-"""Longer than any pause before another attempt (`LONGEST_BACK_OFF_SECONDS` of `sleeptime/rows.py`): a pass or a bank
-that waits for a later time was written before the clock was set back."""
+"""Longer than any pause before another attempt (`LONGEST_BACK_OFF_SECONDS`): a pass or a bank that
+waits for a later time was written before the clock was set back."""
 
 
 class PassStatus(StrEnum):

@@ -19,8 +19,8 @@ from circadia.errors import (
     NotFound,
     StorageUnavailable,
 )
-from circadia.gateway.headers import CREDENTIALS, bearer, first_value
-from circadia.gateway.reply import ReplyBroken
+from circadia.gateway.calls.headers import CREDENTIALS, bearer, first_value
+from circadia.gateway.hold.reply import ReplyBroken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

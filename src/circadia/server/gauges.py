@@ -1,13 +1,13 @@
 """Which metrics are read from the parts when somebody asks for them, and which signals are counted."""
 
-from circadia.gateway.bodies import BodySpool
-from circadia.gateway.gate import Gate
-from circadia.gateway.journal import Journal
-from circadia.gateway.remember import ExchangeQueue
-from circadia.memory.retrieval import Retrieval
-from circadia.sleeptime.health import SleepHealth
-from circadia.sleeptime.rows import TOPIC
-from circadia.sleeptime.worker import SleepWorker
+from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.hold.bodies import BodySpool
+from circadia.gateway.hold.gate import Gate
+from circadia.gateway.memory.call_memory import ExchangeQueue
+from circadia.memory.search.retrieval import Retrieval
+from circadia.sleeptime.engine.health import SleepHealth
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.signals.base import Signals
 from circadia.telemetry.metrics import Metrics
 from circadia.wake.worker import WakeWorker

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from circadia.gateway.exchange import DISCONNECT_KEY, Disconnect
+from circadia.gateway.doors.exchange import DISCONNECT_KEY, Disconnect
 
 HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request; for that of each later one, the time that it may idle."""

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from circadia.agents.following import AgentChangeFollower
+from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.memory.retention import find_expired_episodes, forget_expired_episodes
+from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
 from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
 from circadia.stores.base import Store

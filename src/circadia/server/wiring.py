@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 from starlette.types import ASGIApp
 
+from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.failed_tokens import FailedTokens
-from circadia.agents.following import AgentChangeFollower
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry, NewAgent
@@ -24,43 +24,49 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.errors import ConfigError
-from circadia.gateway.ahead import GatewayAnswerDrafter
-from circadia.gateway.answer_book import AnswerBook
-from circadia.gateway.backlog import WriteBehindQueue
-from circadia.gateway.bodies import BodySpool
-from circadia.gateway.budget import CallBudgetGuard
+from circadia.gateway.accounting.budget import CallBudgetGuard
+from circadia.gateway.accounting.id_owners import Owners
+from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.accounting.write_behind import WriteBehindQueue
+from circadia.gateway.answers.answer_book import AnswerBook
+from circadia.gateway.answers.drafting import GatewayAnswerDrafter
+from circadia.gateway.answers.serving import AnswerResolver
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.gate import Gate
-from circadia.gateway.journal import Journal
-from circadia.gateway.mcp_door import OWN, McpDoor
-from circadia.gateway.mcp_http import McpHttp
-from circadia.gateway.mcp_stdio import StdioServers
-from circadia.gateway.model_door import ModelDoor
-from circadia.gateway.owners import Owners
-from circadia.gateway.ready import AnswerResolver
-from circadia.gateway.relay import Relay
-from circadia.gateway.remember import ExchangeQueue
-from circadia.gateway.seal import Seal
-from circadia.gateway.ticker import Ticker
-from circadia.gateway.turns import Turns
+from circadia.gateway.doors.mcp import OWN, McpDoor
+from circadia.gateway.doors.model import ModelDoor
+from circadia.gateway.hold.bodies import BodySpool
+from circadia.gateway.hold.gate import Gate
+from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.mcp.http import McpHttp
+from circadia.gateway.mcp.session_seal import Seal
+from circadia.gateway.mcp.stdio import StdioServers
+from circadia.gateway.memory.call_memory import ExchangeQueue
+from circadia.gateway.memory.conversations import Turns
+from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
-from circadia.memory.tier import MemoryServices
+from circadia.memory.services import MemoryServices
 from circadia.records.session import DEFAULT_SESSION
-from circadia.server.answering import build_gateway_answers
-from circadia.server.dreaming import SleepModels, build_savings, build_sleep_models, build_sleep_worker, build_sleeptime
+from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.front import DoorRouter, HostGuard
 from circadia.server.gauges import register_gauges, register_memory_gauges, register_sleep_gauges
-from circadia.server.providers import open_providers
+from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
+from circadia.server.provider_wiring import open_providers
 from circadia.server.reload import ConfigReloader
-from circadia.server.remembering import apply_file_banks, build_gateway_memory, build_memory
+from circadia.server.sleeptime_wiring import (
+    SleepModels,
+    build_savings,
+    build_sleep_models,
+    build_sleep_worker,
+    build_sleeptime,
+)
 from circadia.server.sweeps import Sweeps
-from circadia.server.waking import build_agent_services, build_wake_services, build_wake_worker
+from circadia.server.wake_wiring import build_agent_services, build_wake_services, build_wake_worker
 from circadia.settings import ConfigFile, PolicySettings, Settings
-from circadia.sleeptime.health import SleepHealth
-from circadia.sleeptime.savings import Savings
-from circadia.sleeptime.tier import SleeptimeService
-from circadia.sleeptime.worker import SleepWorker
+from circadia.sleeptime.budget.savings import Savings
+from circadia.sleeptime.engine.health import SleepHealth
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
@@ -68,7 +74,7 @@ from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
-from circadia.wake.tier import WakeServices
+from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 
 _logger = logging.getLogger(__name__)

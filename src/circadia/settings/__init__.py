@@ -6,10 +6,10 @@ from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.load import ConfigFile, load_settings, settings_from
 from circadia.settings.memory import BankSettings, MemorySettings
-from circadia.settings.parsing import parse_yaml
 from circadia.settings.root import Settings
 from circadia.settings.server import ServerSettings
 from circadia.settings.upstreams import KeyHeader, McpServerSettings, UpstreamSettings, build_key_header
+from circadia.settings.yaml_parsing import parse_yaml
 
 __all__ = [
     "AgentSettings",

@@ -12,10 +12,10 @@ from circadia.errors import ConfigError
 from circadia.records.agent import RESERVED
 from circadia.records.bank import explain_invalid_bank_name
 from circadia.settings.agents import PolicySettings
-from circadia.settings.mistakes import describe_mistakes
-from circadia.settings.parsing import parse_yaml
 from circadia.settings.root import Settings
 from circadia.settings.sleeptime import SleepModelSettings
+from circadia.settings.validation_messages import describe_mistakes
+from circadia.settings.yaml_parsing import parse_yaml
 from circadia.suggestions import closest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")

@@ -29,7 +29,7 @@ from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements, do_nothing
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import DRIVER_CONNECTION
 
 T = TypeVar("T")

@@ -21,10 +21,10 @@ from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
-from circadia.wake.budgets import fetch_tally
-from circadia.wake.chains import ChainPosition
-from circadia.wake.guardrails import CIRCUIT_FAILURES
-from circadia.wake.requests import AGEING_SECONDS
+from circadia.wake.admission.budgets import fetch_tally
+from circadia.wake.admission.chains import ChainPosition
+from circadia.wake.admission.guardrails import CIRCUIT_FAILURES
+from circadia.wake.admission.requests import AGEING_SECONDS
 
 _logger = logging.getLogger(__name__)
 

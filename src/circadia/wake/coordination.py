@@ -22,7 +22,7 @@ from circadia.records.schedule import check_blackouts, load_zone
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.suggestions import did_you_mean
-from circadia.wake.pulses import PulseService
+from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.routines import RoutineService
 
 

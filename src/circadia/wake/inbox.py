@@ -18,8 +18,8 @@ from circadia.records.thread import Thread, ThreadStatus
 from circadia.records.wake import Wake, WakeReason, WakeSource, matches_override
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-from circadia.wake.chains import ChainPosition, fetch_place
-from circadia.wake.requests import NewWake, WakeRequests
+from circadia.wake.admission.chains import ChainPosition, fetch_place
+from circadia.wake.admission.requests import NewWake, WakeRequests
 
 MAX_SNOOZE_SECONDS: Final = 30 * 86_400.0
 MAX_KEY_CHARACTERS: Final = 200

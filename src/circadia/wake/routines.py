@@ -17,10 +17,17 @@ from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, R
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-from circadia.wake.idle import find_idle_reason
-from circadia.wake.pulse_rows import RESIDENT
-from circadia.wake.requests import NewWake, WakeRequests
-from circadia.wake.schedule import SET_BACK, RoutineAction, RoutinePlan, plan_from, plan_routine, replan_if_set_back
+from circadia.wake.admission.idleness import find_idle_reason
+from circadia.wake.admission.requests import NewWake, WakeRequests
+from circadia.wake.pulse_lifecycle import RESIDENT
+from circadia.wake.scheduling.planning import (
+    SET_BACK,
+    RoutineAction,
+    RoutinePlan,
+    plan_from,
+    plan_routine,
+    replan_if_set_back,
+)
 
 HEARTBEAT: Final = "heartbeat"
 """The routine of a launched agent that has no other: it reads what waits for it, and else runs nothing."""

@@ -24,9 +24,9 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
-from circadia.wake.attempts import Attempt, WorkerParts
-from circadia.wake.pulses import LEASE_SECONDS, LeasedPulse
-from circadia.wake.requests import AGEING_SECONDS, FLEET
+from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
+from circadia.wake.pulse.attempts import Attempt, WorkerParts
+from circadia.wake.pulse.transitions import LEASE_SECONDS, LeasedPulse
 
 _logger = logging.getLogger(__name__)
 

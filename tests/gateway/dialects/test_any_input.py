@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects.base import Dialect
-from circadia.gateway.dialects.fields import as_object
+from circadia.gateway.payload.fields import as_object
 from tests.gateway.dialects.samples import ALL, OPENAI
 
 pytestmark = pytest.mark.spec("GATE-60", "GATE-61")

@@ -12,7 +12,7 @@ import pytest
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.errors import is_too_long
-from circadia.gateway.dialects.fields import load
+from circadia.gateway.payload.fields import load
 from tests.gateway.dialects.samples import ALL, ANTHROPIC, CHAT, COMPLETIONS, MESSAGES, OPENAI, RESPONSES
 
 Handler = Callable[[httpx2.Request], httpx2.Response]

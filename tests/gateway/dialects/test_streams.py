@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.gateway.dialects.events import EventSplitter, event_data
+from circadia.gateway.payload.server_sent_events import EventSplitter, event_data
 from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import (
     ALL,

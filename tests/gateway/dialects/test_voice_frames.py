@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.gateway.dialects import voice_chat, voice_messages, voice_responses
+from circadia.gateway.codecs import anthropic_messages, openai_chat, openai_responses
+from circadia.gateway.codecs.base import FramedCall
+from circadia.gateway.codecs.frame import VolatileSpans
 from circadia.gateway.dialects.base import Dialect
-from circadia.gateway.dialects.frame import VolatileSpans
-from circadia.gateway.dialects.voice import FramedCall
 from tests.gateway.dialects.samples import CHAT, MESSAGES, RESPONSES, body
 
 NOTHING = VolatileSpans()
@@ -159,9 +159,9 @@ def test_another_model_system_prompt_tool_or_setting_is_another_frame(dialect: D
 @pytest.mark.parametrize(
     ("dialect", "key"),
     [
-        *((CHAT, key) for key in voice_chat.UNCHANGING),
-        *((RESPONSES, key) for key in voice_responses.UNCHANGING),
-        *((MESSAGES, key) for key in voice_messages.UNCHANGING),
+        *((CHAT, key) for key in openai_chat.UNCHANGING),
+        *((RESPONSES, key) for key in openai_responses.UNCHANGING),
+        *((MESSAGES, key) for key in anthropic_messages.UNCHANGING),
     ],
 )  # fmt: skip
 def test_what_never_changes_an_answer_is_in_no_digest(dialect: Dialect, key: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from circadia.gateway.wire import Origin
-from circadia.gateway.wire_connection import ProviderResponse
-from circadia.gateway.wire_pool import ConnectionPool
+from circadia.gateway.wire.base import Origin
+from circadia.gateway.wire.connection import ProviderResponse
+from circadia.gateway.wire.pool import ConnectionPool
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 KEY = b"sk-of-the-provider"

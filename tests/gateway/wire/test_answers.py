@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from circadia.gateway.wire import ConnectionBroken
+from circadia.gateway.wire.base import ConnectionBroken
 from tests.gateway.wire.peer import KEY, OK, Caller, answering, ask, peer, pool
 
 HEAD = b"HTTP/1.1 200 OK\r\n"

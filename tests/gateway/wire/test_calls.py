@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from circadia.gateway.wire import ConnectionBroken, ConnectionStalled
-from circadia.gateway.wire_pool import ConnectionPool
+from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled
+from circadia.gateway.wire.pool import ConnectionPool
 from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import KEY, OK, Caller, Peer, answering, ask, peer, pool
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.wire import ConnectFailed, ConnectionBroken, ConnectTimedOut, Origin
-from circadia.gateway.wire_dial import first_to_answer
+from circadia.gateway.wire.base import ConnectFailed, ConnectionBroken, ConnectTimedOut, Origin
+from circadia.gateway.wire.dialer import first_to_answer
 from tests.fixtures.leap import Leap
 from tests.fixtures.ports import deaf
 from tests.gateway.wire.peer import OK, Caller, answering, ask, peer, pool

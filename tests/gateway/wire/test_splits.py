@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from circadia.gateway.wire import ConnectionBroken, WireError
-from circadia.gateway.wire_connection import ProviderConnection, ProviderResponse
+from circadia.gateway.wire.base import ConnectionBroken, WireError
+from circadia.gateway.wire.connection import ProviderConnection, ProviderResponse
 
 LOOSE = settings(max_examples=150, deadline=None)
 BODIES = some.lists(some.binary(min_size=1, max_size=40), max_size=8)

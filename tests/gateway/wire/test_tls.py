@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from circadia.gateway.wire import ConnectFailed, ConnectTimedOut
-from circadia.gateway.wire_dial import tls_context
+from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut
+from circadia.gateway.wire.dialer import tls_context
 from tests.fixtures.certificates import served
 from tests.gateway.wire.peer import OK, Caller, answering, ask, peer, pool
 

@@ -13,16 +13,16 @@ import numpy as np
 from circadia.errors import UpstreamFailed
 from circadia.ids import NoteId
 from circadia.memory.banks import NewBank
-from circadia.memory.columns import Array
 from circadia.memory.embedding.background import BackgroundEmbedder
 from circadia.memory.embedding.base import Embedder, normalize_vectors
 from circadia.memory.embedding.questions import ActiveEmbedder
 from circadia.memory.episodes import NewEpisode
-from circadia.memory.retrieval import SearchHit
-from circadia.memory.tier import MemoryServices
+from circadia.memory.search.columns import Array
+from circadia.memory.search.retrieval import SearchHit
+from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, Trust
 from circadia.records.note import Note, NoteKind
-from circadia.server.remembering import build_memory_services
+from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals

@@ -9,10 +9,10 @@ import pytest
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import BankId
-from circadia.memory.columns import Array
 from circadia.memory.embedding.background import PLAIN, BackgroundEmbedder
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.retrieval import SearchHit
+from circadia.memory.search.columns import Array
+from circadia.memory.search.retrieval import SearchHit
 from circadia.records.index_entry import Layer
 from tests.memory.embedding.stand import FakeEmbedder, Stands, parts
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import ConfigError, UpstreamFailed
-from circadia.memory.embedding.fast import FastEmbedder
+from circadia.memory.embedding.in_process import FastEmbedder
 from circadia.settings.memory import FastembedEmbedderSettings
 from tests.interaction.live import live
 from tests.memory.embedding.stand import embedded_by

@@ -10,7 +10,7 @@ import pytest
 from circadia.errors import ConfigError, UpstreamFailed
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
-from circadia.memory.embedding.local import LocalEmbedder
+from circadia.memory.embedding.in_process import LocalEmbedder
 from circadia.settings.memory import LocalEmbedderSettings
 from tests.fixtures.encoder import BERT, SIZE, archive
 from tests.interaction.live import live

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from circadia.wake.launchers.base import LaunchFailed, LaunchResult
-from circadia.wake.launchers.engine import open_engine
+from circadia.wake.launchers.container_engine import open_engine
 from tests.wake.launchers.benches import PULSE, WAIT_SECONDS, a_launch, processes, until
 from tests.wake.launchers.container_bench import WITH_CONTAINERS, ContainerBench, Podman
 

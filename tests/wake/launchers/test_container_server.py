@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from circadia.clock import SystemClock
-from circadia.wake.launchers.engine import open_engine
+from circadia.wake.launchers.container_engine import open_engine
 from tests.fixtures.server_process import CircadiaProcess
 from tests.wake.launchers.benches import AGENT, WAIT_SECONDS, processes, until
 from tests.wake.launchers.container_bench import IMAGE, WITH_CONTAINERS, Podman

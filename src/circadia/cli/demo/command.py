@@ -20,7 +20,7 @@ from circadia.cli.demo.live import LiveDisplay, report
 from circadia.cli.demo.points import conclude
 from circadia.cli.demo.price import ModelListPrice, price_list
 from circadia.cli.demo.run import DemoContext, play
-from circadia.cli.model import fetch_visibly
+from circadia.cli.machine.model import fetch_visibly
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest, StartError
 from circadia.llm import local, local_weights

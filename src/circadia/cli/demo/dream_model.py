@@ -1,14 +1,14 @@
 """The scripted model of `circadia demo dream`, behind a real HTTP endpoint: it answers by rules, always the same.
 
-A question of a pass is answered as `testing/dreamer.py` says. Any other is answered with the line of the prompt that
-shares the most words with it, the last of them: so it is as right as what it is given, and understands nothing.
+`testing/rule_based_model.py` answers the questions of a pass. Any other question gets the line of the prompt that
+shares the most words with it, the last of them: the answer is as right as the prompt, and nothing is understood.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from circadia.memory.terms import STOP_WORDS, question_terms, stored_terms, words
-from circadia.testing.dreamer import ANSWER_BUILDERS
+from circadia.memory.search.terms import STOP_WORDS, question_terms, stored_terms, words
+from circadia.testing.rule_based_model import ANSWER_BUILDERS
 
 UNKNOWN: Final = "I do not know."
 _PASS: Final = {output.__name__: answering for output, answering in ANSWER_BUILDERS.items()}

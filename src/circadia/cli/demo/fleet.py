@@ -11,7 +11,7 @@ from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.testing.clock import ManualClock
-from circadia.wake.tier import WakeServices
+from circadia.wake.services import WakeServices
 
 _LAUNCHER = {"kind": "callable", "function": "circadia.cli.demo.wakes:wakes"}
 

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from circadia.cli.demo.command import app
 from circadia.cli.demo.points import conclude, missing_points
-from circadia.cli.output import Listing, table
+from circadia.cli.terminal.output import Listing, table
 from circadia.ids import AgentId, PulseId
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
@@ -33,7 +33,7 @@ from circadia.stores.base import Store
 from circadia.testing.clock import ManualClock
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.launchers.base import Launch, LaunchResult
-from circadia.wake.tier import WakeServices
+from circadia.wake.services import WakeServices
 
 MORNING: Final = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 EVENING: Final = MORNING + timedelta(hours=16)
@@ -141,9 +141,9 @@ class DemoFleet:
 @contextlib.asynccontextmanager
 async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
     # The server's libraries take a second to load, which no other command should wait for.
-    waking = importlib.import_module("circadia.server.waking")
+    waking = importlib.import_module("circadia.server.wake_wiring")
     opened = importlib.import_module("circadia.stores.sqlite")
-    parts = importlib.import_module("circadia.wake.attempts")
+    parts = importlib.import_module("circadia.wake.pulse.attempts")
     workers = importlib.import_module("circadia.wake.worker")
     made = importlib.import_module("circadia.cli.demo.fleet")
     signals = importlib.import_module("circadia.stores.signals.local").LocalSignals()

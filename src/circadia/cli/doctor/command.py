@@ -1,6 +1,7 @@
 """`circadia doctor`: runs the checks and prints them."""
 
 import asyncio
+import importlib
 import os
 import sys
 from collections.abc import Mapping
@@ -8,21 +9,73 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
+import aiohttp
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.doctor.check import Check, CheckState, fail, ok
-from circadia.cli.doctor.embedding import check_embedder
+from circadia.cli.doctor.check import Check, CheckState, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison, check_file_limit, check_programs, check_python
-from circadia.cli.doctor.network import NetworkChecks, check_variables, open_session
+from circadia.cli.doctor.network import ANSWER_SECONDS, NetworkChecks, check_variables, open_session
 from circadia.cli.doctor.storage import check_database, check_folder, running_server_pid
-from circadia.cli.folder import Data, data_folder
-from circadia.cli.output import AsJson, console, display_text, print_json
-from circadia.cli.serve import Config, config_file
+from circadia.cli.machine.serve import Config, config_file
+from circadia.cli.remote.folder import Data, data_folder
+from circadia.cli.terminal.output import AsJson, console, display_text, print_json
 from circadia.clock import SystemClock
-from circadia.errors import EXIT_STATUS, ConfigError, StartError
+from circadia.errors import EXIT_STATUS, ConfigError, StartError, UpstreamFailed
 from circadia.settings import Settings, load_settings
+from circadia.settings.memory import (
+    BundledEmbedderSettings,
+    EmbedderSettings,
+    EndpointEmbedderSettings,
+    FastembedEmbedderSettings,
+    LocalEmbedderSettings,
+    NoEmbedderSettings,
+)
+
+
+async def check_embedder(
+    what: str, chosen: EmbedderSettings | None, session: aiohttp.ClientSession, environment: Mapping[str, str]
+) -> list[Check]:
+    """Tell whether the embedder of a setting makes vectors; a model that would have to be downloaded is not tried."""
+    if chosen is None:
+        return []
+    if isinstance(chosen, NoEmbedderSettings):
+        return [ok(what, "none: searches go by words alone")]
+
+    def secret(_: str, variable: str | None) -> str | None:
+        if variable is not None and not environment.get(variable):
+            raise ConfigError(f"the environment has no {variable}")
+        return variable and environment[variable]
+
+    # The libraries take a while to load, which no other command should wait for.
+    joins = importlib.import_module("circadia.server.memory_wiring")
+    try:
+        embedder = joins.build_embedder(what, chosen, secret, session)
+        if isinstance(chosen, FastembedEmbedderSettings):
+            return [ok(what, f"fastembed is installed; {chosen.model} is loaded with the first text")]
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await embedder.embed(["a"])
+    except ConfigError as error:
+        return [fail(what, error.message, _remedy(chosen))]
+    except UpstreamFailed as error:
+        return [warn(what, error.message, _remedy(chosen))]
+    except TimeoutError:
+        return [warn(what, f"it gives no vector within {ANSWER_SECONDS:g} s", _remedy(chosen))]
+    return [ok(what, f"{embedder.name} makes vectors")]
+
+
+def _remedy(chosen: EmbedderSettings) -> str:
+    match chosen:
+        case EndpointEmbedderSettings():
+            return "check base_url, model and key_env; searches go by words alone until it answers"
+        case BundledEmbedderSettings():
+            return "install circadia again with pip"
+        case LocalEmbedderSettings():
+            return f"circadia model fetch {chosen.model}"
+        case _:
+            return "install the extra, or choose another embedder"
+
 
 SHORTEST_TOKEN = 16
 

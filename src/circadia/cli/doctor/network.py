@@ -11,7 +11,7 @@ from yarl import URL
 
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
-from circadia.reach import explain_unreachable, tls_hint
+from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings, build_key_header
 
 ANSWER_SECONDS = 8.0

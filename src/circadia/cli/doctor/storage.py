@@ -8,9 +8,9 @@ import stat
 import tempfile
 from pathlib import Path
 
-from circadia.cli.connection import TOKEN_FILE
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import ClockComparison
+from circadia.cli.remote.connection import TOKEN_FILE
 from circadia.errors import StorageUnavailable
 
 LOW_BYTES = 2**30

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from circadia.cli.import_djinnbot.mapping import AgentMapping, MappedLine, providers_of
 from circadia.cli.import_djinnbot.reading import AgentFolder, agent_folders
-from circadia.cli.output import AsJson, console, display_text, note, print_json, shorten, table
+from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, shorten, table
 from circadia.errors import ConfigError, Conflict, InvalidRequest
 from circadia.records.schedule import load_zone
 from circadia.settings import settings_from

@@ -2,8 +2,8 @@
 
 import typer
 
-from circadia.cli.later import add_lazy_commands, command
 from circadia.cli.memory import banks, blocks, episodes, transfer
+from circadia.cli.terminal.lazy_commands import add_lazy_commands, command
 
 app = add_lazy_commands(
     typer.Typer(no_args_is_help=True, help="What agents remember: banks with episodes, notes and blocks."),

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from circadia.cli.asking import Yes, confirm, require_person
-from circadia.cli.connection import RemoteServer
-from circadia.cli.output import AsJson, console, display_text, note, print_json, table, time_since
-from circadia.cli.paging import gather_pages
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.paging import gather_pages
+from circadia.cli.terminal.confirmation import Yes, confirm, require_person
+from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, table, time_since
 from circadia.client import Client
 from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
 from circadia.clock import SystemClock

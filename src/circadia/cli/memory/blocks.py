@@ -9,9 +9,9 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, console, display_text, local_time, note, print_json, table
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import AsJson, console, display_text, local_time, note, print_json, table
 from circadia.client.memory_answers import BlockAnswer
 from circadia.errors import InvalidRequest, NotFound
 

@@ -7,9 +7,19 @@ from typing import Annotated, Any, Final, cast
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, compact, console, display_text, local_time, note, print_json, shorten, table
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import (
+    AsJson,
+    compact,
+    console,
+    display_text,
+    local_time,
+    note,
+    print_json,
+    shorten,
+    table,
+)
 from circadia.client import Client
 from circadia.client.memory_answers import HitAnswer, ReadyAnswer
 from circadia.records.bank import Trust

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from circadia.cli.connection import RemoteServer
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, display_text, print_json
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import AsJson, display_text, print_json
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.memory.transfer.formats import ImportFormat, detect_format, import_lines

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import RemoteServer
-from circadia.cli.output import AsJson, console, display_text, local_time, note, print_json
-from circadia.cli.sleeptime.stand import Bank, User
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.sleeptime.status import Bank, User
+from circadia.cli.terminal.output import AsJson, console, display_text, local_time, note, print_json
 from circadia.client import Client
 from circadia.client.sleep_answers import ChangeAnswer
 from circadia.errors import InvalidRequest, NotFound

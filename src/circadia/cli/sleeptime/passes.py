@@ -9,8 +9,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.connection import RemoteServer
-from circadia.cli.output import (
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.paging import gather_pages
+from circadia.cli.sleeptime.changes import fetch_all_changes, print_changes, resolve_pass_key
+from circadia.cli.sleeptime.status import Bank, User, format_price
+from circadia.cli.terminal.output import (
     AsJson,
     compact,
     console,
@@ -22,9 +25,6 @@ from circadia.cli.output import (
     print_json,
     table,
 )
-from circadia.cli.paging import gather_pages
-from circadia.cli.sleeptime.changes import fetch_all_changes, print_changes, resolve_pass_key
-from circadia.cli.sleeptime.stand import Bank, User, format_price
 from circadia.client import Client
 from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassDetailAnswer
 from circadia.clock import SystemClock

@@ -10,14 +10,14 @@ from typing import Final, cast
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway import splice
-from circadia.gateway.dialects import chain, fields
+from circadia.gateway.codecs.anthropic_messages import MessagesAnswerCodec
+from circadia.gateway.codecs.base import AnswerCodec
 from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
-from circadia.gateway.dialects.halves import join_pieces
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, TokenCountMeter
-from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import (
+from circadia.gateway.payload import fields, hash_chain, splice
+from circadia.gateway.payload.output_tools import output_tools
+from circadia.gateway.payload.prompt import (
     RequestMessage,
     RequestPrompt,
     Side,
@@ -27,10 +27,9 @@ from circadia.gateway.dialects.prompt import (
     join_texts,
     text_by_side,
 )
-from circadia.gateway.dialects.turn import add_line, ends_in_user
-from circadia.gateway.dialects.usage import messages_usage
-from circadia.gateway.dialects.voice import AnswerCodec
-from circadia.gateway.dialects.voice_messages import MessagesAnswerCodec
+from circadia.gateway.payload.surrogates import join_pieces
+from circadia.gateway.payload.usage import messages_usage
+from circadia.gateway.payload.user_turn import add_line, ends_in_user
 from circadia.llm.usage import Usage
 
 _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
@@ -59,7 +58,7 @@ class AnthropicMessages(Plain):
             turn=_is_turn(messages),
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
-            chain=chain.hash_chain("", map(_normalize_message, messages)),
+            chain=hash_chain.hash_chain("", map(_normalize_message, messages)),
             output_tools=output_tools(request),
         )
 
@@ -120,7 +119,7 @@ class BufferedMessage(BufferedMeter):
         self._answer = answer
         self.ids.extend(_container_id(answer.get("container")))
         if self.complete:
-            self._continue_chain(("assistant", chain.normalize_content(answer.get("content"))))
+            self._continue_chain(("assistant", hash_chain.normalize_content(answer.get("content"))))
 
 
 class StreamedMessage(StreamedMeter):
@@ -169,7 +168,7 @@ class StreamedMessage(StreamedMeter):
     def finish(self) -> None:
         """Hash what the message said."""
         if self._chars_left >= 0 and self.complete:
-            self._continue_chain(("assistant", chain.normalize_content(self._content())))
+            self._continue_chain(("assistant", hash_chain.normalize_content(self._content())))
 
     def _content(self) -> list[object]:
         content: list[object] = []
@@ -178,7 +177,7 @@ class StreamedMessage(StreamedMeter):
             if block.get("type") == "text":
                 content.append({**block, "text": f"{fields.as_text(block.get('text')) or ''}{piece}"})
             else:
-                content.append({**block, "input": chain.normalize_arguments(piece)} if piece else block)
+                content.append({**block, "input": hash_chain.normalize_arguments(piece)} if piece else block)
         return content
 
     def _delta(self, frame: dict[str, object]) -> None:
@@ -244,7 +243,7 @@ def _normalize_message(message: dict[str, object]) -> object:
     role = message.get("role")
     if not isinstance(role, str):
         raise InvalidRequest(f"a message's `role` is {fields.kind(role)}; send a string")
-    return (role, chain.normalize_content(message.get("content")))
+    return (role, hash_chain.normalize_content(message.get("content")))
 
 
 def _is_turn(messages: list[dict[str, object]]) -> bool:

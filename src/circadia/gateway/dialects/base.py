@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from circadia.gateway.dialects.prompt import RequestPrompt
-from circadia.gateway.dialects.voice import AnswerCodec
+from circadia.gateway.codecs.base import AnswerCodec
+from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.llm.usage import Usage
 from circadia.records.per_call import per_call
 

@@ -5,15 +5,14 @@ from dataclasses import replace
 
 import orjson
 
-from circadia.gateway import splice
-from circadia.gateway.dialects import chain as hashes
-from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
-from circadia.gateway.dialects.events import format_event
-from circadia.gateway.dialects.halves import join_pieces
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.usage import contents_usage
+from circadia.gateway.payload import fields, splice
+from circadia.gateway.payload import hash_chain as hashes
+from circadia.gateway.payload.server_sent_events import format_event
+from circadia.gateway.payload.surrogates import join_pieces
+from circadia.gateway.payload.usage import contents_usage
 
 _FILES = "/files/"
 

@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects import chain, halves
 from circadia.gateway.dialects.base import AnswerContent
-from circadia.gateway.dialects.events import EventSplitter, event_data
+from circadia.gateway.payload import hash_chain, surrogates
+from circadia.gateway.payload.server_sent_events import EventSplitter, event_data
 from circadia.llm.usage import Usage
 
 _NO_USAGE: Final = Usage()
@@ -40,7 +40,7 @@ class MeterState:
         if self._head is None or not items:
             return
         try:
-            last = chain.hash_chain(self._head, items)[-1]
+            last = hash_chain.hash_chain(self._head, items)[-1]
         except InvalidRequest:
             return
         if last not in self.answer_hashes:
@@ -150,7 +150,7 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
-            value = halves.load_json(text, pieces=b'"delta"' in text)
+            value = surrogates.load_json(text, pieces=b'"delta"' in text)
         except ValueError:
             return None
     return cast("dict[str, Any]", value) if type(value) is dict and value else None

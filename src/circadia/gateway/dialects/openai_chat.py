@@ -5,14 +5,14 @@ from functools import partial
 from typing import Any
 
 from circadia.errors import InvalidRequest
-from circadia.gateway import splice
-from circadia.gateway.dialects import chain, fields
+from circadia.gateway.codecs.base import AnswerCodec
+from circadia.gateway.codecs.openai_chat import ChatAnswerCodec
 from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
-from circadia.gateway.dialects.halves import join_pieces
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import (
+from circadia.gateway.payload import fields, hash_chain, splice
+from circadia.gateway.payload.output_tools import output_tools
+from circadia.gateway.payload.prompt import (
     OPENAI_SIDES,
     RequestMessage,
     RequestPrompt,
@@ -22,11 +22,10 @@ from circadia.gateway.dialects.prompt import (
     join_texts,
     text_by_side,
 )
-from circadia.gateway.dialects.stream_options import wants_usage, with_include_usage
-from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
-from circadia.gateway.dialects.usage import completions_usage, only_usage
-from circadia.gateway.dialects.voice import AnswerCodec
-from circadia.gateway.dialects.voice_chat import ChatAnswerCodec
+from circadia.gateway.payload.stream_options import wants_usage, with_include_usage
+from circadia.gateway.payload.surrogates import join_pieces
+from circadia.gateway.payload.usage import completions_usage, only_usage
+from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.llm.usage import Usage
 
 _CUT = ("length", "content_filter")
@@ -55,7 +54,7 @@ class ChatCompletions(Plain):
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            chain=chain.hash_chain("", _normalize_messages(messages)),
+            chain=hash_chain.hash_chain("", _normalize_messages(messages)),
             output_tools=output_tools(request),
         )
 
@@ -272,7 +271,7 @@ def _normalize_message(message: dict[str, object]) -> object:
     said = message.get("content")
     if len(message) == 2 and isinstance(said, str):
         return (role, said)
-    said = chain.normalize_content(said)
+    said = hash_chain.normalize_content(said)
     if role == "tool":
         return (role, said, message.get("tool_call_id"))
     calls = fields.as_list(message.get("tool_calls"))
@@ -287,4 +286,4 @@ def _normalize_message(message: dict[str, object]) -> object:
 def _normalize_call(call: dict[str, object]) -> object:
     function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
     given = function.get("arguments") if "arguments" in function else function.get("input")
-    return (call.get("id"), function.get("name"), chain.normalize_arguments(given))
+    return (call.get("id"), function.get("name"), hash_chain.normalize_arguments(given))

@@ -5,13 +5,13 @@ from types import NoneType
 from typing import cast
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects import chain as hashes
-from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.stream_options import wants_usage, with_include_usage
-from circadia.gateway.dialects.usage import completions_usage, only_usage
+from circadia.gateway.payload import fields
+from circadia.gateway.payload import hash_chain as hashes
+from circadia.gateway.payload.stream_options import wants_usage, with_include_usage
+from circadia.gateway.payload.usage import completions_usage, only_usage
 from circadia.llm.usage import Usage
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import orjson
 
-from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import MeterState
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.payload import fields
+from circadia.gateway.payload.usage import completions_usage
 from circadia.llm.usage import Usage
 
 _EDGE_BYTES = 4096

@@ -6,15 +6,16 @@ from functools import partial
 from typing import cast
 
 from circadia.errors import InvalidRequest
-from circadia.gateway import splice
-from circadia.gateway.dialects import chain as hashes
-from circadia.gateway.dialects import errors, fields
+from circadia.gateway.codecs.base import AnswerCodec
+from circadia.gateway.codecs.openai_responses import ResponsesAnswerCodec
+from circadia.gateway.dialects import errors
 from circadia.gateway.dialects.base import AnswerContent, Meter, ModelRequest
-from circadia.gateway.dialects.halves import join_pieces
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, MeterState, StreamedMeter, TokenCountMeter
-from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import (
+from circadia.gateway.payload import fields, splice
+from circadia.gateway.payload import hash_chain as hashes
+from circadia.gateway.payload.output_tools import output_tools
+from circadia.gateway.payload.prompt import (
     BETWEEN,
     RequestMessage,
     RequestPrompt,
@@ -24,10 +25,9 @@ from circadia.gateway.dialects.prompt import (
     join_texts,
     text_by_side,
 )
-from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
-from circadia.gateway.dialects.usage import responses_usage
-from circadia.gateway.dialects.voice import AnswerCodec
-from circadia.gateway.dialects.voice_responses import ResponsesAnswerCodec
+from circadia.gateway.payload.surrogates import join_pieces
+from circadia.gateway.payload.usage import responses_usage
+from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in_user
 
 _MESSAGE_TYPES = (None, "message")
 _CALLS = ("function_call", "custom_tool_call")

@@ -5,11 +5,12 @@ from typing import Literal
 
 import orjson
 
-from circadia.gateway.dialects import errors, events, fields
+from circadia.gateway.codecs.base import AnswerCodec
+from circadia.gateway.dialects import errors
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.prompt import RequestPrompt
-from circadia.gateway.dialects.voice import AnswerCodec
+from circadia.gateway.payload import fields, server_sent_events
+from circadia.gateway.payload.prompt import RequestPrompt
 
 
 class Plain:
@@ -51,7 +52,7 @@ class Plain:
         if self.answer_codec is not None:
             return self.answer_codec.build_events(whole, usage=usage)
         answer = _object(whole.strip())
-        return events.format_event(answer) + self._done if answer else None
+        return server_sent_events.format_event(answer) + self._done if answer else None
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: it has no user turn, or nobody knows where."""

@@ -12,11 +12,11 @@ from circadia.errors import NotFound
 from circadia.mcp_server.arguments import Arguments, ToolResult, take_fitting
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.tool import Tool
-from circadia.memory.asked import may_keep_question
 from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
-from circadia.memory.index import Question
-from circadia.memory.retrieval import SearchHit
+from circadia.memory.search.index import Question
+from circadia.memory.search.question_counter import may_keep_question
+from circadia.memory.search.retrieval import SearchHit
 from circadia.memory.uses import build_use
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block

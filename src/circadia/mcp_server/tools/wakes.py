@@ -12,7 +12,7 @@ from circadia.mcp_server.tools.threads import AgentName
 from circadia.mcp_server.tools.tool import Tool
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import Decision, WakeReason
-from circadia.wake.budgets import Budget, describe_decision, fetch_budgets, retry_at
+from circadia.wake.admission.budgets import Budget, describe_decision, fetch_budgets, retry_at
 from circadia.wake.inbox import MAX_KEY_CHARACTERS, OutgoingMessage
 
 Key = Annotated[

@@ -11,7 +11,7 @@ from circadia.ids import BankId
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.questions import ActiveEmbedder
 from circadia.memory.episodes import TOPIC, searched_text
-from circadia.memory.vectors import stored_vector
+from circadia.memory.search.vectors import stored_vector
 from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note

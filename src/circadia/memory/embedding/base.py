@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from circadia.errors import UpstreamFailed
-from circadia.memory.columns import Array
+from circadia.memory.search.columns import Array
 
 MAX_CHARACTERS: Final = 8_000
 """Of a text that is embedded; models read no more than some hundred words."""

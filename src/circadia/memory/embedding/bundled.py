@@ -13,8 +13,8 @@ from typing import Final, Protocol, cast
 import numpy as np
 
 from circadia.errors import UpstreamFailed
-from circadia.memory.columns import Array
 from circadia.memory.embedding.base import MAX_CHARACTERS, normalize_vectors
+from circadia.memory.search.columns import Array
 
 DIMENSIONS: Final = 256
 TEXTS_FOR_THREAD: Final = 8

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
-from circadia.latest import BoundedDict
-from circadia.memory.columns import Array
 from circadia.memory.embedding.base import Embedder
+from circadia.memory.search.columns import Array
 
 MAX_CACHED: Final = 4_096
 """Vectors that are remembered, 1 KB each."""

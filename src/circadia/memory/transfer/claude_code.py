@@ -11,10 +11,10 @@ from typing import Any, Final
 import orjson
 
 from circadia.errors import InvalidRequest
+from circadia.memory.capture.harness import strip_harness_text
 from circadia.memory.episodes import MAX_NAME, NewEpisode
-from circadia.memory.harness import strip_harness_text
 from circadia.memory.redaction import redact
-from circadia.memory.transfer.reading import as_list, as_mapping, as_name, parse_time, split_text
+from circadia.memory.transfer.values import as_list, as_mapping, as_name, parse_time, split_text
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 

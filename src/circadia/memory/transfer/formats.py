@@ -1,18 +1,104 @@
 """Which format a file has, and what it says as lines of an import (MEM-16)."""
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 
 from circadia.errors import InvalidRequest, TooLarge
+from circadia.memory.episodes import NewEpisode
+from circadia.memory.redaction import redact
 from circadia.memory.transfer.claude_code import read_claude_code
-from circadia.memory.transfer.langmem import langmem_entries, read_langmem
 from circadia.memory.transfer.lines import head_line, new_episode_line
-from circadia.memory.transfer.mem0 import mem0_entries, read_mem0
-from circadia.memory.transfer.reading import as_mapping
+from circadia.memory.transfer.values import as_list, as_mapping, as_name, parse_time, split_text
+from circadia.records.bank import Trust
+from circadia.records.episode import EpisodeKind
+
+
+def langmem_entries(document: object) -> Sequence[object] | None:
+    """Return the items of a document: a list, or `{"items": […]}` as its REST API answers; none if there are none."""
+    entries = as_list(document) or as_list(as_mapping(document).get("items"))
+    first = as_mapping(entries[0] if entries else None)
+    return entries if "namespace" in first and "key" in first and "value" in first else None
+
+
+def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
+    """Yield the items as facts; a model has worded them, so they are trusted like an agent.
+
+    An item that was changed since the last import is another fact.
+
+    Raises:
+        InvalidRequest: an entry is no item, with its place.
+    """
+    for number, each in enumerate(entries, 1):
+        item = as_mapping(each)
+        value, key = item.get("value"), item.get("key")
+        if not isinstance(value, dict) or not isinstance(key, str):
+            raise InvalidRequest(f"entry {number} is no item of a store: it has no `key` or no `value`")
+        namespace = [str(part) for part in as_list(item.get("namespace"))]
+        at = parse_time(item.get("updated_at") or item.get("created_at"), number)
+        for part in split_text(redact(_item_text(as_mapping(item["value"])))):
+            digest = hashlib.sha256("\0".join((*namespace, key, part)).encode("utf-8", "surrogatepass")).hexdigest()
+            yield NewEpisode(
+                text=part,
+                speaker=(as_name(namespace[-1]) if namespace else None) or "langmem",  # LangMem puts the user last
+                trust=Trust.AGENT,
+                at=at,
+                kind=EpisodeKind.FACT,
+                metadata={"source": "langmem", "namespace": "/".join(namespace)[:1000], "item": key[:200]},
+                key=f"langmem:{digest[:40]}",
+            )
+
+
+def _item_text(value: Mapping[str, Any]) -> str:
+    """Return what an item says: LangMem nests it as `content`, once or twice; of other items, their JSON."""
+    content: object = value.get("content", value)
+    inner = as_mapping(content).get("content", content)
+    return inner if isinstance(inner, str) else orjson.dumps(inner, default=str).decode()
+
+
+def mem0_entries(document: object) -> Sequence[object] | None:
+    """Return the memories of a document: `{"results": […]}`, or the list alone; none if it is none of mem0."""
+    entries = as_list(document) or as_list(as_mapping(document).get("results"))
+    return entries if entries and "memory" in as_mapping(entries[0]) else None
+
+
+def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
+    """Yield the memories as facts; a model of mem0 has worded them, so they are trusted like an agent.
+
+    A memory that mem0 has changed since the last import is another fact.
+
+    Raises:
+        InvalidRequest: an entry is no memory, with its place.
+    """
+    for number, each in enumerate(entries, 1):
+        entry = as_mapping(each)
+        text, identity = entry.get("memory"), entry.get("id")
+        if not isinstance(text, str) or not isinstance(identity, str):
+            raise InvalidRequest(f"entry {number} is no memory of mem0: it has no `id` or no `memory`")
+        at = parse_time(entry.get("updated_at") or entry.get("created_at"), number)
+        for part in split_text(redact(text)):
+            digest = hashlib.sha256(f"{identity} {part}".encode("utf-8", "surrogatepass")).hexdigest()
+            yield NewEpisode(
+                text=part,
+                speaker=as_name(entry.get("user_id")) or as_name(entry.get("agent_id")) or "mem0",
+                trust=Trust.AGENT,
+                at=at,
+                kind=EpisodeKind.FACT,
+                session=as_name(entry.get("run_id")),
+                metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
+                key=f"mem0:{digest[:40]}",
+            )
+
+
+def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:
+    """Return what mem0 knows besides, as far as there is room for it."""
+    given = {"mem0": entry.get("metadata"), "categories": entry.get("categories")}
+    return {key: value for key, value in given.items() if value and len(str(value)) <= 4_000}
+
 
 LONGEST_LINE: Final = 64 * 2**20
 """Bytes of a line of a transcript, which may hold pictures; and of a whole document of mem0 or LangMem, four times."""

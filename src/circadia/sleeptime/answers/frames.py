@@ -10,7 +10,7 @@ from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerFrame
 from circadia.records.bank import Bank
-from circadia.sleeptime.ahead import QuestionDrafter
+from circadia.sleeptime.proposals.question_drafts import QuestionDrafter
 from circadia.stores.base import Tx
 
 LATELY: Final = timedelta(days=3)

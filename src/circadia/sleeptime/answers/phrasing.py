@@ -11,8 +11,8 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.normalization import normalize
-from circadia.sleeptime.grounding import Sources, describe_ungrounded_claims
-from circadia.sleeptime.wording import find_addresses, refang, unfit_reason
+from circadia.sleeptime.grounding.source_check import Sources, describe_ungrounded_claims
+from circadia.sleeptime.grounding.wording import find_addresses, refang, unfit_reason
 
 _MAX_CHARACTERS: Final = 300
 _MAX_CANDIDATES: Final = 10

@@ -12,17 +12,17 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.index import MatchKind
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, DropReason
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.ahead import AnticipatedAnswer
-from circadia.sleeptime.answers.bench import AnswerRun, is_usable_answer
-from circadia.sleeptime.answers.hygiene import drop_ready_answers
-from circadia.sleeptime.answers.unmoved import write_if_unchanged
-from circadia.sleeptime.ask import OverBudget
-from circadia.sleeptime.prompts import build_file_prompt
+from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
+from circadia.sleeptime.answers.cleanup import drop_ready_answers
+from circadia.sleeptime.answers.conditional_write import write_if_unchanged
+from circadia.sleeptime.budget.model_calls import OverBudget
+from circadia.sleeptime.proposals.prompts import build_file_prompt
+from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer
 from circadia.stores.base import Tx
 from circadia.visibility import visible_text
 

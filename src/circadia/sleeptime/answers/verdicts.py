@@ -7,12 +7,12 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from circadia.answers.identifiers import has_identifier
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact
 from circadia.sleeptime.answers.phrasing import ExpectedQuestion
-from circadia.sleeptime.operation import AskAnyModel
-from circadia.sleeptime.prompts import build_file_prompt
-from circadia.sleeptime.wording import one_line
+from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.proposals.operation import AskAnyModel
+from circadia.sleeptime.proposals.prompts import build_file_prompt
 
 _SHOWN_CHARACTERS: Final = 300
 """Beginning of an answer, which shows whether it is one."""

@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.ids import EpisodeId
-from circadia.memory.terms import words
+from circadia.memory.search.terms import words
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding import collect_sources, describe_ungrounded_claims
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.grounding.source_check import collect_sources, describe_ungrounded_claims
 from circadia.sleeptime.operations.dedupe import Dedupe, is_repeat_demotion
-from circadia.sleeptime.propose import retire_note
+from circadia.sleeptime.proposals.changes import retire_note
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 
 AT_ONCE: Final = 25
 """Notes that a page looks at besides those that it has touched itself."""

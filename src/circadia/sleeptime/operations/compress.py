@@ -11,12 +11,12 @@ from pydantic import BaseModel, Field
 
 from circadia.records.change import Change
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime import standing
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.prompts import build_prompt
-from circadia.sleeptime.propose import add_note
-from circadia.sleeptime.sheet import NumberedLines
-from circadia.sleeptime.wording import one_line
+from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import add_note
+from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.prompts import build_prompt
 
 LONG: Final = 40
 """Episodes from which on a span is long."""
@@ -42,7 +42,7 @@ class Compress:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for each long span."""
-        there = standing.project_notes(view)
+        there = projected_notes.project_notes(view)
         covered = {key for each in there if each.kind is NoteKind.SUMMARY for key in each.evidence}
         open_ends = _open_note_ids(view)
         notes = [
@@ -92,7 +92,7 @@ def _open_note_ids(view: PageContext) -> set[str]:
         return set()
     last = view.page[-1]
     going_on = {each.id for each in view.page if each.session == last.session}
-    return {note.id for note in standing.project_notes(view) if not going_on.isdisjoint(note.evidence)}
+    return {note.id for note in projected_notes.project_notes(view) if not going_on.isdisjoint(note.evidence)}
 
 
 def _span_name(span: Sequence[Note]) -> str:

@@ -11,18 +11,18 @@ from typing import Final, cast
 from pydantic import BaseModel, Field
 
 from circadia.memory.context import estimate_tokens
-from circadia.memory.terms import question_terms
+from circadia.memory.search.terms import question_terms
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime import standing
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.prompts import build_prompt
-from circadia.sleeptime.propose import add_note, retire_note
-from circadia.sleeptime.related import RelatedIndex
-from circadia.sleeptime.segments import Segment, split_segments
-from circadia.sleeptime.sheet import NumberedLines, estimate_line_tokens
-from circadia.sleeptime.wording import one_line
+from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import add_note, retire_note
+from circadia.sleeptime.proposals.numbered_lines import NumberedLines, estimate_line_tokens
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.related_rows import RelatedIndex
+from circadia.sleeptime.proposals.segments import Segment, split_segments
 
 MOST_EPISODES: Final = 50
 """SLEEP-20, `recent_window`: new episodes of a step."""
@@ -75,7 +75,7 @@ class Consolidate:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return the segments, as many in a step as one question can hold; without what is in a note already."""
-        notes = [each for each in standing.project_notes(view) if each.kind is not NoteKind.SUMMARY]
+        notes = [each for each in projected_notes.project_notes(view) if each.kind is not NoteKind.SUMMARY]
         done = {each for note in notes for each in note.evidence}
         found = [each for each in split_segments(view) if any(one.id not in done for one in each.episodes)]
         return [_build_step(part) for part in _pack_segments(found)]
@@ -83,7 +83,7 @@ class Consolidate:
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the notes that the model writes of a step, and the end of those that they replace."""
         parts = cast("Sequence[Segment]", step.data["segments"])
-        there = standing.project_notes(view)
+        there = projected_notes.project_notes(view)
         kept = [each for each in there if each.kind is NoteKind.CONSOLIDATION]
         shown = max(FEWEST_SHOWN, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
         least = ALIKE if len(kept) > MAX_CONTEXT_NOTES else 0.0
@@ -212,6 +212,6 @@ def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episod
 
 def _may_replace(text: str, sources: Sequence[Episode], old: Note) -> bool:
     """Return whether a note that rests on all that the old one does may take its place."""
-    if len(text) < LEAST_KEPT * len(old.text) or not standing.preserves_terms(text, old):
+    if len(text) < LEAST_KEPT * len(old.text) or not projected_notes.preserves_terms(text, old):
         return False
-    return standing.is_trusted_enough(sources, [old])
+    return projected_notes.is_trusted_enough(sources, [old])

@@ -12,18 +12,18 @@ from typing import Final, Literal, cast
 from pydantic import BaseModel, Field
 
 from circadia.ids import EpisodeId, NoteId
-from circadia.memory.terms import stored_terms
+from circadia.memory.search.terms import stored_terms
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime import standing
-from circadia.sleeptime.dates import local_time
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.prompts import build_prompt
-from circadia.sleeptime.propose import add_note, demote, flag, retire_note
-from circadia.sleeptime.related import RelatedIndex
-from circadia.sleeptime.sheet import NumberedLines, ReferencedRows
-from circadia.sleeptime.wording import one_line
+from circadia.sleeptime.grounding.relative_dates import local_time
+from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note
+from circadia.sleeptime.proposals.numbered_lines import NumberedLines, ReferencedRows
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.related_rows import RelatedIndex
 
 PAIRS: Final = 12
 """Pairs of notes that one question compares."""
@@ -65,8 +65,8 @@ class Contradictions:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for what new notes have found to be over, and steps that compare them with others."""
-        new = [each for each in standing.project_new_notes(view) if each.kind is NoteKind.CONSOLIDATION]
-        over = standing.list_ended_by_notes(view, "consolidate")
+        new = [each for each in projected_notes.project_new_notes(view) if each.kind is NoteKind.CONSOLIDATION]
+        over = projected_notes.list_ended_by_notes(view, "consolidate")
         steps = [Step(name="what new notes say is over", notes=new)] if over else []
         pairs = list(_find_pairs(view, new, over)) if new else []
         page = {each.id: each for each in view.page}
@@ -101,7 +101,7 @@ class Contradictions:
         """Demote the episodes of which a new note says that they do not hold any more, if what says so is later."""
         changes: list[Change] = []
         by_id = {each.id: each for each in new}
-        for key, ids in standing.list_ended_by_notes(view, "consolidate").items():
+        for key, ids in projected_notes.list_ended_by_notes(view, "consolidate").items():
             note = by_id.get(key)
             if note is None:
                 continue
@@ -109,8 +109,8 @@ class Contradictions:
             over = [each for each in rows.values() if each.id in ids]
             for old in over:
                 rest = [each for each in rows.values() if each not in over]
-                later = any(each.at > old.at for each in rest) and standing.is_trusted_enough(rest, [old])
-                if later and standing.is_about(note.text, old):
+                later = any(each.at > old.at for each in rest) and projected_notes.is_trusted_enough(rest, [old])
+                if later and projected_notes.is_about(note.text, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
                     said = f"Not decided by date or source: {note.text}"
@@ -139,7 +139,7 @@ class Contradictions:
         if (
             found.verdict == "unclear"
             or newest.at <= _newest_time(named)
-            or not standing.is_trusted_enough(says, shown)
+            or not projected_notes.is_trusted_enough(says, shown)
         ):
             said = f"{now}; but also: {before}. Which one holds is not decided"
             told = [*says, *shown, *held, *ended]
@@ -160,14 +160,14 @@ class Contradictions:
             why = "a later statement replaces an earlier one"
             changes.append(add_note(view, self.name, NoteKind.CONSOLIDATION, text, sources, why=why, ended=ids))
             key = NoteId(changes[0].target)
-        standing_now = {each.id for each in standing.project_notes(view)}
+        standing_now = {each.id for each in projected_notes.project_notes(view)}
         told = [] if says_both else [each for each in holds.notes if _has_nearly_all_words(text, each.text)]
         for note in (*over.notes, *told):
             if note.id in standing_now and note.id not in gone:
                 gone.add(note.id)
                 why = f"note {key} says what holds and what did"
                 changes.append(retire_note(view, self.name, note, why=why, instead=key))
-        already = standing.list_demoted_episodes(view)
+        already = projected_notes.list_demoted_episodes(view)
         stale = [each.id for each in over.episodes if each.id not in already]
         return [*changes, *(demote(view, self.name, each, evidence=key, why=f"over: {now[:200]}") for each in stale)]
 
@@ -175,7 +175,7 @@ class Contradictions:
 def _find_pairs(view: PageContext, new: Sequence[Note], over: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
     """Return each new note with those that may contradict it: what it ends, then what is about the same."""
     known = {each.id: each for each in view.notes}
-    others = [each for each in standing.project_notes(view) if each.kind is NoteKind.CONSOLIDATION]
+    others = [each for each in projected_notes.project_notes(view) if each.kind is NoteKind.CONSOLIDATION]
     near = RelatedIndex(others).find_nearest_each(new, PARTNERS, least=ALIKE)
     seen: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
@@ -217,8 +217,8 @@ def _filter_mentioned(text: str, named: ReferencedRows) -> ReferencedRows:
     """Return of what is named that of which a text tells: nothing is over that is named beside it."""
     return replace(
         named,
-        episodes=[each for each in named.episodes if standing.is_about(text, each)],
-        notes=[each for each in named.notes if standing.is_about(text, each)],
+        episodes=[each for each in named.episodes if projected_notes.is_about(text, each)],
+        notes=[each for each in named.notes if projected_notes.is_about(text, each)],
     )
 
 

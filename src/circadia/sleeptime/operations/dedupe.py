@@ -7,16 +7,16 @@ may have happened twice.
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
-from circadia.memory.importance import is_content
+from circadia.memory.capture.importance import is_content
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.note import Note
-from circadia.sleeptime import standing
-from circadia.sleeptime.dates import find_relative_dates, local_time
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.propose import demote, retire_note
-from circadia.sleeptime.similar import normalize_statement
+from circadia.sleeptime.grounding.relative_dates import find_relative_dates, local_time
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import demote, retire_note
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.similarity import normalize_statement
 
 MOST_LOOKED_FOR: Final = 30
 """New episodes of a page that are looked for in what was said before it, the most important first."""
@@ -40,7 +40,7 @@ class Dedupe:
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for notes, if some are new or all are looked at, and one for what was said again."""
         steps: list[Step] = []
-        new = standing.project_notes(view) if view.full else standing.project_new_notes(view)
+        new = projected_notes.project_notes(view) if view.full else projected_notes.project_new_notes(view)
         if new:
             steps.append(Step(name=f"{len(new)} {'' if view.full else 'new '}notes", notes=new))
         lasting = [each for each in view.page if _is_lasting(each)]
@@ -53,7 +53,7 @@ class Dedupe:
         if step.notes:
             return [
                 retire_note(view, self.name, less, why=f"note {more.id} says the same", instead=more.id)
-                for less, more in _find_duplicates(standing.project_notes(view), step.notes)
+                for less, more in _find_duplicates(projected_notes.project_notes(view), step.notes)
             ]
         return [
             demote(view, self.name, old.id, evidence=new.id, why=f"{AGAIN} on {local_time(new).date().isoformat()}")
@@ -75,7 +75,7 @@ class Dedupe:
             pairs += (
                 (each, new) for each in earlier if _statement_key(each) == _statement_key(new) and _is_lasting(each)
             )
-        stale = standing.list_demoted_episodes(view)
+        stale = projected_notes.list_demoted_episodes(view)
         pairs.sort(key=lambda pair: pair[0].number)
         return [
             (old, new)

@@ -10,20 +10,20 @@ from typing import Final, cast
 
 import numpy as np
 
-from circadia.memory.importance import importance, is_content
-from circadia.memory.terms import question_terms
+from circadia.memory.capture.importance import importance, is_content
+from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import NoteKind
-from circadia.sleeptime import standing
-from circadia.sleeptime.dates import episode_text_with_dates, local_time
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.propose import add_note
-from circadia.sleeptime.quotations import SENTENCE, speaker_of
-from circadia.sleeptime.segments import Segment, split_segments
-from circadia.sleeptime.similar import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
-from circadia.sleeptime.wording import one_line, unfit_reason
+from circadia.sleeptime.grounding.quotations import SENTENCE, speaker_of
+from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates, local_time
+from circadia.sleeptime.grounding.wording import one_line, unfit_reason
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import add_note
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.segments import Segment, split_segments
+from circadia.sleeptime.proposals.similarity import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
 
 MOST_CHARACTERS: Final = 700
 """Length of a note."""
@@ -65,7 +65,10 @@ class Extract:
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return the segments in which at least two episodes say something that is in no note yet."""
         done = {
-            each for note in standing.project_notes(view) if note.kind is not NoteKind.SUMMARY for each in note.evidence
+            each
+            for note in projected_notes.project_notes(view)
+            if note.kind is not NoteKind.SUMMARY
+            for each in note.evidence
         }
         steps: list[Step] = []
         for segment in split_segments(view):

@@ -10,22 +10,43 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
+from typing import Final
 
 from circadia.errors import UpstreamFailed
-from circadia.llm.mind import ModelAnswerError
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import AnswerDay
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.sleep_pass import Trigger
-from circadia.sleeptime.answers.backoff import WINDOW, count_affordable_questions
-from circadia.sleeptime.answers.bench import AnswerRun
+from circadia.settings.answers import AnswersSettings
+from circadia.sleeptime.answers.answer_maker import AnswerMaker
+from circadia.sleeptime.answers.answer_run import AnswerRun
+from circadia.sleeptime.answers.cleanup import clean_up
+from circadia.sleeptime.answers.doubts import settle_doubts
 from circadia.sleeptime.answers.frames import AgentFrames, fetch_recently_asked_agents
-from circadia.sleeptime.answers.hygiene import clean_up
-from circadia.sleeptime.answers.making import AnswerMaker
 from circadia.sleeptime.answers.sampling import AnswerSampler
-from circadia.sleeptime.answers.settling import settle_doubts
-from circadia.sleeptime.ask import OverBudget, PassPreempted
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, PassContext, Step
+from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
+
+WINDOW: Final = timedelta(days=7)
+"""What became of answers longer ago tells nothing of the next."""
+FEWEST: Final = 10
+"""Answers of which it is known whether they were used, before fewer are made."""
+
+
+def count_affordable_questions(settings: AnswersSettings, days: Sequence[AnswerDay]) -> int:
+    """Return how many questions a pass answers ahead for an agent, given the counts of the window; 1 at least.
+
+    An answer was useful if it was used, and waste if it was dropped unused; one that still waits is neither. So one
+    question at a time is still tried, and as many as ever once those are asked.
+    """
+    used, wasted = sum(each.used for each in days), sum(each.wasted for each in days)
+    if not settings.useful_share or used + wasted < FEWEST:
+        return settings.questions
+    share = used / (used + wasted) / settings.useful_share
+    return max(1, min(settings.questions, round(settings.questions * share)))
+
 
 _logger = logging.getLogger(__name__)
 

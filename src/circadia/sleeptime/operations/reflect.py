@@ -12,14 +12,14 @@ from circadia.ids import EpisodeId
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime import standing
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
-from circadia.sleeptime.prompts import build_prompt
-from circadia.sleeptime.propose import add_note, retire_note
-from circadia.sleeptime.related import RelatedIndex
-from circadia.sleeptime.sheet import NumberedLines
-from circadia.sleeptime.wording import one_line
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import add_note, retire_note
+from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.prompts import build_prompt
+from circadia.sleeptime.proposals.related_rows import RelatedIndex
 
 EACH: Final = 10
 """Notes after which it is time to reflect again."""
@@ -69,10 +69,10 @@ class Reflect:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return steps if the page has brought so many notes together, and one for beliefs whose evidence fell."""
-        there = standing.project_notes(view)
+        there = projected_notes.project_notes(view)
         beliefs = [each for each in there if each.kind is NoteKind.BELIEF]
         notes = _notes_since(there, beliefs)
-        new = {each.id for each in standing.project_new_notes(view)}
+        new = {each.id for each in projected_notes.project_new_notes(view)}
         before = sum(each.id not in new for each in notes)
         fell = _unsupported_beliefs(view, beliefs)
         checks = [_build_step(_CHECK, (), fell[at : at + BELIEFS]) for at in range(0, len(fell), BELIEFS)]
@@ -98,9 +98,11 @@ class Reflect:
         question = build_prompt(self.name, view, sheet.text, about=("beliefs",) if beliefs else ())
         answer = await ask(question, ReflectionAnswer, most_tokens=1_200)
         fell = {each.id for each in _unsupported_beliefs(view, beliefs)}
-        may_go = [each for each in beliefs if each.id in fell or standing.is_trusted_enough(step.notes, [each])]
+        may_go = [each for each in beliefs if each.id in fell or projected_notes.is_trusted_enough(step.notes, [each])]
         changes = self._retire_beliefs(view, sheet, answer.checked, may_go)
-        there = standing.find_existing_texts(standing.project_notes(view), (each.text for each in answer.beliefs))
+        there = projected_notes.find_existing_texts(
+            projected_notes.project_notes(view), (each.text for each in answer.beliefs)
+        )
         for belief in answer.beliefs:
             text = one_line(belief.text)
             named = sheet.add_uncited_sources(text, sheet.resolve_ids(belief.ids))
@@ -134,7 +136,7 @@ def _unsupported_beliefs(view: PageContext, beliefs: Sequence[Note]) -> Sequence
 
     Of one page these are a few; after much was demoted by others, and in a full pass, all are asked about.
     """
-    stale = standing.list_demoted_episodes(view).keys() | set(view.stale)
+    stale = projected_notes.list_demoted_episodes(view).keys() | set(view.stale)
     found = [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)]
     return found if view.stale else found[:BELIEFS]
 

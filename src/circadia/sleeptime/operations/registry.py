@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from circadia.errors import ConfigError, InvalidRequest
 from circadia.settings.sleeptime import Operation as Name
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.operations.collect import Collect
 from circadia.sleeptime.operations.compress import Compress
 from circadia.sleeptime.operations.consolidate import Consolidate
@@ -18,6 +17,7 @@ from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.operations.reflect import Reflect
 from circadia.sleeptime.operations.reindex import Reindex
 from circadia.sleeptime.operations.rethink import Rethink
+from circadia.sleeptime.proposals.operation import Operation
 
 _logger = logging.getLogger(__name__)
 
@@ -71,5 +71,5 @@ def _load_operation(name: str, place: str) -> Operation:
     lacking = [each for each in ("name", "asks", "plan", "propose") if not hasattr(made, each)]
     if lacking or made.name != name:
         what = f"has no {lacking[0]!r}" if lacking else f"calls itself {made.name!r}"
-        raise ConfigError(f"{where} {what}; `sleeptime/operation.py` tells what an operation is")
+        raise ConfigError(f"{where} {what}; `sleeptime/proposals/operation.py` tells what an operation is")
     return made

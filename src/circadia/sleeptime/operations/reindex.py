@@ -24,7 +24,7 @@ import orjson
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import BankId
-from circadia.memory.asked import (
+from circadia.memory.search.question_counter import (
     OFTEN,
     WINDOW,
     BankQuestion,
@@ -42,10 +42,10 @@ from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.ready_view import ReadyView, ViewHit, ViewKind
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.ask import PassPreempted
-from circadia.sleeptime.grounding import CALENDAR, find_names
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, PassContext, Step
-from circadia.sleeptime.tuning import tune_importance
+from circadia.sleeptime.budget.model_calls import PassPreempted
+from circadia.sleeptime.grounding.source_check import CALENDAR, find_names
+from circadia.sleeptime.operations.importance_tuning import tune_importance
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
 from circadia.stores.base import Store, Tx
 
 CANDIDATES: Final = 256

@@ -13,18 +13,18 @@ from pydantic import BaseModel, Field
 from circadia.ids import EpisodeId
 from circadia.memory.blocks import DEFAULT_LIMIT, carry_spans
 from circadia.memory.context import estimate_tokens
-from circadia.memory.terms import question_terms
+from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime import standing
-from circadia.sleeptime.dates import add_dates_from_sources, first_open_date
-from circadia.sleeptime.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.prompts import build_prompt
-from circadia.sleeptime.propose import write_block
-from circadia.sleeptime.sheet import NumberedLines
-from circadia.sleeptime.wording import one_line, unfit_reason_for_block
+from circadia.sleeptime.grounding.relative_dates import add_dates_from_sources, first_open_date
+from circadia.sleeptime.grounding.wording import one_line, unfit_reason_for_block
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.changes import write_block
+from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.prompts import build_prompt
 
 MAX_RETHINKS: Final = 10
 """SLEEP-27: edits of a pass, at most."""
@@ -129,10 +129,10 @@ def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[No
     the last time that so many had.
     """
     written = max((each.at for each in blocks if each.by.startswith("pass")), default=None)
-    new = {each.id for each in standing.project_new_notes(view)}
+    new = {each.id for each in projected_notes.project_new_notes(view)}
     known = [
         each
-        for each in standing.project_notes(view)
+        for each in projected_notes.project_notes(view)
         if each.trust in TALK and each.kind is not NoteKind.SUMMARY
         and (each.id in new or written is None or each.created_at > written)
     ]  # fmt: skip
@@ -150,7 +150,9 @@ def _select_edit_notes(view: PageContext) -> Sequence[Note]:
     wanted = {term for each in view.blocks if each.label in view.edited for term in question_terms(each.value)}
     if not wanted:
         return ()
-    fit = [each for each in standing.project_notes(view) if each.trust in TALK and each.kind is not NoteKind.SUMMARY]
+    fit = [
+        each for each in projected_notes.project_notes(view) if each.trust in TALK and each.kind is not NoteKind.SUMMARY
+    ]
     shared = {each.id: len(wanted.intersection(memoryview(each.terms).cast("I"))) for each in fit}
     best = sorted(fit, key=lambda each: (-shared[each.id], each.at, each.id))
     return [each for each in best[:MOST_NOTES] if shared[each.id]]
@@ -186,7 +188,7 @@ def _apply_edit(view: PageContext, sheet: NumberedLines, block: Block, edit: Blo
     if named.strangers or named.episodes or not named.notes or unfit_reason_for_block(new) or first_open_date(new):
         return None
     old = edit.old_text or ""
-    if not standing.has_common_terms(
+    if not projected_notes.has_common_terms(
         " ".join((old, *(each.text for each in named.notes))), new, fewest=MIN_SUPPORTED_TERMS
     ):
         return None
@@ -225,7 +227,7 @@ def _may_replace(view: PageContext, block: Block, start: int, end: int, new: str
     if own and any(_has_common_word(old, each.value) for each in others):
         return True
     ending = {each.target for each in view.proposed if _ends_something(each)}
-    return any(each.id in ending and standing.has_common_terms(each.text, old, fewest=2) for each in notes)
+    return any(each.id in ending and projected_notes.has_common_terms(each.text, old, fewest=2) for each in notes)
 
 
 def _ends_something(change: Change) -> bool:

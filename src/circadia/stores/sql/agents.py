@@ -15,7 +15,7 @@ from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent
 from circadia.records.answer import AnswerMode
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.names import NamesNear
+from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert

@@ -18,7 +18,7 @@ from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
-from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
 
 _SCOPE: Final = ("agent_id", "end_user", "frame")

@@ -12,11 +12,11 @@ from circadia.ids import BankId
 from circadia.records.bank import Bank, BankPolicy, Capture, ImportanceTuning
 from circadia.records.index_entry import IndexDelta, Layer
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
+from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
-from circadia.stores.sql.names import NamesNear
-from circadia.stores.sql.news import HEADS, build_empty_delta, fetch_delta, fetch_heads
-from circadia.stores.sql.short import FEW, ShortRead, SingleRead
+from circadia.stores.sql.nearby_names import NamesNear
+from circadia.stores.sql.short_reads import FEW, ShortRead, SingleRead
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert

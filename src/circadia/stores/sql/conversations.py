@@ -11,7 +11,7 @@ from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import Conversation
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
-from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 

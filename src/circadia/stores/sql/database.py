@@ -2,11 +2,12 @@
 
 import asyncio
 import math
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindparam, text, update
 
 from circadia.stores.base import (
     Agents,
@@ -60,13 +61,36 @@ from circadia.stores.sql.pulses import SqlPulses
 from circadia.stores.sql.readers import ReadBlock, ReaderPool, SingleReadBlock
 from circadia.stores.sql.retention import SqlRetention
 from circadia.stores.sql.routines import SqlRoutines
+from circadia.stores.sql.schema import metadata
 from circadia.stores.sql.sessions import SqlSessions
 from circadia.stores.sql.sleep_calls import SqlSleepCalls
 from circadia.stores.sql.sleep_states import SqlSleepStates
 from circadia.stores.sql.threads import SqlThreads
 from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
-from circadia.stores.sql.write_probe import LARGE_BYTES, SMALL_BYTES, fill
+
+SMALL_BYTES: Final = 1
+LARGE_BYTES: Final = 262_144
+"""More than nearly any write takes. What a failed write leaves of a full disk is enough for a small one."""
+
+write_probe = Table(
+    "write_probe",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("filling", LargeBinary, nullable=False),
+)
+
+_FILL: Final = update(write_probe).values(filling=bindparam("bytes"))
+
+
+def fill(size: int) -> Callable[[Connection], None]:
+    """Return the work that writes `size` bytes, which no database can compress."""
+
+    def work(connection: Connection) -> None:
+        connection.execute(_FILL, {"bytes": os.urandom(size)})
+
+    return work
+
 
 _Keep = Callable[[Callable[[], None]], None]
 _PROVED_SECONDS: Final = 5.0

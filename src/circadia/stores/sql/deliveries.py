@@ -23,10 +23,10 @@ from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
 from circadia.records.thread import ThreadStatus
 from circadia.stores.sql.inbox import BEGIN, InboxPageQuery, fetch_page, find_place, search_page, select_deliveries
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.message_index import SearchWords, remove_from_index
 from circadia.stores.sql.messages import message_of
 from circadia.stores.sql.schema import Instant, deliveries, delivery_counts, messages, threads, wakes
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.words import SearchWords, remove_from_index
 
 _ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))

@@ -17,9 +17,9 @@ from sqlalchemy import (
 
 from circadia.ids import AgentId
 from circadia.records.message import DeliveryState, Priority
+from circadia.stores.sql.message_index import INDEXES, MessageTextIndex, SearchWords, fetch_last_indexed
 from circadia.stores.sql.schema import deliveries, messages, threads
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.words import INDEXES, MessageTextIndex, SearchWords, fetch_last_indexed
 
 _FIRST_LOOK: Final = 50
 """Messages that a search reads one by one before it asks the index: what stands in many is found in these."""

@@ -8,9 +8,9 @@ from sqlalchemy import Row, bindparam, insert, select
 from circadia.ids import AgentId, MessageId, SessionId, ThreadId
 from circadia.records.message import DeliveryState, Message, MessageType, Priority
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.message_index import index_next_messages
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.words import index_next_messages
 
 _FIELDS: Final = tuple(column.name for column in messages.c if column.name != "number")
 _ADD = Statement(insert(messages).inline().returning(messages.c.id, messages.c.number), _FIELDS)

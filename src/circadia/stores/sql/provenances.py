@@ -25,7 +25,7 @@ from circadia.records.bank import Trust
 from circadia.records.provenance import Provenance
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import NUMBER, Instant, metadata
-from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
 
 provenances = Table(

@@ -32,7 +32,7 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
 _FARTHEST: Final = timedelta(minutes=1)
-"""Longer than any pause before another attempt (`wake/pulses.py`)."""
+"""Longer than any pause before another attempt (`wake/pulse/transitions.py`)."""
 _MOST_LISTED: Final = 500
 """Pulses that one statement names."""
 _IS_OPEN = pulses.c.ended_at.is_(None)

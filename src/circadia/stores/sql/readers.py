@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table
 from circadia.errors import StorageUnavailable
 from circadia.stores.base import NotASingleRead
 from circadia.stores.sql.link import Link, OpeningStatements
-from circadia.stores.sql.short import SingleRead
+from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from circadia.records.call import CallStatus
 from circadia.records.retention import RetentionKind
 from circadia.records.wake import Decision
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.schema import calls, conversations, deliveries, events, messages, provider_ids, pulses, wakes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
-from circadia.stores.sql.words import remove_from_index
 
 _SUMMED: Final = (
     "merged", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_nanousd", "held_seconds",

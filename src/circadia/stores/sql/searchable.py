@@ -27,7 +27,7 @@ from circadia.records.index_entry import TEXT, IndexEntry, Layer
 from circadia.records.note import Note
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
-from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
 
 Key = TypeVar("Key", EpisodeId, NoteId)

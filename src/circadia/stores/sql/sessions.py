@@ -10,7 +10,7 @@ from circadia.errors import Conflict
 from circadia.ids import SessionId
 from circadia.records.session import Session, SessionStatus
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.names import NamesNear
+from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert

@@ -12,7 +12,7 @@ from circadia.records.sleep_call import FORGOTTEN, OperationDayCost, OperationMo
 from circadia.stores.sql.benefits import day_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
-from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.sleep_tables import sleep_calls
 from circadia.stores.sql.statement import Statement
 

@@ -10,7 +10,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
 from circadia.records.thread import JoinResult, Participant, Thread, ThreadStatus
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.names import NamesNear
+from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, participants, threads
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert

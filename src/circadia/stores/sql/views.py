@@ -12,7 +12,7 @@ from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot,
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, notes, views
 from circadia.stores.sql.searchable import select_greatest_number
-from circadia.stores.sql.short import ShortRead
+from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 

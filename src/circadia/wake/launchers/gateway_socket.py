@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from circadia.wake.launchers.base import LaunchFailed
-from circadia.wake.launchers.finish import run_shielded
+from circadia.wake.launchers.shielding import run_shielded
 
 _CHUNK: Final = 2**16
 

@@ -12,9 +12,9 @@ from circadia.ids import PulseId
 from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from circadia.wake.launchers.child import ProgramRun
 from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
-from circadia.wake.launchers.finish import run_shielded
 from circadia.wake.launchers.output import Tail
 from circadia.wake.launchers.processes import find_processes, kill_processes
+from circadia.wake.launchers.shielding import run_shielded
 
 PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
 """Variable with the path of the prompt, where a program gets it in a file."""

@@ -13,9 +13,7 @@ from circadia.clock import Clock
 from circadia.ids import PulseId
 from circadia.wake.launchers.base import Launch, LaunchFailed, LaunchResult
 from circadia.wake.launchers.environment import EPOCH, PULSE, prompt_bytes
-from circadia.wake.launchers.finish import run_shielded
-from circadia.wake.launchers.output import redact_tail
-from circadia.wake.launchers.post import (
+from circadia.wake.launchers.http_post import (
     ANSWER_BYTES,
     HttpPoster,
     PostAnswerLost,
@@ -23,6 +21,8 @@ from circadia.wake.launchers.post import (
     PostRejected,
     PostResponse,
 )
+from circadia.wake.launchers.output import redact_tail
+from circadia.wake.launchers.shielding import run_shielded
 from circadia.wake.launchers.signature import (
     ID_HEADER,
     SIGNATURE_HEADER,

@@ -1,0 +1,1 @@
+"""REST endpoints for sessions, agents, their sleep, coordination and schedules."""

@@ -1,0 +1,1 @@
+"""REST endpoints for banks, episodes, blocks, search and transfer."""

@@ -1,0 +1,1 @@
+"""REST endpoints for threads, messages and inboxes."""

@@ -1,0 +1,1 @@
+"""REST endpoints for events, holds and usage."""

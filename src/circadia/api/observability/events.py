@@ -1,0 +1,175 @@
+"""Events: read the record page by page, or follow it as server-sent events without a gap or a double (GATE-80)."""
+
+import logging
+import re
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import Depends, Header, Query, Request
+from starlette.responses import StreamingResponse
+from starlette.types import Send
+
+from circadia.agents.access import require_operator
+from circadia.agents.directory import require_names
+from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail
+from circadia.api.observability.event_views import EventList, event_block, event_view
+from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.api.policies import MOST_COUNTED
+from circadia.errors import InvalidRequest, StorageUnavailable
+from circadia.records.event import Event, EventType
+
+_logger = logging.getLogger(__name__)
+
+router = noun_router("events")
+
+_MEDIA_TYPE: Final = "text/event-stream"
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
+
+Session = Annotated[str | None, Query(description="Of this session only.")]
+Agent = Annotated[str | None, Query(description="Of agents of this name only.")]
+Types = Annotated[list[EventType] | None, Query(alias="type", description="Of these kinds only; may be repeated.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _EventFilter:
+    """Which events a caller asked for."""
+
+    session: str | None
+    agent: str | None
+    types: Collection[EventType] | None
+
+    def matches(self, event: Event) -> bool:
+        """Return whether the event is one of them."""
+        return (
+            self.session in (None, event.session)
+            and self.agent in (None, event.agent)
+            and (self.types is None or event.type in self.types)
+        )
+
+
+@router.get("/events")
+async def list_events(
+    who: Who,
+    parts: Parts,
+    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="How many at most.")] = 1000,
+    session: Session = None,
+    agent: Agent = None,
+    types: Types = None,
+) -> EventList:
+    """Read the record. The operator only."""
+    require_operator(who)
+    async with parts.store.begin_read() as tx:
+        await require_names(tx, who, session, agent)
+        found = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
+        oldest = await tx.events.first_number()
+    views = [event_view(each) for each in found]
+    return EventList(events=views, after=found[-1].number if found else after, oldest=oldest)
+
+
+async def _tail(request: Request) -> EventTail:
+    tail: EventTail = request.app.state.tail
+    return tail
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events; what stands behind them ends with the connection."""
+
+    media_type = _MEDIA_TYPE
+
+    def __init__(self, chunks: AsyncGenerator[bytes]) -> None:
+        super().__init__(chunks, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._chunks = chunks
+
+    async def stream_response(self, send: Send) -> None:
+        """Send until the end of the events or of the connection."""
+        async with aclosing(self._chunks):
+            await super().stream_response(send)
+
+
+@router.get(
+    "/events/stream",
+    status_code=200,
+    response_class=EventStream,
+    responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
+async def follow_events(
+    who: Who,
+    parts: Parts,
+    tail: Annotated[EventTail, Depends(_tail)],
+    after: Annotated[
+        int | None, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen; without it, from now on.")
+    ] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="The same, as browsers send it when they connect again; it goes before `after`.")
+    ] = None,
+    session: Session = None,
+    agent: Agent = None,
+    types: Types = None,
+) -> EventStream:
+    """Follow the record as server-sent events: `id` is the number, `data` the event. The operator only.
+
+    A comment every `defaults.keep_alive_seconds` (15) keeps the connection; the stream ends when the server stops.
+    Where events after `after` are deleted already (`retention.events_days`), it begins with an event `gap`, whose data
+    tells the `oldest` number that is kept.
+    """
+    require_operator(who)
+    if last_event_id is not None:
+        if _NUMBER.fullmatch(last_event_id) is None or int(last_event_id) > MOST_COUNTED:
+            raise InvalidRequest(f"Last-Event-ID must be the number of an event, got {last_event_id[:80]!r}")
+        after = int(last_event_id)
+    async with parts.store.begin_read() as tx:
+        await require_names(tx, who, session, agent)
+        oldest = await tx.events.first_number()
+        if after is None:
+            after = await tx.events.last_number()
+    gap = b'event: gap\ndata: {"after":%d,"oldest":%d}\n\n' % (after, oldest) if 0 < after < oldest - 1 else b""
+    return EventStream(_follow(parts, tail, after, _EventFilter(session=session, agent=agent, types=types), gap))
+
+
+async def _follow(
+    parts: ApiParts, tail: EventTail, cursor: int, wanted: _EventFilter, gap: bytes
+) -> AsyncGenerator[bytes]:
+    """Yield chunks of the stream: events after `cursor`, and comments where there are none for long.
+
+    Who is behind reads pages of what he wants; at the end of the record the tail reads for all.
+    """
+    spoke = parts.clock.monotonic()
+    behind = True
+    with tail.follow():
+        yield b"retry: 1000\nid: %d\n\n" % cursor + gap  # so that even a caller who saw nothing resumes where it began
+        while not parts.presence.is_stopping:
+            if behind:
+                blocks, cursor, behind = await _page(parts, cursor, wanted)
+            elif (told := await tail.wait_for_events(cursor)) is None:
+                behind = True
+                continue
+            else:
+                blocks = [each.block for each in told if wanted.matches(each.event)]
+                cursor = told[-1].event.number if told else cursor
+            if blocks:
+                yield b"".join(blocks)
+                spoke = parts.clock.monotonic()
+            elif parts.clock.monotonic() - spoke >= parts.settings.defaults.keep_alive_seconds:
+                yield b": keep-alive\n\n"
+                spoke = parts.clock.monotonic()
+
+
+async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Sequence[bytes], int, bool]:
+    """Return the next blocks, the number up to which all wanted events are now read, and whether there may be more."""
+    try:
+        async with parts.store.begin_read() as tx:
+            last = await tx.events.last_number()
+            found = await tx.events.find_after(
+                cursor, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
+            )
+    except StorageUnavailable as error:
+        _logger.warning("cannot read events yet: %s", error)
+        await parts.clock.sleep(SWEEP_SECONDS)
+        return (), cursor, True
+    blocks = [event_block(event) for event in found]
+    if len(found) == PAGE:
+        return blocks, found[-1].number, True
+    return blocks, max(cursor, last, found[-1].number if found else 0), False

@@ -1,0 +1,1 @@
+"""REST endpoints for passes, their status and ready answers."""

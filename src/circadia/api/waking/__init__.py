@@ -1,0 +1,1 @@
+"""REST endpoints for wakes, pulses, chains and direct messages."""

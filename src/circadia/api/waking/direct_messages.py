@@ -1,0 +1,88 @@
+"""Direct messages: one agent's or the operator's, to one agent's inbox, with or without a wake (WAKE-01 … WAKE-06)."""
+
+from typing import Annotated
+
+from fastapi import Header
+from pydantic import Field
+
+from circadia.api.bodies import Body, Name
+from circadia.api.parts import Parts, Who, noun_router
+from circadia.api.references import home_of
+from circadia.api.waking.wake_views import SendOutcome, message_outcome, require_speaker
+from circadia.errors import InvalidRequest
+from circadia.ids import MessageId
+from circadia.records.message import MessageType, Priority
+from circadia.records.wake import WakeReason
+from circadia.wake.admission.budgets import fetch_budgets
+from circadia.wake.inbox import OutgoingMessage
+
+router = noun_router("messages")
+
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", description="As `key` in the body: a repeat of the same key does nothing twice."),
+]
+
+
+class SenderBody(Body):
+    """What each request on somebody's behalf may say of its sender, and of repeats."""
+
+    sender: Name | None = Field(
+        None, alias="from", description="Who says it: the token's owner, and nobody else. May be left out."
+    )
+    key: str | None = Field(
+        None,
+        max_length=200,
+        description="Idempotency key of the sender's choice: a repeat gives the one message and the one request, and "
+        "something else with the same key is a conflict.",
+        examples=["deploy-42"],
+    )
+
+
+class DirectMessageBody(SenderBody):
+    """A message for an inbox."""
+
+    to: Name = Field(
+        description="Whom: `name` in the sender's session (the operator's is `default`), or `session:name`.",
+        examples=["writer"],
+    )
+    content: str = Field(description="The text.", examples=["the notes for 7.1 can start"])
+    priority: Priority = Field(
+        Priority.NORMAL, description="How soon it wants to be read; `high` and `urgent` ask for a wake."
+    )
+    type: MessageType = Field(MessageType.INFO, description="What it is for.")
+    wake: WakeReason | None = Field(None, description="Why its reader is to be woken for it now.")
+    reply_to: Name | None = Field(None, description="Key of the message that it answers.")
+
+
+def resolve_idempotency_key(in_body: str | None, in_header: str | None) -> str | None:
+    """Return the idempotency key.
+
+    Raises:
+        InvalidRequest: body and header have different ones.
+    """
+    if in_body is not None and in_header is not None and in_body != in_header:
+        raise InvalidRequest("`key` and the header Idempotency-Key differ; send one of them")
+    return in_header if in_body is None else in_body
+
+
+@router.post("/messages", status_code=201)
+async def send_direct(body: DirectMessageBody, who: Who, parts: Parts, idempotency_key: Key = None) -> SendOutcome:
+    """Put a message into an agent's inbox, and ask for a wake if it says why, or is of high priority.
+
+    The message is durable, whatever is decided of the wake. The operator, and agents to agents that they may reach.
+    """
+    require_speaker(who, body.sender)
+    letter = OutgoingMessage(
+        to=body.to,
+        content=body.content,
+        type=body.type,
+        priority=body.priority,
+        wake=body.wake,
+        reply_to=None if body.reply_to is None else MessageId(body.reply_to),
+        key=resolve_idempotency_key(body.key, idempotency_key),
+    )
+    async with parts.store.begin_write() as tx:
+        sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
+        budgets = await fetch_budgets(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
+    return message_outcome(sent.to, sent.message, sent.wake, budgets)

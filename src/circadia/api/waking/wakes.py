@@ -1,0 +1,265 @@
+"""Wake requests: ask, try out, list, explain, take back, and who woke whom (WAKE-71)."""
+
+from typing import Annotated
+
+from fastapi import Query, Response
+from pydantic import BaseModel, Field, StrictBool
+
+from circadia.agents.access import require_operator
+from circadia.api.bodies import Name
+from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.api.references import Instant, home_of, named_agent, require_enabled
+from circadia.api.waking.direct_messages import Key, SenderBody, resolve_idempotency_key
+from circadia.api.waking.wake_views import (
+    WakeDetail,
+    WakeOutcome,
+    WakeView,
+    dry_run_outcome,
+    require_speaker,
+    wake_detail,
+    wake_outcome,
+    wake_view,
+)
+from circadia.errors import Forbidden, InvalidRequest, NotFound
+from circadia.ids import WakeId
+from circadia.records.agent import Agent
+from circadia.records.message import Priority
+from circadia.records.principal import Principal
+from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
+from circadia.stores.base import Tx
+from circadia.wake.admission.budgets import fetch_budgets
+from circadia.wake.admission.chains import fetch_place
+from circadia.wake.admission.requests import NewWake
+from circadia.wake.inbox import OutgoingMessage
+
+router = noun_router("wakes")
+
+
+class WakeBody(SenderBody):
+    """A request to wake an agent."""
+
+    to: Name = Field(
+        description="Whom: `name` in the sender's session (the operator's is `default`), or `session:name`.",
+        examples=["writer"],
+    )
+    reason: WakeReason = Field(description="Why now, and not at its next run.")
+    message: str | None = Field(
+        None,
+        description="What its reader is to do; it is in the inbox whatever is decided. Agents must say it.",
+        examples=["the build of 7.1 is red"],
+    )
+    override: str | None = Field(
+        None,
+        min_length=1,
+        max_length=500,
+        description="The operator's reason to let it pass the guardrails; it is recorded. In a dry run it goes without "
+        "`from`.",
+    )
+    dry_run: StrictBool = Field(False, description="Only tell what would be decided; nothing is written.")
+
+
+class WakeList(BaseModel):
+    """Wake requests."""
+
+    wakes: list[WakeDetail | WakeView] = Field(description="The newest first; with their traces if that was asked for.")
+    before: str | None = Field(description="What to send as `before` for the next page; null at the end.")
+
+
+class WakePairCounts(BaseModel):
+    """How often one asked to wake another."""
+
+    sender: str = Field(serialization_alias="from", description="Who asked.", examples=["lead"])
+    to: str = Field(description="Reference of the target.", examples=["writer"])
+    decisions: dict[Decision, int] = Field(description="Number of requests by decision; what is 0 is left out.")
+    total: int = Field(description="Number of requests.")
+
+
+class WakeMatrix(BaseModel):
+    """Who asked to wake whom."""
+
+    pairs: list[WakePairCounts] = Field(description="In the order of the names.")
+
+
+@router.post("/wakes", status_code=201)
+async def wake_agent(
+    body: WakeBody, response: Response, who: Who, parts: Parts, idempotency_key: Key = None
+) -> WakeOutcome:
+    """Ask to wake an agent; with `dry_run`, only tell what all guardrails would say, with 200.
+
+    A refused or deferred request is an answer, not an error: its message is in the inbox. The operator, and agents
+    for agents that they may reach. In a dry run the operator may ask `from` any agent.
+    """
+    _require_override(body, who)
+    if body.dry_run:
+        response.status_code = 200
+        return await _explain_wake(body, who, parts)
+    require_speaker(who, body.sender)
+    key = resolve_idempotency_key(body.key, idempotency_key)
+    if body.message is None:
+        return await _without_message(body, who, parts, key)
+    letter = OutgoingMessage(to=body.to, content=body.message, wake=body.reason, key=key, override=body.override)
+    async with parts.store.begin_write() as tx:
+        sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
+        assert sent.wake is not None
+        budgets = await fetch_budgets(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
+    return wake_outcome(sent.to, sent.message, sent.wake, budgets)
+
+
+async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key: str | None) -> WakeOutcome:
+    """Wake as a person who has nothing more to say than the reason."""
+    if not who.is_operator:
+        raise InvalidRequest("`message` is missing; say what the agent is to do")
+    async with parts.store.begin_write() as tx:
+        target = await named_agent(tx, who, body.to)
+        require_enabled(target)
+        wake = await parts.wake.requests.ask(
+            tx,
+            NewWake(
+                target=target,
+                source=WakeSource.PERSON,
+                by=who.name,
+                reason=body.reason.value,
+                key=None if key is None else f"{who.name} {key}",
+                overridden_by=_overridden_by(body, who),
+            ),
+        )
+        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=await fetch_place(tx, who))
+    return wake_outcome(target, None, wake, budgets)
+
+
+def _require_override(body: WakeBody, who: Principal) -> None:
+    if body.override is not None and not who.is_operator:
+        raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
+
+
+def _overridden_by(body: WakeBody, who: Principal) -> str | None:
+    return None if body.override is None else f"{who.name}: {body.override}"
+
+
+async def _explain_wake(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOutcome:
+    async with parts.store.begin_read() as tx:
+        as_whom = who
+        if who.is_operator and body.sender not in (None, who.name):
+            as_whom = Principal(agent=await named_agent(tx, who, body.sender or ""))
+        else:
+            require_speaker(who, body.sender)
+        _require_override(body, as_whom)
+        target = await named_agent(tx, who, body.to)
+        require_enabled(target)
+        if as_whom.agent is not None and as_whom.agent.id == target.id:
+            raise InvalidRequest(f"{target.reference!r} may not wake itself")
+        place = await fetch_place(tx, as_whom)
+        ask = NewWake(
+            target=target,
+            source=WakeSource.PERSON if as_whom.is_operator else WakeSource.AGENT,
+            sender=as_whom.agent,
+            by=as_whom.name,
+            reason=body.reason.value,
+            priority=Priority.URGENT,
+            place=place,
+            overridden_by=_overridden_by(body, as_whom),
+        )
+        wake = await parts.wake.requests.explain(tx, ask)
+        budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=as_whom.agent, place=place)
+    return dry_run_outcome(target, wake, budgets)
+
+
+@router.get("/wakes")
+async def list_wakes(
+    who: Who,
+    parts: Parts,
+    agent: Annotated[str | None, Query(description="Of this target only.")] = None,
+    sender: Annotated[str | None, Query(description="Asked for by this agent only.")] = None,
+    decision: Annotated[Decision | None, Query(description="Of this decision only.")] = None,
+    since: Annotated[Instant, Query(description="Asked at or after this date or time.")] = None,
+    until: Annotated[Instant, Query(description="Asked before this date or time.")] = None,
+    before: Annotated[str | None, Query(description="Key of the last one of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    trace: Annotated[bool, Query(description="Whether to tell what each guardrail said.")] = False,
+) -> WakeList:
+    """List wake requests. The operator; an agent those of which it is the target, or with `sender` those it asked."""
+    async with parts.store.begin_read() as tx:
+        target, asker = await _resolve_filters(tx, who, agent, sender)
+        if before is not None and await tx.wakes.get(WakeId(before)) is None:
+            raise InvalidRequest(f"no wake {before!r}; `before` is that of the page before")
+        found = await tx.wakes.find_all(
+            agent_id=None if target is None else target.id,
+            sender_id=None if asker is None else asker.id,
+            decision=decision,
+            since=since,
+            until=until,
+            before=None if before is None else WakeId(before),
+            limit=limit,
+        )
+    shown = wake_detail if trace else wake_view
+    return WakeList(wakes=[shown(each) for each in found], before=found[-1].id if len(found) == limit else None)
+
+
+async def _resolve_filters(
+    tx: Tx, who: Principal, agent: str | None, sender: str | None
+) -> tuple[Agent | None, Agent | None]:
+    """Return target and sender to look for; an agent must be one of them."""
+    target = None if agent is None else await named_agent(tx, who, agent)
+    asker = None if sender is None else await named_agent(tx, who, sender)
+    own = who.agent
+    if own is not None and own.id not in [each.id for each in (target, asker) if each is not None]:
+        if target is not None or asker is not None:
+            raise Forbidden(f"{who.name!r} sees wakes of which it is the target or the sender only")
+        target = own
+    return target, asker
+
+
+@router.get("/wakes/matrix")
+async def wake_matrix(
+    who: Who,
+    parts: Parts,
+    since: Annotated[Instant, Query(description="Asked at or after this date or time.")] = None,
+    until: Annotated[Instant, Query(description="Asked before this date or time.")] = None,
+) -> WakeMatrix:
+    """Tell who asked to wake whom, how often, and what was decided. The operator only."""
+    require_operator(who)
+    async with parts.store.begin_read() as tx:
+        counts = await tx.wakes.count_by_pair(since=since, until=until)
+    pairs: dict[tuple[str, str], dict[Decision, int]] = {}
+    for each in counts:
+        pairs.setdefault((each.sender, each.agent), {})[each.decision] = each.count
+    return WakeMatrix(
+        pairs=[
+            WakePairCounts(sender=sender, to=to, decisions=decisions, total=sum(decisions.values()))
+            for (sender, to), decisions in pairs.items()
+        ]
+    )
+
+
+@router.get("/wakes/{w}")
+async def show_wake(w: str, who: Who, parts: Parts) -> WakeDetail:
+    """Show a wake request with what each guardrail said. The operator, its target and its sender."""
+    async with parts.store.begin_read() as tx:
+        return wake_detail(await _wake(tx, who, w))
+
+
+@router.post("/wakes/{w}/cancel")
+async def cancel_wake(w: str, who: Who, parts: Parts) -> WakeView:
+    """Take back a request that is deferred; its message stays in the inbox. The operator, and its sender."""
+    async with parts.store.begin_write() as tx:
+        wake = await _wake(tx, who, w)
+        if not who.is_operator and (who.agent is None or who.agent.id != wake.sender_id):
+            raise Forbidden(f"{who.name!r} has not asked for this wake; its sender and the operator take it back")
+        target = await tx.agents.get(wake.agent_id)
+        assert target is not None
+        return wake_view(await parts.wake.requests.cancel(tx, wake, target, by=who.name))
+
+
+async def _wake(tx: Tx, who: Principal, wake_id: str) -> Wake:
+    """Return the request, if the principal may know of it.
+
+    Raises:
+        NotFound: there is none. Forbidden: it is between others.
+    """
+    wake = await tx.wakes.get(WakeId(wake_id))
+    own = who.agent
+    if wake is not None and own is not None and own.id not in (wake.agent_id, wake.sender_id):
+        raise Forbidden(f"wake {wake_id!r} is between others; use the operator's token")
+    if wake is None:
+        raise NotFound(f"no wake {wake_id!r}")
+    return wake

@@ -1,0 +1,1 @@
+"""Commands for agents, sessions and sleep."""

@@ -1,0 +1,233 @@
+"""`circadia agent`: identities, their tokens and policies."""
+
+from typing import Annotated, Any
+
+import typer
+
+from circadia import settings
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import DEFAULT_SESSION, Session, split_reference
+from circadia.cli.terminal.output import (
+    AsJson,
+    console,
+    format_setting,
+    note,
+    print_json,
+    state_text,
+    table,
+    time_since,
+)
+from circadia.client.answers import AgentAnswer
+from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
+from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
+from circadia.suggestions import did_you_mean
+
+app = typer.Typer(no_args_is_help=True, help="Identities, their tokens and policies.")
+
+NO_EVENT = "none"
+
+
+def _event_names(events: type[SleepEvent] | type[WakeEvent]) -> str:
+    return ", ".join((*(each.value for each in events), NO_EVENT))
+
+
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")]
+SleepOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sleep-on", metavar="EVENT", help=f"What puts it to sleep; may be repeated: {_event_names(SleepEvent)}."
+    ),
+]
+WakeOn = Annotated[
+    list[str] | None,
+    typer.Option("--wake-on", metavar="EVENT", help=f"What wakes it; may be repeated: {_event_names(WakeEvent)}."),
+]
+Policy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A policy key, such as max_calls_per_day=100 or may_wake=[writer]."
+    ),
+]
+Description = Annotated[
+    str | None, typer.Option("--description", metavar="TEXT", help="What it is for, as other agents read it.")
+]
+
+
+@app.command(epilog="Example: circadia agent add team:writer --wake-on mentioned --set max_calls_per_day=100")
+def add(
+    server: RemoteServer,
+    agent: Agent,
+    description: Description = None,
+    sleep_on: SleepOn = None,
+    wake_on: WakeOn = None,
+    policy: Policy = None,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an agent; prints its token, once."""
+    where, name = split_reference(agent, session)
+    changes = _policy(policy or [])
+    made = server.ask(
+        lambda client: client.create_agent(
+            where,
+            name,
+            description=description or "",
+            sleep_events=_events(sleep_on, SleepEvent) or (),
+            wake_events=_events(wake_on, WakeEvent) or (),
+            policy=changes,
+        )
+    )
+    if as_json:
+        print_json(made)
+        return
+    typer.echo(f"agent {made['reference']}, {'asleep' if made['sleeping'] else 'awake'}. Its token, shown this once:")
+    typer.echo(f"  {made['token']}")
+    _hint(server.url, made["token"])
+
+
+def _hint(url: str, token: str) -> None:
+    """Tell what the agent's program needs."""
+    note(
+        "\nIn the agent's own environment, for a provider that the configuration calls `openai`:\n"
+        f"  export OPENAI_BASE_URL={url.rstrip('/')}/llm/openai/v1\n"
+        f"  export OPENAI_API_KEY={token}"
+    )
+
+
+def _events(words: list[str] | None, events: type[SleepEvent] | type[WakeEvent]) -> list[str] | None:
+    """Return the names of events; `none` is no event at all.
+
+    Raises:
+        InvalidRequest: there is no such event.
+    """
+    if words is None or words == [NO_EVENT]:
+        return None if words is None else []
+    known = [each.value for each in events]
+    for word in words:
+        if word not in known:
+            raise InvalidRequest(f"no event {word!r}{did_you_mean(word, known)}")
+    return words
+
+
+def _policy(words: list[str]) -> dict[str, Any]:
+    """Return the policy keys of `key=value` words; a value is read as YAML.
+
+    Raises:
+        InvalidRequest: a word is none, or its value cannot be read.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key not in AgentPolicy.__slots__:
+            raise InvalidRequest(
+                f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.__slots__))}"
+            )
+        try:
+            found[key] = settings.parse_yaml(value)
+        except ValueError as error:
+            raise InvalidRequest(f"--set {word!r}: the value cannot be read: {error}") from error
+    return found
+
+
+@app.command("list", epilog="Example: circadia agent list --session team")
+def list_agents(server: RemoteServer, session: Session = None, as_json: AsJson = False) -> None:
+    """List the agents of a session with their state."""
+    found = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
+    if as_json:
+        print_json({"agents": found})
+    else:
+        console().print(agent_table(found))
+
+
+def agent_table(agents: list[AgentAnswer]) -> Any:
+    """Return the agents of a session as a table."""
+    now = SystemClock().now()
+    rows = [
+        (
+            each["name"],
+            state_text(each["sleeping"]) if each["enabled"] else "disabled",
+            time_since(each["since"], now),
+            f"{each['actor']} ({each['cause']})",
+            each["held"],
+            each["wake_events"] or None,
+            each["description"],
+        )
+        for each in agents
+    ]
+    columns = ("agent", "state", "for", "changed by", "held", "wakes when", "description")
+    return table(columns, rows, numbers=("held",))
+
+
+@app.command(epilog="Example: circadia agent show team:writer")
+def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+    """Show an agent with its policy."""
+    where, name = split_reference(agent, session)
+    found = server.ask(lambda client: client.show_agent(where, name))
+    if as_json:
+        print_json(found)
+        return
+    console().print(agent_table([found]))
+    if found["sleep_events"]:
+        typer.echo(f"falls asleep when {', '.join(found['sleep_events'])}")
+    if found["in_file"]:
+        typer.echo("is what the configuration file says at each start, and whenever that file changes")
+    if found["policy"] is not None:  # only the operator and the agent itself may see it
+        rows = [(key, format_setting(value)) for key, value in found["policy"].items()]
+        console().print(table(("policy", "value"), rows))
+
+
+@app.command(epilog="Example: circadia agent change writer --disable")
+def change(
+    server: RemoteServer,
+    agent: Agent,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether its token opens anything.")] = None,
+    description: Description = None,
+    sleep_on: SleepOn = None,
+    wake_on: WakeOn = None,
+    policy: Policy = None,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change what is given of an agent; the rest stays as it is."""
+    where, name = split_reference(agent, session)
+    changes = _policy(policy or [])
+    changed = server.ask(
+        lambda client: client.change_agent(
+            where,
+            name,
+            enabled=enable,
+            description=description,
+            sleep_events=_events(sleep_on, SleepEvent),
+            wake_events=_events(wake_on, WakeEvent),
+            policy=changes or None,
+        )
+    )
+    if as_json:
+        print_json(changed)
+    else:
+        typer.echo(f"changed agent {changed['reference']}")
+    if changed["in_file"] and (description is not None or sleep_on or wake_on or changes):
+        note("the configuration file takes this back when it changes or the server starts: change it there")
+
+
+@app.command(epilog="Example: circadia agent delete team:writer")
+def delete(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+    """Delete an agent: its token opens nothing, its held calls end."""
+    where, name = split_reference(agent, session)
+    server.ask(lambda client: client.delete_agent(where, name))
+    if as_json:
+        print_json({"deleted": {"session": where, "agent": name}})
+    else:
+        typer.echo(f"deleted agent {where}:{name}")
+
+
+@app.command("token", epilog="Example: circadia agent token writer")
+def new_token(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
+    """Give an agent a new token and print it; the old one opens nothing from then on."""
+    where, name = split_reference(agent, session)
+    made = server.ask(lambda client: client.rotate_token(where, name))
+    if as_json:
+        print_json({"session": where, "agent": name, "token": made})
+    else:
+        typer.echo(made)

@@ -1,0 +1,166 @@
+"""`circadia session`: groups of agents with their threads."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from circadia import settings
+from circadia.cli.agents.agent import agent_table
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import split_list
+from circadia.cli.terminal.output import AsJson, console, local_time, note, print_json, state_text, table
+from circadia.client import Client
+from circadia.client.answers import SessionCreatedAnswer
+from circadia.errors import InvalidRequest
+
+app = typer.Typer(no_args_is_help=True, help="Groups of agents with their threads.")
+
+Name = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session.")]
+
+
+@app.command(epilog="Example: circadia session create team --agent lead --agent writer --sleepers 'all-but lead'")
+def create(
+    server: RemoteServer,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name; made up if left out.")] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option("--agent", metavar="NAME", help="An agent of it; may be repeated.")
+    ] = None,
+    sleepers: Annotated[
+        str | None,
+        typer.Option(
+            "--sleepers",
+            metavar="'all-but A,B'",
+            help="All agents but these start asleep, and wake when they are added to a thread.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="The whole graph, as REST takes it, in YAML or JSON.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a session with its agents and threads; prints each agent's token, once."""
+    graph = _graph(name, agent or (), sleepers, file)
+    made = server.ask(
+        lambda client: client.create_session(
+            graph.get("name"),
+            agents=graph.get("agents") or (),
+            threads=graph.get("threads") or (),
+            all_but=graph.get("all_but"),
+        )
+    )
+    if as_json:
+        print_json(made)
+    else:
+        _show_created(made)
+
+
+def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: Path | None) -> Mapping[str, Any]:
+    """Return what is to be made, from the file or from the options.
+
+    Raises:
+        InvalidRequest: both are given, or the file holds no graph.
+    """
+    if file is None:
+        return {"name": name, "agents": [{"name": each} for each in agents], "all_but": _all_but(sleepers)}
+    if agents or sleepers is not None:
+        raise InvalidRequest("--file holds the whole graph; give --agent and --sleepers there")
+    graph = _read_graph(file)
+    known = {"name", "agents", "threads", "sleepers"}
+    if unknown := sorted(set(graph) - known):
+        raise InvalidRequest(f"{str(file)!r}: unknown key {unknown[0]!r}; known keys: {', '.join(sorted(known))}")
+    preset = graph.get("sleepers")
+    all_but = cast("Mapping[str, Any]", preset).get("all_but") if isinstance(preset, Mapping) else _all_but(preset)
+    return {**graph, "name": name or graph.get("name"), "all_but": all_but}
+
+
+def _read_graph(file: Path) -> dict[str, Any]:
+    try:
+        graph = settings.parse_yaml(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"cannot read {str(file)!r}: {error}") from error
+    except ValueError as error:
+        raise InvalidRequest(f"{str(file)!r} is neither YAML nor JSON: {error}") from error
+    if not isinstance(graph, dict):
+        raise InvalidRequest(f"{str(file)!r} must hold keys and values: name, agents, threads, sleepers")
+    return cast("dict[str, Any]", graph)
+
+
+def _all_but(preset: object) -> list[str] | None:
+    """Return the names in `all-but [a, b]` or `all-but a,b`."""
+    if preset is None:
+        return None
+    word, _, names = preset.strip().partition(" ") if isinstance(preset, str) else ("", "", "")
+    if word != "all-but":
+        raise InvalidRequest(f"sleepers: {preset!r} is not known; write 'all-but a,b', or 'all-but' for all")
+    return split_list(names.strip().removeprefix("[").removesuffix("]"))
+
+
+def _show_created(made: SessionCreatedAnswer) -> None:
+    typer.echo(f"session {made['name']}")
+    if made["agents"]:
+        rows = [(each["name"], state_text(each["sleeping"]), each["token"]) for each in made["agents"]]
+        console().print(table(("agent", "state", "token, shown this once"), rows))
+    if made["threads"]:
+        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in made["threads"]]))
+    for each in made["warnings"]:
+        note(f"warning: {each}")
+
+
+def _thread_row(thread: Mapping[str, Any]) -> tuple[object, ...]:
+    return thread["name"], thread["id"], thread["participants"]
+
+
+@app.command("list", epilog="Example: circadia session list --closed --json")
+def list_sessions(
+    server: RemoteServer,
+    closed: Annotated[bool, typer.Option("--closed", help="Show the closed ones too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions."""
+    found = server.ask(lambda client: client.list_sessions(closed=closed))
+    if as_json:
+        print_json({"sessions": found})
+        return
+    rows = [
+        (
+            each["name"],
+            "stalled" if each["stalled"] else each["status"],
+            local_time(each["created_at"]),
+            local_time(each["touched_at"]),
+        )
+        for each in found
+    ]
+    console().print(table(("session", "status", "created", "last touched"), rows))
+
+
+@app.command(epilog="Example: circadia session show team")
+def show(server: RemoteServer, session: Name = "default", as_json: AsJson = False) -> None:
+    """Show a session with its agents and threads."""
+
+    async def fetch_session(client: Client) -> dict[str, Any]:
+        shown = await client.show_session(session)
+        return {**shown, "threads": await client.list_threads(session)}
+
+    found = server.ask(fetch_session)
+    if as_json:
+        print_json(found)
+        return
+    stalled = ", stalled: all its agents sleep and nobody acts" if found["stalled"] else ""
+    typer.echo(f"session {found['name']}, {found['status']}{stalled}")
+    if found["agents"]:
+        console().print(agent_table(found["agents"]))
+    if found["threads"]:
+        rows = [(each["name"], each["status"], each["id"], each["participants"]) for each in found["threads"]]
+        console().print(table(("thread", "status", "id", "participants"), rows))
+
+
+@app.command(epilog="Example: circadia session close team")
+def close(server: RemoteServer, session: Name, as_json: AsJson = False) -> None:
+    """Close a session: its threads close, its agents' tokens open nothing, their held calls end."""
+    closed = server.ask(lambda client: client.close_session(session))
+    if as_json:
+        print_json(closed)
+    else:
+        typer.echo(f"closed session {closed['name']}")

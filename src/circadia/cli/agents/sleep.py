@@ -1,0 +1,62 @@
+"""`circadia sleep` and `circadia wake`: the one boolean of an agent."""
+
+from typing import Annotated
+
+import typer
+
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import DEFAULT_SESSION, Session, group_by_session
+from circadia.cli.terminal.output import AsJson, console, print_json, state_text, table, time_since
+from circadia.client import Client
+from circadia.client.answers import SleepingAnswer
+from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
+
+app = typer.Typer()
+
+Agents = Annotated[list[str] | None, typer.Argument(metavar="AGENT", help="Agents, each as `name` or `session:name`.")]
+All = Annotated[bool, typer.Option("--all", help="All agents of the session.")]
+
+
+@app.command(epilog="Example: circadia sleep writer team:reviewer")
+def sleep(
+    server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
+) -> None:
+    """Put agents to sleep: their next calls are held until they wake."""
+    wanted = _agents_by_session(agents, session, every=every)
+    _show(server.ask(lambda client: _set(client, wanted, sleeping=True)), as_json=as_json)
+
+
+@app.command(epilog="Example: circadia wake --all --session team")
+def wake(
+    server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
+) -> None:
+    """Wake agents: their held calls go on, in order of arrival."""
+    wanted = _agents_by_session(agents, session, every=every)
+    _show(server.ask(lambda client: _set(client, wanted, sleeping=False)), as_json=as_json)
+
+
+def _agents_by_session(agents: list[str] | None, session: str | None, *, every: bool) -> dict[str, list[str] | None]:
+    """Return the names to set in each session; none means all of it."""
+    if every == bool(agents):
+        raise InvalidRequest("name at least one agent, or say --all (and not both)")
+    return {session or DEFAULT_SESSION: None} if every else {**group_by_session(agents or (), session)}
+
+
+async def _set(client: Client, wanted: dict[str, list[str] | None], *, sleeping: bool) -> list[SleepingAnswer]:
+    """Set the agents; those of one session change together or, if one may not, not at all."""
+    return [
+        state for session, names in wanted.items() for state in await client.set_many_sleeping(session, sleeping, names)
+    ]
+
+
+def _show(states: list[SleepingAnswer], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"agents": states})
+        return
+    now = SystemClock().now()
+    rows = [
+        (each["session"], each["agent"], state_text(each["sleeping"]), time_since(each["since"], now), each["held"])
+        for each in states
+    ]
+    console().print(table(("session", "agent", "state", "for", "held"), rows, numbers=("held",)))

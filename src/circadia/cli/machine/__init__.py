@@ -1,0 +1,1 @@
+"""Commands for the machine of the server: serve, init, config, model."""

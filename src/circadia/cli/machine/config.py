@@ -1,0 +1,117 @@
+"""`circadia config`: what the configuration says, and where each value comes from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+from urllib.parse import urlsplit
+
+import typer
+from rich.text import Text
+
+from circadia.cli.machine.serve import config_file
+from circadia.cli.terminal.output import AsJson, console, display_text, format_setting, print_json, table
+from circadia.settings import PolicySettings, Settings, load_settings
+from circadia.settings.yaml_parsing import parse_yaml
+
+app = typer.Typer(no_args_is_help=True, help="What the configuration says.")
+
+HIDDEN: Final = "(hidden)"
+
+File = Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration; by default `circadia.yaml` here.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EffectiveSetting:
+    """One setting that is in force.
+
+    Attributes:
+        key: Its path: `limits.max_holds`.
+        value: What holds; passwords and the environment of programs are hidden.
+        source: `file`; `defaults` where an agent takes it from that section; or `built in`.
+    """
+
+    key: str
+    value: Any
+    source: str
+
+
+@app.command(epilog="Example: circadia config check circadia.yaml")
+def check(file: File = None, as_json: AsJson = False) -> None:
+    """Read the configuration as the server would; a wrong key is named with its path and the nearest known one."""
+    path = config_file(file)
+    settings = load_settings(path)
+    told = {
+        "file": str(path) if path else None,
+        "upstreams": list(settings.upstreams),
+        "mcp_servers": list(settings.mcp_servers),
+        "agents": list(settings.agents),
+    }
+    if as_json:
+        print_json(told)
+        return
+    named = "; ".join(f"{key}: {display_text(told[key]) or 'none'}" for key in ("upstreams", "mcp_servers", "agents"))
+    typer.echo(f"{path or 'no file, the defaults'}: good. {named}")
+    typer.echo("`circadia doctor` tells whether this machine can serve it.")
+
+
+@app.command(epilog="Example: circadia config show circadia.yaml")
+def show(file: File = None, as_json: AsJson = False) -> None:
+    """Print each setting with the place that its value comes from."""
+    path = config_file(file)
+    values = list(with_sources(load_settings(path), _raw(path)))
+    if as_json:
+        print_json({"file": str(path) if path else None, "settings": [asdict(each) for each in values]})
+        return
+    typer.echo(f"file: {path or 'none'}")
+    rows = [(each.key, format_setting(each.value), Text(each.source, _colour(each.source))) for each in values]
+    console().print(table(("key", "value", "source"), rows))
+
+
+def with_sources(settings: Settings, raw: Mapping[str, Any]) -> Iterator[EffectiveSetting]:
+    """Yield each setting in force with its source; `raw` is what the file says."""
+    for path, value in _leaves((), settings.model_dump(mode="json")):
+        yield EffectiveSetting(key=".".join(path), value=_mask_secret(path, value), source=_source(path, raw))
+
+
+def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield from _leaves((*path, key), inner)
+    else:
+        yield path, value
+
+
+def _source(path: tuple[str, ...], raw: Mapping[str, Any]) -> str:
+    if _is_set_in_file(raw, path):
+        return "file"
+    own_policy = path[0] == "agents" and path[-1] in PolicySettings.model_fields
+    return "defaults" if own_policy and _is_set_in_file(raw, ("defaults", path[-1])) else "built in"
+
+
+def _is_set_in_file(raw: object, path: tuple[str, ...]) -> bool:
+    """Whether the file gives this key."""
+    for part in path:
+        if not isinstance(raw, Mapping) or part not in raw:
+            return False
+        raw = cast("Mapping[str, object]", raw)[part]
+    return True
+
+
+def _mask_secret(path: tuple[str, ...], value: Any) -> Any:
+    """Return the value without a secret that somebody wrote into it."""
+    if path[0] == "mcp_servers" and path[2:3] == ("env",) and len(path) > 3:
+        return HIDDEN
+    if isinstance(value, str) and "://" in value and (password := urlsplit(value).password):
+        return value.replace(f":{password}@", f":{HIDDEN}@")
+    return value
+
+
+def _raw(path: Path | None) -> Mapping[str, Any]:
+    """Return what the file says; it has been read and found good before."""
+    raw = parse_yaml(path.read_text("utf-8")) if path else None
+    return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}
+
+
+def _colour(source: str) -> str:
+    return {"file": "green", "defaults": "cyan"}.get(source, "dim")

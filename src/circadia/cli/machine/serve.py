@@ -1,0 +1,151 @@
+"""`circadia serve`: the server on this machine."""
+
+import asyncio
+import importlib
+import os
+import signal
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+import uvloop
+
+from circadia.cli.remote.connection import DEFAULT_URL, TOKEN_FILE
+from circadia.cli.remote.folder import DATA_VARIABLE, Data, data_folder
+from circadia.cli.terminal.lazy_imports import quick_imports
+from circadia.os_user import forbid_inspection
+from circadia.settings import ConfigFile, Settings, load_settings
+
+if TYPE_CHECKING:
+    from circadia.server.app import OnReady
+
+DEFAULT_CONFIG = Path("circadia.yaml")
+
+app = typer.Typer()
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Configuration; by default `circadia.yaml` here, if there is one."),
+]
+"""The option that names the configuration."""
+
+
+class Role(StrEnum):
+    """What a server process does."""
+
+    ALL = "all"
+    GATEWAY = "gateway"
+    WORKER = "worker"
+
+
+def config_file(given: Path | None) -> Path | None:
+    """Return the configuration that was named, or else the one in this folder, if there is one."""
+    return given if given is not None else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+
+
+def override_address(settings: Settings, host: str | None, port: int | None) -> Settings:
+    """Return the settings with the address that the command line gives."""
+    changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    return settings.model_copy(update={"server": settings.server.model_copy(update=changes)}) if changes else settings
+
+
+@app.command(epilog="Example: circadia serve --config circadia.yaml --port 4114")
+def serve(
+    config: Config = None,
+    data: Data = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Address to bind, in place of `server.host`.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Port to bind, in place of `server.port`; 0 takes a free one."),
+    ] = None,
+    role: Annotated[
+        Role, typer.Option("--role", help="What this process does; gateway and worker come with the cluster.")
+    ] = Role.ALL,
+) -> None:
+    """Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once."""
+    forbid_inspection()
+    file = config_file(config)
+    said = load_settings(file)
+    read = None if file is None else ConfigFile(path=file, startup_settings=said)
+    run = ServerRun(override_address(said, host, port), data_folder(data, os.environ), read, role)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run.until_stopped())
+    if run.interrupted:
+        raise typer.Exit(130)
+
+
+class ServerRun:
+    """One run of the server: what it says when it is ready, and how signals end it.
+
+    While it listens, the server itself takes the signals, ends gracefully and tells of them afterwards, all at once;
+    that only leaves a mark here, so that the journal is written and the database closed. A signal that comes before
+    the server listens, or while it closes what is left, cancels it.
+    """
+
+    def __init__(self, settings: Settings, data: Path, file: ConfigFile | None, role: Role) -> None:
+        self.interrupted = False
+        self._settings = settings
+        self._data = data
+        self._file = file
+        self._role = role
+        self._graceful = False
+
+    async def until_stopped(self) -> None:
+        """Serve until a signal.
+
+        Raises:
+            StartError: port, data folder, lock or database. ConfigError: a variable that the settings name is not set.
+        """
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        stopped = False
+
+        def stop(number: int, _: FrameType | None) -> None:
+            nonlocal stopped
+            stopped = True
+            self.interrupted = self.interrupted or number == signal.SIGINT
+            if self._graceful:
+                loop.call_soon_threadsafe(self._end_grace)
+            else:
+                loop.call_soon_threadsafe(task.cancel)
+
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, stop)
+        # The server's libraries take a second to load, which no other command should wait for.
+        with quick_imports():
+            served = importlib.import_module("circadia.server.app").serve
+        on_ready: OnReady = self._ready
+        try:
+            await served(self._settings, self._data, role=self._role.value, on_ready=on_ready, config=self._file)
+        except asyncio.CancelledError:
+            if not stopped:
+                raise
+
+    def _end_grace(self) -> None:
+        self._graceful = False
+
+    def _ready(self, url: str, new_token: str | None) -> None:
+        self._graceful = True
+        typer.echo(f"Circadia listens on {url}")
+        typer.echo(f"Data: {self._data}   Configuration: {self._file.path if self._file else 'none (the defaults)'}")
+        if new_token is not None:
+            typer.echo(_first_words(url, new_token, self._data))
+
+
+def _first_words(url: str, token: str, data: Path) -> str:
+    """Return what a new operator needs: the token, which is shown this once, and the next step."""
+    lines = [
+        "",
+        "The operator's token, shown this once. Commands on this machine read it from",
+        f"{data / TOKEN_FILE}; for others:",
+        f"  export CIRCADIA_ADMIN_TOKEN={token}",
+    ]
+    if url != DEFAULT_URL:
+        lines.append(f"  export CIRCADIA_URL={url}")
+    if data_folder(None, os.environ) != data and os.environ.get(DATA_VARIABLE) != str(data):
+        lines.append(f"  export {DATA_VARIABLE}={data.absolute()}")
+    return "\n".join((*lines, "", "Next: circadia agent add NAME"))

@@ -1,0 +1,1 @@
+"""Commands that watch a server: events, holds, usage, top."""

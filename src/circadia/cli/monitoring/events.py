@@ -1,0 +1,145 @@
+"""`circadia events`: the append-only record of what happened."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import AsJson, compact, console, display_text, local_time, print_json, print_json_line
+from circadia.client import Client
+from circadia.client.answers import EventAnswer
+from circadia.records.event import EventType
+
+app = typer.Typer()
+
+PAGE = 1000
+_COLOURS = {"sleep_start": "blue", "held": "blue", "sleep_stop": "green", "admitted": "green"}
+_WARNINGS = {"dropped", "upstream_error", "session_stalled"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventFilter:
+    """Which events are wanted.
+
+    Attributes:
+        session: Of this session only.
+        agent: Of agents of this name only.
+        types: Of these kinds only; all if empty.
+    """
+
+    session: str | None = None
+    agent: str | None = None
+    types: tuple[str, ...] = ()
+
+
+@app.command(epilog="Example: circadia events --follow --session team --type sleep_start --type sleep_stop")
+def events(
+    server: RemoteServer,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")] = False,
+    after: Annotated[
+        int | None, typer.Option("--after", min=0, metavar="N", help="All events after this number.")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", min=0, metavar="N", help="Without --after, the newest so many.")] = 20,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
+    kinds: Annotated[
+        list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what happened, oldest first; with --follow and --json one event a line."""
+    wanted = EventFilter(session=session, agent=agent, types=tuple(each.value for each in kinds or ()))
+
+    async def fetch_events(client: Client) -> list[EventAnswer]:
+        return await (
+            fetch_newest_events(client, wanted, last) if after is None else fetch_events_after(client, wanted, after)
+        )
+
+    async def follow_on(client: Client) -> None:
+        end = await find_last_number(client)
+        start = after
+        if start is None:
+            for each in await fetch_newest_events(client, wanted, last):
+                _print(each, as_json=as_json)
+                end = max(end, each["number"])
+            start = end
+        stream = client.events(start, session=session, agent=agent, types=wanted.types)
+        async with aclosing(stream):
+            async for each in stream:
+                _print(each, as_json=as_json)
+
+    if follow:
+        server.ask(follow_on)
+        return
+    found = server.ask(fetch_events)
+    if as_json:
+        print_json({"events": found})
+    else:
+        for each in found:
+            _print(each, as_json=False)
+
+
+async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventAnswer]:
+    """Return all wanted events after a number, page by page."""
+    found: list[EventAnswer] = []
+    while True:
+        page = await client.list_events(
+            number, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
+        )
+        found += page
+        if len(page) < PAGE:
+            return found
+        number = page[-1]["number"]
+
+
+async def fetch_newest_events(client: Client, wanted: EventFilter, count: int) -> list[EventAnswer]:
+    """Return the newest wanted events, oldest first: a look back that widens until there are enough."""
+    if count == 0:
+        return []
+    end, width = await find_last_number(client), count
+    while True:
+        start = max(0, end - width)
+        found = await fetch_events_after(client, wanted, start)
+        if len(found) >= count or start == 0:
+            return found[-count:]
+        width *= 4
+
+
+async def find_last_number(client: Client) -> int:
+    """Return the number of the newest event, found by halving: REST tells what comes after a number, not the last."""
+    if not await client.list_events(0, limit=1):
+        return 0
+    high = 1
+    while await client.list_events(high, limit=1):
+        high *= 2
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if await client.list_events(middle, limit=1):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _print(event: EventAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print_json_line(event)
+    else:
+        console().print(event_line(event), soft_wrap=True)
+
+
+def event_line(event: EventAnswer, *, short: bool = False) -> Text:
+    """Return an event as one line of text; a `short` one has no number and no date."""
+    kind = event["type"]
+    colour = "yellow" if kind in _WARNINGS else _COLOURS.get(kind, "")
+    where = ":".join(each for each in (event["session"], event["agent"]) if each)
+    return Text.assemble(
+        (f"{local_time(event['at'])[-8:]}  " if short else f"{event['number']:>6}  {local_time(event['at'])}  ", "dim"),
+        (kind if short else f"{kind:<20}", colour),
+        f" {display_text(where)}  ",
+        (display_text(compact(event["data"])), "dim"),
+    )

@@ -1,0 +1,72 @@
+"""`circadia holds`: the calls of sleeping agents that wait at the gate."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import AsJson, console, format_duration, note, print_json, print_json_line, table
+from circadia.client import Client
+from circadia.client.answers import HoldListAnswer
+from circadia.clock import SystemClock
+
+app = typer.Typer()
+
+LOOK_SECONDS = 1.0
+
+
+@app.command(epilog="Example: circadia holds --watch")
+def holds(
+    server: RemoteServer,
+    watch: Annotated[bool, typer.Option("--watch", help="Show them anew each second, until Ctrl-C.")] = False,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="So many at most.")] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """List the calls that are held now, the longest first."""
+
+    async def fetch_holds(client: Client) -> HoldListAnswer:
+        return await client.list_holds(session=session, agent=agent, limit=limit)
+
+    async def watch_holds(client: Client) -> None:
+        clock = SystemClock()
+        while as_json:
+            print_json_line(await fetch_holds(client))
+            await clock.sleep(LOOK_SECONDS)
+        with Live(console=console(), auto_refresh=False) as live:
+            while True:
+                live.update(_render_holds(await fetch_holds(client)), refresh=True)
+                await clock.sleep(LOOK_SECONDS)
+
+    if watch:
+        server.ask(watch_holds)
+        return
+    found = server.ask(fetch_holds)
+    if as_json:
+        print_json(found)
+    elif found["holds"]:
+        console().print(_render_holds(found))
+    else:
+        note("no call is held")
+
+
+def _render_holds(found: HoldListAnswer) -> Group:
+    """Return the held calls as a table, and how many it leaves out."""
+    rows = [
+        (
+            each["reference"],
+            each["door"],
+            each["what"],
+            format_duration(each["waited_seconds"]),
+            each["phase"],
+            each["bytes"],
+        )
+        for each in found["holds"]
+    ]
+    listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
+    left = found["total"] - len(rows)
+    return Group(listed, *([Text(f"… and {left} more", "dim")] if left > 0 else ()))

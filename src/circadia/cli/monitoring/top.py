@@ -1,0 +1,235 @@
+"""`circadia top`: agents, holds and tokens, live."""
+
+import asyncio
+import os
+import sys
+import termios
+import tty
+from collections import deque
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from circadia.cli.monitoring.events import EventFilter, event_line, fetch_events_after, fetch_newest_events
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import (
+    AsJson,
+    console,
+    display_text,
+    dollars,
+    print_json,
+    state_text,
+    table,
+    time_since,
+)
+from circadia.cli.terminal.output import format_duration as duration
+from circadia.client import Client
+from circadia.client.answers import AgentAnswer, EventAnswer, HoldListAnswer, UsageAnswer, UsageReportAnswer
+from circadia.clock import SystemClock
+from circadia.errors import RetryLater, Unreachable
+
+EVENT_ROWS = 8
+FEWEST_AGENT_ROWS = 3
+OTHER_ROWS = 8
+"""Rows of a frame besides agents and events: totals, heads, empty lines, the line at the foot."""
+
+app = typer.Typer()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopSnapshot:
+    """What the server says at one instant.
+
+    Attributes:
+        at: When it was asked.
+        agents: The agents of all open sessions, or of the one that is wanted.
+        holds: What is held, the longest first, and how many calls in all.
+        usage: The ledger, by agent.
+        events: The newest events, oldest first.
+    """
+
+    at: datetime
+    agents: Sequence[AgentAnswer]
+    holds: HoldListAnswer
+    usage: UsageReportAnswer
+    events: Sequence[EventAnswer]
+
+
+@app.command(epilog="Example: circadia top --session team")
+def top(
+    server: RemoteServer,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
+    every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Time between two looks.")] = 1.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one frame and end, as where the output is no terminal.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it."""
+
+    async def take_snapshot(client: Client) -> TopSnapshot:
+        return await SnapshotReader(client, session).read_snapshot()
+
+    if as_json or once or not sys.stdout.isatty():
+        picture = server.ask(take_snapshot)
+        if as_json:
+            print_json(as_document(picture))
+        else:
+            console().print(frame(picture, server.url, height=None))
+    else:
+        server.ask(lambda client: _live(client, session, server.url, every))
+
+
+class SnapshotReader:
+    """Takes pictures; the events of one follow those of the last."""
+
+    def __init__(self, client: Client, session: str | None) -> None:
+        self._client = client
+        self._session = session
+        self._clock = SystemClock()
+        self._events: deque[EventAnswer] | None = None
+
+    async def read_snapshot(self) -> TopSnapshot:
+        """Ask the server for all of it."""
+        client, session = self._client, self._session
+        names = [session] if session else [each["name"] for each in await client.list_sessions()]
+        agents, holds, usage, events = await asyncio.gather(
+            asyncio.gather(*(client.list_agents(name) for name in names)),
+            client.list_holds(session=session),
+            client.usage("agent", session=session),
+            self._newest_events(),
+        )
+        flat = [agent for group in agents for agent in group]
+        return TopSnapshot(at=self._clock.now(), agents=flat, holds=holds, usage=usage, events=events)
+
+    async def _newest_events(self) -> Sequence[EventAnswer]:
+        wanted = EventFilter(session=self._session)
+        if self._events is None:
+            self._events = deque(await fetch_newest_events(self._client, wanted, EVENT_ROWS), maxlen=EVENT_ROWS)
+        else:
+            last = self._events[-1]["number"] if self._events else 0
+            self._events.extend(await fetch_events_after(self._client, wanted, last))
+        return tuple(self._events)
+
+
+def as_document(picture: TopSnapshot) -> dict[str, Any]:
+    """Return the picture for programs."""
+    return {
+        "at": picture.at.isoformat(),
+        "agents": picture.agents,
+        "holds": picture.holds["holds"],
+        "held": picture.holds["total"],
+        "usage": picture.usage,
+        "events": picture.events,
+    }
+
+
+def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "") -> RenderableType:
+    """Return the picture for people, cut to `height` rows."""
+    room = None if height is None else max(FEWEST_AGENT_ROWS, height - OTHER_ROWS - len(picture.events))
+    parts: list[RenderableType] = [_headline(picture, url, trouble), *_agents(picture, room)]
+    if picture.events:
+        lines = [event_line(each, short=True) for each in picture.events]
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        parts += [Text("\nevents", "bold"), *lines]
+    if height is not None:
+        parts.append(Text("q ends", "dim"))
+    return Group(*parts)
+
+
+def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
+    asleep = sum(each["sleeping"] for each in picture.agents)
+    total = picture.usage["total"]
+    tokens = f"{total['input_tokens']:,} in, {total['output_tokens']:,} out"
+    line = Text.assemble(
+        ("circadia ", "bold"),
+        (f"{url}  {picture.at.astimezone():%H:%M:%S}\n", "dim"),
+        f"agents {len(picture.agents)}, ",
+        (f"asleep {asleep}", "blue"),
+        f"   held {picture.holds['total']}   calls {total['calls']:,}   tokens {tokens}   ",
+        f"cost {dollars(total['cost_usd'])}",
+    )
+    return line.append(f"\n{trouble}", "bold red") if trouble else line.append("\n")
+
+
+def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
+    """Return the table of agents, those with held calls first, and what of it did not fit."""
+    usage = {each["key"]: each for each in picture.usage["usage"]}
+    longest: dict[str, float] = {}
+    for each in picture.holds["holds"]:
+        longest[each["reference"]] = max(longest.get(each["reference"], 0.0), each["waited_seconds"])
+    ordered = sorted(picture.agents, key=lambda each: (-each["held"], not each["sleeping"], each["reference"]))
+    chosen = ordered if room is None else ordered[:room]
+    rows = [_row(each, usage.get(each["reference"]), longest.get(each["reference"]), picture.at) for each in chosen]
+    columns = ("agent", "state", "for", "held", "longest", "calls", "in", "out", "cost")
+    parts: list[RenderableType] = [table(columns, rows, numbers=columns[3:])]
+    if len(chosen) < len(ordered):
+        parts.append(Text(f"… and {len(ordered) - len(chosen)} more", "dim"))
+    return parts
+
+
+def _row(agent: AgentAnswer, used: UsageAnswer | None, longest: float | None, now: datetime) -> tuple[object, ...]:
+    counts = (
+        ("–", "–", "–", "–")
+        if used is None
+        else (
+            f"{used['calls']:,}",
+            f"{used['input_tokens']:,}",
+            f"{used['output_tokens']:,}",
+            dollars(used["cost_usd"]),
+        )
+    )
+    waited = None if longest is None else duration(longest)
+    shape = state_text(agent["sleeping"]) if agent["enabled"] else Text("disabled", "dim")
+    return agent["reference"], shape, time_since(agent["since"], now), agent["held"] or "–", waited, *counts
+
+
+async def _live(client: Client, session: str | None, url: str, every: float) -> None:
+    """Draw until a person ends it; a server that goes away for a while is told and waited for."""
+    camera, screen = SnapshotReader(client, session), Console()
+    picture = await camera.read_snapshot()
+    trouble = ""
+    ended = asyncio.Event()
+    with _keys(ended), Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
+        while not ended.is_set():
+            live.update(frame(picture, url, screen.size.height if screen.is_terminal else None, trouble), refresh=True)
+            try:
+                await asyncio.wait_for(ended.wait(), every)
+            except TimeoutError:
+                pass
+            try:
+                picture, trouble = await camera.read_snapshot(), ""
+            except (Unreachable, RetryLater) as error:
+                trouble = display_text(error.message)
+
+
+@contextmanager
+def _keys(ended: asyncio.Event) -> Generator[None]:
+    """Set the event when q is pressed, where a keyboard is there."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    loop = asyncio.get_running_loop()
+
+    def pressed() -> None:
+        keys = os.read(keyboard, 64)
+        if not keys or b"q" in keys.lower():
+            ended.set()
+
+    tty.setcbreak(keyboard)
+    loop.add_reader(keyboard, pressed)
+    try:
+        yield
+    finally:
+        loop.remove_reader(keyboard)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

@@ -1,0 +1,71 @@
+"""`circadia usage`: what the model calls used and cost."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import AsJson, console, dollars, format_duration, note, print_json, table
+from circadia.client.answers import UsageTotalAnswer
+from circadia.records.end_user import display_alias
+
+app = typer.Typer()
+
+
+class UsageGrouping(StrEnum):
+    """What to sum by."""
+
+    AGENT = "agent"
+    MODEL = "model"
+    TIER = "tier"
+    SESSION = "session"
+    UPSTREAM = "upstream"
+    END_USER = "end_user"
+    CONVERSATION = "conversation"
+    DAY = "day"
+
+
+@app.command(epilog="Example: circadia usage --by model --since 2026-11-01")
+def usage(
+    server: RemoteServer,
+    by: Annotated[UsageGrouping, typer.Option("--by", help="What to sum by; days are of UTC.")] = UsageGrouping.AGENT,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Calls from this date or time on; UTC if no zone.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Calls before this.")] = None,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only, in any session.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sum the ended model calls: tokens, price at list prices, time held."""
+    report = server.ask(lambda client: client.usage(by.value, since=since, until=until, session=session, agent=agent))
+    if as_json:
+        print_json(report)
+        return
+    called = display_alias if by is UsageGrouping.END_USER else str
+    lines: list[tuple[str, UsageTotalAnswer]] = [(called(each["key"] or "–"), each) for each in report["usage"]]
+    rows = [_row(key, line) for key, line in (*lines, ("total", report["total"]))]
+    columns = (by.value, "calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
+    console().print(table(columns, rows, numbers=columns[1:]))
+    _tell_gaps(report["total"])
+
+
+def _row(key: str, line: UsageTotalAnswer) -> tuple[str, ...]:
+    counts = ("calls", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+    return (
+        key,
+        *(f"{line[name]:,}" for name in counts),
+        dollars(line["cost_usd"]),
+        format_duration(line["held_seconds"]),
+    )
+
+
+def _tell_gaps(total: UsageTotalAnswer) -> None:
+    """Say which calls the sums leave out."""
+    if total["unknown"]:
+        note(f"not in the tokens: calls whose provider told no usage ({total['unknown']})")
+    if total["unpriced"]:
+        note(f"not in the cost: calls of models with no known list price ({total['unpriced']})")

@@ -1,0 +1,1 @@
+"""The connection to a server: configuration, paging, references."""

@@ -1,0 +1,1 @@
+"""Output, confirmation and lazy loading of commands."""

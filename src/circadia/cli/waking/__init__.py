@@ -1,0 +1,1 @@
+"""Commands for wakes, pulses, schedules and messages."""

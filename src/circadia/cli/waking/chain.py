@@ -1,0 +1,68 @@
+"""`circadia chain`: what came of what."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import AsJson, console, display_text, local_time, print_json, shorten
+from circadia.client import Client
+from circadia.client.wake_answers import ChainAnswer
+
+app = typer.Typer()
+
+_LETTERS = 80
+_COLOURS = {
+    "admitted": "green", "coalesced": "green", "succeeded": "green", "running": "cyan", "deferred": "yellow",
+    "refused": "red", "failed": "red", "timed_out": "red",
+}  # fmt: skip
+
+
+@app.command(epilog="Example: circadia chain wak_0cwd4f7k2m")
+def chain(
+    server: RemoteServer,
+    root: Annotated[
+        str, typer.Argument(metavar="ROOT", help="The chain's first message or wake, or any wake or pulse in it.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show a chain of messages, wakes and pulses as a tree: each below what caused it."""
+
+    async def fetch_chain(client: Client) -> ChainAnswer:
+        first = root
+        if root.startswith("wak_"):
+            first = (await client.show_wake(root))["root"]
+        elif root.startswith("pls_"):
+            first = (await client.show_pulse(root))["root"]
+        return await client.show_chain(first)
+
+    found = server.ask(fetch_chain)
+    if as_json:
+        print_json(found)
+        return
+    counts = ", ".join(f"{found[each]} {each}" for each in ("messages", "wakes", "pulses"))
+    console().print(tree(found, Text(f"{display_text(found['root'])}: {counts}, depth {found['depth']}", "bold")))
+
+
+def tree(found: ChainAnswer, title: Text) -> Tree:
+    """Return the nodes of a chain as a tree; what came of nothing in it stands at the top."""
+    top = Tree(title)
+    branches: dict[str, Tree] = {}
+    for node in found["nodes"]:
+        branches[node["id"]] = branches.get(node["parent"] or "", top).add(_line(node))
+    return top
+
+
+def _line(node: Mapping[str, Any]) -> Text:
+    who = f"{node['by']} → {node['agent']}" if node["kind"] == "wake" else node["agent"]
+    return Text.assemble(
+        (f"{local_time(node['at'])[11:]} ", "dim"),
+        (f"{node['kind']} ", "bold"),
+        f"{display_text(who)} ",
+        (f"{node['state']} " if node["state"] else "", _COLOURS.get(node["state"], "")),
+        shorten(display_text(node["detail"]), _LETTERS),
+        (f"  {node['id']}", "dim"),
+    )

@@ -1,0 +1,93 @@
+"""`circadia coordination`: how an agent may be woken; each setting with its value and its source."""
+
+from typing import Annotated, Any, cast
+
+import typer
+from rich.text import Text
+
+from circadia import settings
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.terminal.output import AsJson, compact, console, local_time, print_json, table
+from circadia.client import Client
+from circadia.client.wake_answers import CoordinationAnswer
+from circadia.errors import InvalidRequest
+from circadia.records.coordination import KEYS
+
+app = typer.Typer()
+
+_COLOURS = {"file": "green", "patch": "cyan"}
+
+
+@app.command(epilog="Example: circadia coordination writer max_wakes_per_day=4 on_busy=refuse")
+def coordination(
+    server: RemoteServer,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as max_wakes_per_day=4; null is no limit."),
+    ] = None,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reset", metavar="KEY", help="Take back a change: what the file says or the default holds again."
+        ),
+    ] = None,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how an agent may be woken and where each setting was made; or change it, from the next decision on."""
+    body = {full_key(key): value for key, value in settings_of(changes or []).items()}
+    whose = full_reference(agent, session)
+
+    async def apply_changes(client: Client) -> CoordinationAnswer:
+        for key in reset or []:
+            await client.reset_coordination(whose, full_key(key))
+        return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
+
+    found = server.ask(apply_changes)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            key,
+            _format_value(each["value"]),
+            Text(each["source"], _COLOURS.get(each["source"], "dim")),
+            local_time(each["at"]) if each["at"] else "",
+        )
+        for key, each in found["settings"].items()
+    ]
+    console().print(table(("key", "value", "source", "since"), rows))
+
+
+def settings_of(words: list[str]) -> dict[str, Any]:
+    """Return the settings of `key=value` words; a value is read as YAML.
+
+    Raises:
+        InvalidRequest: a word is none, or its value cannot be read.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise InvalidRequest(f"{word!r} is no setting; write KEY=VALUE, such as max_wakes_per_day=4")
+        try:
+            found[key] = settings.parse_yaml(value)
+        except ValueError as error:
+            raise InvalidRequest(f"{word!r}: the value cannot be read: {' '.join(str(error).split())}") from error
+    return found
+
+
+def full_key(key: str) -> str:
+    """Return the key with the name of its group before it, where only one group has such a key."""
+    full = [each for each in KEYS if each == key or each.endswith(f".{key}")]
+    return full[0] if len(full) == 1 else key
+
+
+def _format_value(value: Any) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return [compact(each) for each in cast("list[dict[str, Any]]", value)] or "none"
+    return value

@@ -1,0 +1,74 @@
+"""`circadia inbox`: what waits for an agent. A person's look marks nothing."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.paging import gather_pages
+from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.terminal.output import AsJson, console, note, print_json, shorten, table, time_since
+from circadia.client import Client
+from circadia.clock import SystemClock
+from circadia.records.message import DeliveryState
+
+app = typer.Typer()
+
+_LETTERS = 60
+_COLOURS = {"urgent": "red", "high": "yellow", "low": "dim"}
+
+
+@app.command(epilog="Example: circadia inbox writer --search deploy")
+def inbox(
+    server: RemoteServer,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose, as `name` or `session:name`.")],
+    every: Annotated[
+        bool, typer.Option("--all", help="In all states, oldest first; else unread, urgent first.")
+    ] = False,
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="WORDS", help="With these words in the text only.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the messages in an agent's inbox and count them by state; a person's look marks nothing."""
+    states = [each.value for each in (DeliveryState if every else (DeliveryState.UNREAD,))]
+    whose, order = full_reference(agent, session), "oldest" if every else "urgent"
+
+    async def fetch_inbox(client: Client) -> dict[str, Any]:
+        return await gather_pages(
+            lambda place, count: client.show_inbox(
+                whose, states=states, words=search, order=order, after=place, limit=count
+            ),
+            key="messages",
+            limit=limit,
+            cursor="after",
+        )
+
+    found = server.ask(fetch_inbox)
+    if as_json:
+        print_json(found)
+        return
+    counts = found["counts"]
+    typer.echo(", ".join(f"{counts.get(each.value, 0)} {each.value}" for each in DeliveryState))
+    if not found["messages"]:
+        return
+    now = SystemClock().now()
+    columns = ("message", "from", "priority", "type", "age", "state", "text")
+    console().print(table(columns, [_row(each, now) for each in found["messages"]]))
+    if found["after"] is not None:
+        note(f"more than {limit}; --limit shows them")
+
+
+def _row(item: dict[str, Any], now: Any) -> tuple[object, ...]:
+    return (
+        item["id"],
+        item["from"],
+        Text(item["priority"], _COLOURS.get(item["priority"], "")),
+        item["type"],
+        time_since(item["at"], now),
+        item["state"],
+        shorten(item["content"], _LETTERS),
+    )

@@ -1,0 +1,95 @@
+"""Wake requests of the REST API as records, for a replay."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from circadia.cli.remote.paging import gather_pages
+from circadia.cli.terminal.output import parse_instant
+from circadia.client import Client
+from circadia.errors import NotFound
+from circadia.ids import AgentId, MessageId, PulseId, WakeId
+from circadia.records.coordination import DEFAULT, Coordination, build_coordination
+from circadia.records.message import Priority
+from circadia.records.wake import Charge, Decision, GuardrailCheck, Wake, WakeSource
+
+EARLIER: Final = timedelta(days=2)
+"""Requests so long before the first that is replayed make its counts complete."""
+AT_ONCE: Final = 8
+"""Questions at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplayData:
+    """What a replay needs.
+
+    Attributes:
+        wakes: The requests, with their traces; agents are known by their references.
+        coordinations: How each target may be woken now.
+        complete: Whether that is all there is.
+    """
+
+    wakes: Sequence[Wake]
+    coordinations: Mapping[AgentId, Coordination]
+    complete: bool
+
+
+async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> ReplayData:
+    """Return the requests since then and those shortly before, with the settings of their targets."""
+    start = (since - EARLIER).isoformat()
+    found = await gather_pages(
+        lambda place, count: client.list_wakes(since=start, before=place, limit=count, trace=True),
+        key="wakes",
+        limit=limit,
+    )
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def fetch_coordination(reference: str) -> Coordination:
+        async with places:
+            try:
+                shown = await client.show_coordination(reference)
+            except NotFound:
+                return DEFAULT  # it was deleted
+            return build_coordination({key: each["value"] for key, each in shown["settings"].items()})
+
+    targets = sorted({view["agent"] for view in found["wakes"]})
+    own = await asyncio.gather(*(fetch_coordination(each) for each in targets))
+    return ReplayData(
+        wakes=[wake_of(each) for each in found["wakes"]],
+        coordinations={AgentId(name): each for name, each in zip(targets, own, strict=True)},
+        complete=found["before"] is None,
+    )
+
+
+def wake_of(view: Mapping[str, Any]) -> Wake:
+    """Return the request of an answer; its agents' ids are their references, which are as good for counting."""
+    source = WakeSource(view["source"])
+    by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view["from"] != "operator"
+    pulse = view["sender_pulse"]
+    return Wake(
+        id=WakeId(view["id"]),
+        at=parse_instant(view["at"]),
+        agent_id=AgentId(view["agent"]),
+        agent=view["agent"],
+        source=source,
+        sender_id=AgentId(view["from"]) if by_agent else None,
+        sender=view["from"],
+        sender_pulse=None if pulse is None else PulseId(pulse),
+        reason=view["reason"],
+        priority=Priority(view["priority"]),
+        message_id=None if view["message"] is None else MessageId(view["message"]),
+        routine=view["routine"],
+        decision=Decision(view["decision"]),
+        rule=view["rule"],
+        detail=view["detail"],
+        decided_at=parse_instant(view["decided_at"]),
+        charge=Charge(view["charge"]),
+        pulse_id=None if view["pulse"] is None else PulseId(view["pulse"]),
+        root_id=view["root"],
+        parent_id=view["parent"],
+        depth=view["depth"],
+        overridden_by=view["overridden_by"],
+        trace=tuple(GuardrailCheck(**each) for each in view["trace"]),
+    )

@@ -1,0 +1,134 @@
+"""`circadia schedule`: an agent's routines, what is due next, and when it is left alone."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.terminal.output import AsJson, console, display_text, note, parse_instant, print_json, shorten, table
+from circadia.clock import SystemClock
+from circadia.records.schedule import load_zone
+
+app = typer.Typer()
+
+SLOT: Final = timedelta(minutes=30)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NEXT: Final = 10
+"""Occurrences that are listed."""
+FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
+
+
+@app.command(epilog="Example: circadia schedule writer --days 3")
+def schedule(
+    server: RemoteServer,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
+    days: Annotated[int, typer.Option("--days", min=1, max=31, metavar="N", help="Days to show, from today on.")] = 7,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone."""
+    now = SystemClock().now()
+    whose, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
+    found = server.ask(lambda client: client.show_schedule(whose, since=since, until=until))
+    if as_json:
+        print_json(found)
+        return
+    _show(found)
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    zone = found["zone"]
+    typer.echo(f"{display_text(found['agent'])}, clock of {zone}")
+    if not found["routines"]:
+        note("no routine")
+    else:
+        columns = ("routine", "when", "next", "last", "limit", "skips", "missed", "instructions")
+        rows = [_routine_row(each, zone) for each in found["routines"]]
+        console().print(table(columns, rows, numbers=("skips", "missed")))
+    due = found["occurrences"]
+    if due:
+        typer.echo()
+        rows = [(wall_time(each["at"], zone), each["routine"], _occurrence_text(each, zone)) for each in due[:NEXT]]
+        console().print(table(("due", "routine", "becomes"), rows))
+        if len(due) > NEXT:
+            note(f"… and {len(due) - NEXT} more{'' if found['complete'] else ', and those that are left out'}")
+    if found["spans"] or due:
+        typer.echo()
+        for line in timeline(found):
+            console().print(line)
+        typer.echo(f"{DUE} runs  {SKIPPED} does not run  {LEFT_ALONE} left alone  (each mark is 30 minutes)")
+
+
+def timeline(found: Mapping[str, Any]) -> list[Text]:
+    """Return a line for each day of the window, on the clock of the zone; a mark is half an hour.
+
+    A day of 25 hours shows its repeated hour once, one of 23 hours a free hour that is not there.
+    """
+    zone = load_zone(found["zone"])
+    start, end = parse_instant(found["since"]).astimezone(zone), parse_instant(found["until"]).astimezone(zone)
+    marks: dict[tuple[str, int], str] = {}
+    for span in found["spans"]:
+        at, over = parse_instant(span["start"]).astimezone(UTC), parse_instant(span["end"]).astimezone(UTC)
+        while at < over:
+            marks[_place(at.astimezone(zone))] = LEFT_ALONE
+            at += SLOT - (at - EPOCH) % SLOT
+    for each in sorted(found["occurrences"], key=lambda each: each["runs_at"] is not None):  # what runs is seen
+        at = parse_instant(each["runs_at"] or each["at"]).astimezone(zone)
+        marks[_place(at)] = SKIPPED if each["runs_at"] is None else DUE
+    lines = [Text(" " * 12 + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim")]
+    day = start.date()
+    while day <= end.date():
+        lines.append(_day_line(f"{day:%a %m-%d}", [marks.get((day.isoformat(), slot), FREE) for slot in range(48)]))
+        day += timedelta(days=1)
+    return lines
+
+
+def _place(at: datetime) -> tuple[str, int]:
+    return at.date().isoformat(), at.hour * 2 + at.minute // 30
+
+
+def _day_line(name: str, marks: list[str]) -> Text:
+    colours = {FREE: "dim", LEFT_ALONE: "blue", DUE: "green", SKIPPED: "yellow"}
+    line = Text(f"{name:<12}")
+    for mark in marks:
+        line.append(mark, colours[mark])
+    return line
+
+
+def wall_time(at: str | None, zone: str) -> str:
+    """Return an instant on the clock of the zone."""
+    return "–" if at is None else f"{parse_instant(at).astimezone(load_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
+
+
+def _occurrence_text(occurrence: Mapping[str, Any], zone: str) -> Text:
+    if occurrence["runs_at"] is None:
+        return Text("skipped: left alone", "yellow")
+    if occurrence["runs_at"] == occurrence["at"]:
+        return Text("runs", "green")
+    return Text(f"deferred to {wall_time(occurrence['runs_at'], zone)}", "cyan")
+
+
+def _routine_row(routine: Mapping[str, Any], zone: str) -> tuple[object, ...]:
+    limit = routine["timeout_seconds"]
+    return (
+        routine["name"],
+        _when(routine) if routine["enabled"] else f"off ({_when(routine)})",
+        wall_time(routine["next_at"], zone) if routine["enabled"] else "–",
+        wall_time(routine["last_at"], zone),
+        "the agent's" if limit is None else f"{limit:g} s",
+        routine["skips"],
+        routine["missed"],
+        shorten(routine["instructions"], 50) or "its inbox",
+    )
+
+
+def _when(routine: Mapping[str, Any]) -> str:
+    if routine["cron"]:
+        return f"cron {routine['cron']}"
+    if routine["every_seconds"]:
+        return f"every {timedelta(seconds=routine['every_seconds'])}"
+    return f"{len(routine['at'])} instants"

@@ -1,0 +1,1 @@
+"""Comparing arms on a data set: prompts, grading, measures."""

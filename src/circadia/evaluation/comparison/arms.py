@@ -1,0 +1,237 @@
+"""The ways in which a question is answered that are compared, and what each of them prepares while nobody waits."""
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from circadia.answers.index import AnswerIndex, Match, MatchKind, TextVectors
+from circadia.answers.lookup import HINT_SHARED_LETTERS, LEAST_SIMILARITY
+from circadia.evaluation.asker import Asker, EvaluationUsage
+from circadia.evaluation.comparison.arm_prompts import (
+    ANSWER_TOKENS,
+    EXPECT_TOKENS,
+    REWRITE_TOKENS,
+    LikelyQuestion,
+    LikelyQuestions,
+    PrecomputedAnswer,
+    ReasonedAnswer,
+    RewrittenContext,
+    build_answer_prompt,
+    build_expect_prompt,
+    build_rewrite_prompt,
+)
+from circadia.evaluation.comparison.dataset import Case, KeyedQuestion
+from circadia.evaluation.comparison.grading import matches_key
+from circadia.gateway.answers.judging import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
+from circadia.ids import AnswerId
+from circadia.llm.chat_model import Prompt
+from circadia.records.answer import AnswerableQuestion
+from circadia.settings.answers import AnswersSettings
+
+HINT_SIMILARITY: Final = AnswersSettings.model_validate({}).hint_similarity
+UNKNOWN: Final = "unknown"
+"""What the rules have a model say that cannot tell; such an answer is not kept ready."""
+
+
+class Arm(StrEnum):
+    """One way."""
+
+    NONE = "none"
+    """The whole context and the question."""
+    LEARNED = "learned"
+    """The context as it was rewritten ahead, and the question."""
+    ANSWERS = "answers"
+    """A ready answer, served without a call where one is found, by the same text or a judge's yes; else as `none`."""
+    HINTS = "hints"
+    """A ready answer, where the lookup finds one or something near, beside the whole context and the question."""
+    WRONG_HINTS = "wrong-hints"
+    """A ready answer that is wrong here, beside the whole context and the question: does it mislead?"""
+    BOTH = "both"
+    """As `answers`, and where there is none, as `learned`."""
+
+
+LEARNED_CONTEXT_ARMS: Final = frozenset((Arm.LEARNED, Arm.BOTH))
+"""Arms that need the context rewritten."""
+READY_ANSWER_ARMS: Final = frozenset((Arm.ANSWERS, Arm.HINTS, Arm.WRONG_HINTS, Arm.BOTH))
+"""Arms that need answers made ahead."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedContext:
+    """What was made of a context while nobody waited."""
+
+    learned: str
+    """The context, rewritten; as it was, if that failed."""
+    ready: Sequence[PrecomputedAnswer]
+    index: AnswerIndex
+    """Of the ready answers, by their place."""
+    learning: EvaluationUsage
+    """What it took to rewrite the context."""
+    readying: EvaluationUsage
+    """What it took to expect questions and to answer them."""
+
+    def sleep_usage(self, arm: Arm) -> EvaluationUsage:
+        """Return what an arm has spent."""
+        spent = self.learning if arm in LEARNED_CONTEXT_ARMS else EvaluationUsage()
+        return spent + self.readying if arm in READY_ANSWER_ARMS else spent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsedAnswer:
+    """A ready answer that was served, or shown beside a question."""
+
+    ready: PrecomputedAnswer
+    served: bool
+    way: MatchKind | None
+    """How the lookup found it; none if it was not looked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """One question, answered by one arm."""
+
+    arm: Arm
+    case: int
+    """Place of the context."""
+    question: int
+    """Place among its questions."""
+    likely: float
+    """How likely the question was."""
+    hot: EvaluationUsage
+    """What it took while somebody waited."""
+    right: bool
+    """Whether the answer is the key."""
+    ready: str | None
+    """Whether a ready answer was served (`hit`) or shown (`hint`); none if neither."""
+    way: MatchKind | None
+    """How the lookup found it; none if it did not."""
+    false: bool
+    """Whether that ready answer was not the key."""
+
+
+class CasePreparer:
+    """Makes what arms need of contexts."""
+
+    def __init__(self, asker: Asker, arms: Collection[Arm], expected: int, words: TextVectors) -> None:
+        """`expected` is how many questions of a context are answered ahead."""
+        self._asker = asker
+        self._arms = frozenset(arms)
+        self._expected = expected
+        self._words = words
+
+    @property
+    def max_calls(self) -> int:
+        """Return how many calls a context takes, at most."""
+        return bool(self._arms & LEARNED_CONTEXT_ARMS) + (1 + self._expected) * bool(self._arms & READY_ANSWER_ARMS)
+
+    async def prepare(self, case: Case) -> PreparedContext:
+        """Return what was made of a context. Raises UpstreamFailed."""
+        learned, learning, ready, readying = (
+            case.context,
+            EvaluationUsage(),
+            list[PrecomputedAnswer](),
+            EvaluationUsage(),
+        )
+        if self._arms & LEARNED_CONTEXT_ARMS:
+            rewritten, learning = await self._asker.ask(
+                build_rewrite_prompt(case.context), RewrittenContext, most_tokens=REWRITE_TOKENS
+            )
+            if rewritten is not None and rewritten.context.strip():
+                learned = rewritten.context
+        if self._arms & READY_ANSWER_ARMS:
+            expectation, readying = await self._asker.ask(
+                build_expect_prompt(case.context, self._expected), LikelyQuestions, most_tokens=EXPECT_TOKENS
+            )
+            for each in [] if expectation is None else expectation.questions[: self._expected]:
+                made, spent = await self._answer_ahead(case.context, each)
+                readying += spent
+                ready += [] if made is None else [made]
+        index = AnswerIndex(self._words)
+        index.add(
+            AnswerableQuestion(id=AnswerId(str(at)), phrasings=each.phrasings, confidence=1.0)
+            for at, each in enumerate(ready)
+        )
+        return PreparedContext(learned=learned, ready=ready, index=index, learning=learning, readying=readying)
+
+    async def _answer_ahead(
+        self, context: str, expected: LikelyQuestion
+    ) -> tuple[PrecomputedAnswer | None, EvaluationUsage]:
+        """Answer an expected question, as it would be answered later."""
+        if not expected.question.strip():
+            return None, EvaluationUsage()
+        reply, spent = await self._asker.ask(
+            build_answer_prompt(context, expected.question), ReasonedAnswer, most_tokens=ANSWER_TOKENS
+        )
+        if reply is None or reply.answer.strip().rstrip(".").casefold() in ("", UNKNOWN):
+            return None, spent
+        phrasings = (expected.question, *expected.other_wordings)
+        made = PrecomputedAnswer(
+            question=expected.question, phrasings=phrasings, reasoning=reply.reasoning, answer=reply.answer
+        )
+        return made, spent
+
+
+class ArmRunner:
+    """Answers the questions of one context by each arm. What was asked once with the same prompt counts for each."""
+
+    def __init__(self, asker: Asker, case: Case, prepared: PreparedContext, draw: random.Random) -> None:
+        self._asker = asker
+        self._case = case
+        self._prepared = prepared
+        self._draw = draw
+        self._asked: dict[Prompt, tuple[ReasonedAnswer | None, EvaluationUsage]] = {}
+        self._judged: dict[Prompt, tuple[SameQuestions | None, EvaluationUsage]] = {}
+
+    async def answer(self, arm: Arm, asked: KeyedQuestion) -> tuple[str, EvaluationUsage, UsedAnswer | None]:
+        """Return the answer, what it took, and the ready answer that was used.
+
+        Raises:
+            UpstreamFailed: the model cannot be reached.
+        """
+        context = self._prepared.learned if arm in LEARNED_CONTEXT_ARMS else self._case.context
+        used: UsedAnswer | None = None
+        judged = EvaluationUsage()
+        if arm is Arm.WRONG_HINTS:
+            used = self._pick_wrong_answer(asked)
+        elif arm in READY_ANSWER_ARMS:
+            used, judged = await self._look_up(asked.text, serve=arm is not Arm.HINTS)
+        if used is not None and used.served:
+            return used.ready.answer, judged, used
+        reply, spent = await self._ask(build_answer_prompt(context, asked.text, None if used is None else used.ready))
+        return ("" if reply is None else reply.answer), spent + judged, used
+
+    async def _look_up(self, question: str, *, serve: bool) -> tuple[UsedAnswer | None, EvaluationUsage]:
+        """Return the ready answer of a question, and what a judge took; to be shown, the nearest is enough."""
+        index = self._prepared.index
+        exact = index.find_exact(question)
+        if exact is not None:
+            return self._build_used_answer(exact, served=serve), EvaluationUsage()
+        similar = [each for each in index.find_similar(question, least=LEAST_SIMILARITY) if not each.conflict]
+        if not similar or not serve:
+            near = [each for each in similar if each.similarity >= HINT_SIMILARITY]
+            near = [each for each in near if each.shared_letters >= HINT_SHARED_LETTERS]
+            return (self._build_used_answer(near[0], served=False) if near else None), EvaluationUsage()
+        prompt = judge_prompt(question, [each.phrasing for each in similar], self._asker.today)
+        said, spent = await self._judge(prompt)
+        same = [match for number, match in enumerate(similar, 1) if said is not None and number in said.same]
+        return (self._build_used_answer(same[0], served=True) if same else None), spent
+
+    async def _judge(self, prompt: Prompt) -> tuple[SameQuestions | None, EvaluationUsage]:
+        if prompt not in self._judged:
+            self._judged[prompt] = await self._asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+        return self._judged[prompt]
+
+    def _build_used_answer(self, match: Match, *, served: bool) -> UsedAnswer:
+        return UsedAnswer(ready=self._prepared.ready[int(match.answer)], served=served, way=match.kind)
+
+    def _pick_wrong_answer(self, asked: KeyedQuestion) -> UsedAnswer | None:
+        """Return a ready answer that is not the key, any of them; none if there is none."""
+        wrong = [each for each in self._prepared.ready if not matches_key(each.answer, asked.key)]
+        return UsedAnswer(ready=self._draw.choice(wrong), served=False, way=None) if wrong else None
+
+    async def _ask(self, prompt: Prompt) -> tuple[ReasonedAnswer | None, EvaluationUsage]:
+        if prompt not in self._asked:
+            self._asked[prompt] = await self._asker.ask(prompt, ReasonedAnswer, most_tokens=ANSWER_TOKENS)
+        return self._asked[prompt]

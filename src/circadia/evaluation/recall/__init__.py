@@ -1,0 +1,1 @@
+"""Recall on recorded conversations in LoCoMo's format."""

@@ -1,0 +1,274 @@
+"""How much of the evidence for questions about long talks stands in the context that memory makes for each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from circadia.clock import Clock
+from circadia.evaluation.plot import Chart
+from circadia.evaluation.recall.conversations import DialogueTurn, EvidenceQuestion, LongConversation
+from circadia.evaluation.recall.pass_harness import PassFailed, PassHarness, RecordingModel, open_pass_harness
+from circadia.evaluation.report import Findings, Grid
+from circadia.llm.chat_model import ChatModel
+from circadia.memory.banks import NewBank
+from circadia.memory.context import estimate_tokens
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.episodes import NewEpisode
+from circadia.records.agent import AgentPolicy
+from circadia.records.bank import Bank, BankPolicy, Trust
+from circadia.records.index_entry import Layer
+from circadia.server.scratch_store import open_scratch_store
+
+CALLS_A_TURN: Final = 0.5
+"""About what passes after each sitting ask a model (`python -m benchmarks dream_cost`), for an estimate."""
+ALL: Final = "all"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionRecall:
+    """One question, and what its context holds."""
+
+    talk: str
+    kind: str
+    recall: float
+    """Share of the evidence that stands in the context as it was said."""
+    covered: float
+    """The same, with what notes in the context rest on."""
+    tokens: int
+    """Of the context."""
+
+
+@dataclass(kw_only=True, slots=True)
+class LocomoResults:
+    """What was measured so far."""
+
+    asked: list[QuestionRecall] = field(default_factory=list[QuestionRecall])
+    full: dict[str, int] = field(default_factory=dict[str, int])
+    """Tokens of each whole talk."""
+    turns: dict[str, int] = field(default_factory=dict[str, int])
+    calls: int = 0
+    prompt: int = 0
+    generated: int = 0
+    passes: int = 0
+    failed: int = 0
+    """Passes that did not do all of their work."""
+    notes: int = 0
+    complete: bool = False
+
+
+async def measure_recall(
+    talks: Sequence[LongConversation],
+    mind: ChatModel | None,
+    clock: Clock,
+    to: LocomoResults,
+    advance: Callable[[], None],
+) -> None:
+    """Tell each talk to a bank of its own, with a pass after each sitting, and make a context for each question.
+
+    What was measured stays in `to`, however it ends.
+    """
+    embedder = BundledEmbedder()
+    for talk in talks:
+        watched = None if mind is None else RecordingModel(mind, clock)
+        with TemporaryDirectory(prefix="circadia-eval-") as folder:
+            async with open_scratch_store(Path(folder)) as (store, signals):
+                async with open_pass_harness(store, signals, watched, clock=clock, embedder=embedder) as running:
+                    try:
+                        await _measure_talk(running, talk, to, advance)
+                    finally:
+                        _add_usage(watched, to)
+    to.complete = True
+
+
+def count_steps(talks: Sequence[LongConversation]) -> int:
+    """Return how often `advance` is called: once a sitting, and once a question."""
+    return sum(len(_split_sittings(talk)) + len(talk.asked) for talk in talks)
+
+
+def _split_sittings(talk: LongConversation) -> list[list[DialogueTurn]]:
+    return [list(part) for _, part in groupby(talk.turns, key=lambda turn: turn.session)]
+
+
+def _add_usage(watched: RecordingModel | None, to: LocomoResults) -> None:
+    if watched is not None:
+        to.calls += len(watched.asked)
+        to.prompt += sum(used.input_tokens or 0 for used in watched.used)
+        to.generated += sum(used.output_tokens or 0 for used in watched.used)
+
+
+async def _measure_talk(
+    running: PassHarness, talk: LongConversation, to: LocomoResults, advance: Callable[[], None]
+) -> None:
+    async with running.store.begin_write() as tx:
+        new = NewBank(name="talk", policy=BankPolicy(duplicate_seconds=0))
+        bank = await running.memory.banks.create(tx, new, by="evaluation")
+    for sitting in _split_sittings(talk):
+        await _remember(running, bank, sitting)
+        to.passes += 1
+        try:
+            await running.run_pass(bank)
+        except PassFailed:
+            to.failed += 1
+        advance()
+    assert running.memory.embedding is not None
+    await running.memory.embedding.catch_up()
+    async with running.store.begin_read() as tx:
+        ids = [each.id for each in await tx.episodes.find_all(bank.id, limit=len(talk.turns))]
+        to.notes += await tx.notes.count(bank.id)
+    to.full[talk.name] = sum(estimate_tokens(turn.indexed_text) + 1 for turn in talk.turns)
+    to.turns[talk.name] = len(talk.turns)
+    for asked in talk.asked:
+        evidence = frozenset(ids[place] for place in asked.evidence)
+        to.asked.append(await _measure_question(running, bank, talk.name, asked, evidence))
+        advance()
+
+
+async def _remember(running: PassHarness, bank: Bank, turns: Sequence[DialogueTurn]) -> None:
+    async with running.store.begin_write() as tx:
+        for turn in turns:
+            new = NewEpisode(
+                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, session=turn.session
+            )
+            await running.memory.episodes.remember(tx, bank, new)
+
+
+async def _measure_question(
+    running: PassHarness, bank: Bank, talk: str, asked: EvidenceQuestion, evidence: frozenset[str]
+) -> QuestionRecall:
+    """Make the context of a question as the gateway does, with an agent's default budget."""
+    policy = AgentPolicy()
+    question = await running.memory.retrieval.prepare_question(asked.question)
+    async with running.store.begin_read() as tx:
+        present = await tx.banks.get(bank.id)
+        context = await running.memory.contexts.build(
+            tx, present or bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
+        )
+        by_layer = {layer: [hit.item.number for hit in context.hits if hit.item.layer is layer] for layer in Layer}
+        said = await tx.episodes.get_by_numbers(bank.id, by_layer[Layer.EPISODES])
+        notes = await tx.notes.get_by_numbers(bank.id, by_layer[Layer.NOTES])
+    shown = {each.id for each in said.values()}
+    behind = shown.union(*(each.evidence for each in notes.values()))
+    return QuestionRecall(
+        talk=talk,
+        kind=asked.kind,
+        recall=len(evidence & shown) / len(evidence),
+        covered=len(evidence & behind) / len(evidence),
+        tokens=estimate_tokens(context.stable) + estimate_tokens(context.fitting),
+    )
+
+
+def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, command: str, at: datetime) -> Findings:
+    """Return what was found."""
+    talks = list(measured.full)
+    kinds = sorted({each.kind for each in measured.asked if each.kind})
+    groups = [
+        *((f"talk {talk}", [each for each in measured.asked if each.talk == talk]) for talk in talks),
+        *((kind, [each for each in measured.asked if each.kind == kind]) for kind in kinds),
+        (ALL, measured.asked),
+    ]
+    rows = [_build_row(name, some, measured) for name, some in groups if some]
+    turns = max(sum(measured.turns.values()), 1)
+    sleep = {
+        "model": None if mind is None else mind.name, "passes": measured.passes, "failed_passes": measured.failed,
+        "calls": measured.calls, "calls_a_turn": measured.calls / turns, "prompt_tokens": measured.prompt,
+        "generated_tokens": measured.generated, "tokens_a_turn": (measured.prompt + measured.generated) / turns,
+        "notes": measured.notes, "turns": sum(measured.turns.values()),
+    }  # fmt: skip
+    return Findings(
+        title="Memory of long talks: evidence in the context of each question", command=command, at=at,
+        complete=measured.complete, grids=[_recall_grid(rows), _sleep_grid(sleep)], charts=_build_charts(rows),
+        notes=_build_notes(measured, mind), figures={"recall": rows, "sleep": sleep},
+    )  # fmt: skip
+
+
+def _build_row(name: str, some: Sequence[QuestionRecall], measured: LocomoResults) -> dict[str, Any]:
+    count = len(some)
+    full = sum(measured.full[each.talk] for each in some) / count
+    of_context = sum(each.tokens for each in some) / count
+    return {
+        "of": name, "questions": count, "recall": sum(each.recall for each in some) / count,
+        "with_notes": sum(each.covered for each in some) / count,
+        "whole": sum(each.recall == 1 for each in some) / count,
+        "context_tokens": of_context, "full_tokens": full, "share_of_full": of_context / full if full else 0.0,
+    }  # fmt: skip
+
+
+def _recall_grid(rows: Sequence[dict[str, Any]]) -> Grid:
+    return Grid(
+        title="Evidence in the context of a question, and what the context costs",
+        columns=[
+            "of", "questions", "recall, %", "with notes, %", "all of it, %", "context tokens", "full talk's tokens",
+            "of the full talk, %",
+        ],
+        rows=[
+            [
+                row["of"], f"{row['questions']:,}",
+                *(f"{100 * row[name]:.1f}" for name in ("recall", "with_notes", "whole")),
+                f"{row['context_tokens']:,.0f}", f"{row['full_tokens']:,.0f}", f"{100 * row['share_of_full']:.1f}",
+            ]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def _sleep_grid(sleep: dict[str, Any]) -> Grid:
+    return Grid(
+        title="What it took while nobody waited",
+        columns=[
+            "model", "turns", "passes", "calls", "calls a turn", "prompt tokens", "gen. tokens", "tokens a turn",
+            "notes",
+        ],
+        rows=[
+            [
+                sleep["model"] or "none", f"{sleep['turns']:,}", f"{sleep['passes']:,}", f"{sleep['calls']:,}",
+                f"{sleep['calls_a_turn']:.2f}", f"{sleep['prompt_tokens']:,}", f"{sleep['generated_tokens']:,}",
+                f"{sleep['tokens_a_turn']:,.0f}", f"{sleep['notes']:,}",
+            ]
+        ],
+    )  # fmt: skip
+
+
+def _build_charts(rows: Sequence[dict[str, Any]]) -> list[Chart]:
+    if not rows:
+        return []
+    places = [row["of"] for row in rows]
+    return [
+        Chart(
+            name="recall", title="Evidence in the context of a question", across="of", places=places, lines=False,
+            unit="% of the evidence", series={"recall": [100 * row["recall"] for row in rows]},
+        ),
+        Chart(
+            name="tokens", title="Tokens of a question's context, and of the full talk", across="of", places=places,
+            unit="tokens", lines=False,
+            series={
+                "context": [row["context_tokens"] for row in rows], "full talk": [row["full_tokens"] for row in rows],
+            },
+        ),
+    ]  # fmt: skip
+
+
+def _build_notes(measured: LocomoResults, mind: ChatModel | None) -> list[str]:
+    policy = AgentPolicy()
+    notes = [
+        "recall: the share of a question's evidence, turns of the talk, that stands in its context as it was said, "
+        "the mean of all questions that have evidence. with notes: also what notes in the context rest on. all of "
+        "it: questions whose whole evidence stands there.",
+        f"The budget is an agent's default: {policy.stable_tokens:,} tokens for blocks and {policy.fitting_tokens:,} "
+        "for what fits the question. A token is a third of the bytes, as Circadia counts, for both sides alike.",
+        "A talk is told to a bank of its own, turn by turn, with a pass after each sitting; vectors are the bundled "
+        "embedder's.",
+    ]
+    if mind is None:
+        notes.append(
+            "No model was given, so passes ran only the operations that need none, and no token was spent; with "
+            "--model a model consolidates, and what it takes is told."
+        )
+    if measured.failed:
+        notes.append(f"{measured.failed} of {measured.passes} passes did not do all of their work.")
+    if not measured.asked:
+        notes.append("No talk was finished, so there is no recall.")
+    return notes

@@ -1,0 +1,166 @@
+"""Passes in this process, as the server runs them, one after the other, with a model that is none."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from circadia.clock import Clock, SystemClock, system_milliseconds
+from circadia.ids import RandomIds
+from circadia.llm.chat_model import ChatModel, Prompt
+from circadia.llm.schemas import answer_schema_json
+from circadia.llm.usage import Usage
+from circadia.memory.embedding.background import BackgroundEmbedder
+from circadia.memory.embedding.base import Embedder
+from circadia.memory.services import MemoryServices
+from circadia.records.bank import Bank
+from circadia.records.sleep_pass import Pass, Trigger
+from circadia.server.memory_wiring import build_memory_services
+from circadia.server.sleeptime_wiring import build_sleep_worker, build_sleeptime
+from circadia.settings import Settings
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+from circadia.testing.rule_based_model import RuleBasedModel
+
+T = TypeVar("T", bound=BaseModel)
+
+WITHOUT_LIMITS: Final[Mapping[str, Any]] = {
+    "model": "none", "passes_per_hour": 100_000, "max_passes_per_hour": 100_000,
+    "budget": {"per_pass": {}, "per_day": {}}, "fleet_budget": {"per_day": {}},
+}  # fmt: skip
+"""Settings that keep no pass from running; the model is given beside them."""
+
+
+class RecordingModel:
+    """A model, scripted if none is given, that keeps what it was asked and how long it took, which is no pass' time."""
+
+    def __init__(self, mind: ChatModel | None = None, clock: Clock | None = None) -> None:
+        self._mind = mind or RuleBasedModel()
+        self._clock = clock or SystemClock()
+        self.name = self._mind.name
+        self.upstream = self._mind.upstream
+        self.asked: list[str] = []
+        """What a model would read: rules, data, and the schema of the answer."""
+        self.used: list[Usage] = []
+        """What each answer took, as the model tells."""
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return its answer. Raises Unusable."""
+        began, spent = self._clock.monotonic(), time.process_time()
+        try:
+            answer, used = await self._mind.ask(prompt, output, most_tokens=most_tokens)
+            self.used.append(used)
+            return answer, used
+        finally:
+            self.asked.append(f"{prompt.rules}\n{prompt.data}\n{answer_schema_json(output).decode()}")
+            self.seconds += self._clock.monotonic() - began
+            self.cpu_seconds += time.process_time() - spent
+
+    def price(self, used: Usage) -> int | None:
+        """Return what it costs."""
+        return self._mind.price(used)
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return what it may cost."""
+        return self._mind.worst_price(input_tokens, output_tokens)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassTiming:
+    """One pass."""
+
+    sleep_pass: Pass
+    """Its row at the end."""
+    seconds: float
+    """From its begin to its end, without the time of the model."""
+    cpu_seconds: float
+    """Of this process meanwhile, without the model."""
+
+
+class PassFailed(RuntimeError):
+    """A pass did not do all of its work."""
+
+
+class PassHarness:
+    """Runs passes over the banks of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        signals: Signals,
+        memory: MemoryServices,
+        tier: SleeptimeService,
+        worker: SleepWorker,
+        mind: RecordingModel | None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.signals = signals
+        self.memory = memory
+        self.tier = tier
+        self.mind = mind
+        self._worker = worker
+
+    async def run_pass(self, bank: Bank) -> PassTiming:
+        """Run a pass over all that waits in the bank. Raises PassFailed: it failed, or left something over."""
+        ended = asyncio.Event()
+
+        def on_signal(key: str, data: Mapping[str, object]) -> None:
+            if key == bank.id and data["status"] not in ("pending", "running"):
+                ended.set()
+
+        mind = self.mind
+        model, cpu = (mind.seconds, mind.cpu_seconds) if mind else (0.0, 0.0)
+        stop_listening = self.signals.listen(TOPIC, on_signal)
+        try:
+            async with self.store.begin_write() as tx:
+                run = await self.tier.request_pass(tx, bank, NewPass(trigger=Trigger.HAND, by="evaluation"))
+            began, spent = self.clock.monotonic(), time.process_time()
+            await self._worker.step()
+            await ended.wait()
+            seconds, used = self.clock.monotonic() - began, time.process_time() - spent
+        finally:
+            stop_listening()
+        if mind:
+            model, cpu = mind.seconds - model, mind.cpu_seconds - cpu
+        async with self.store.begin_read() as tx:
+            done = await tx.passes.get(run.id)
+        if done is None or done.status.value not in ("succeeded", "no_change"):
+            raise PassFailed(f"the pass did not succeed: {done!r}")
+        return PassTiming(sleep_pass=done, seconds=seconds - model, cpu_seconds=used - cpu)
+
+
+@contextlib.asynccontextmanager
+async def open_pass_harness(
+    store: Store,
+    signals: Signals,
+    mind: RecordingModel | None,
+    *,
+    clock: Clock | None = None,
+    embedder: Embedder | None = None,
+) -> AsyncGenerator[PassHarness]:
+    """Join what runs passes over a store, as the server does it; `mind` none is a server without a model.
+
+    Without an embedder searches go by words alone.
+    """
+    clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
+    settings = Settings.model_validate({"sleeptime": dict(WITHOUT_LIMITS)})
+    memory = build_memory_services(settings, clock, ids, signals, embedder)
+    if embedder is not None:
+        memory = replace(memory, embedding=BackgroundEmbedder(clock, store, signals, embedder))
+    tier = build_sleeptime(settings, clock, ids, signals, memory)
+    worker = build_sleep_worker(tier, settings, (mind, None), clock, ids, store, signals, memory)
+    try:
+        yield PassHarness(store, clock, signals, memory, tier, worker, mind)
+    finally:
+        await worker.drain()

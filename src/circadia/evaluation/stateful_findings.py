@@ -1,0 +1,251 @@
+"""The report of `circadia eval stateful`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from circadia.evaluation.asker import Asker
+from circadia.evaluation.comparison.arms import LEARNED_CONTEXT_ARMS, READY_ANSWER_ARMS, Arm
+from circadia.evaluation.comparison.dataset import Case
+from circadia.evaluation.comparison.measure import (
+    WEIGHTS,
+    ArmComparison,
+    ArmResult,
+    BreakEven,
+    PredictabilityBin,
+    compute_arm_results,
+    compute_bins,
+    compute_break_even,
+)
+from circadia.evaluation.plot import Chart
+from circadia.evaluation.report import Findings, Grid
+from circadia.evaluation.synthetic.generator import WORDINGS
+from circadia.evaluation.synthetic.scripted_model import DERIVED_RESULTS, MISLED_SHARE, PHRASINGS, STEP_TOKENS
+
+UNEXPECTED_SHARE: Final = sum(WORDINGS[PHRASINGS:]) / sum(WORDINGS)
+"""Share of the generator's questions that are asked in words which the scripted model never expects."""
+SCRIPTED_NOTE: Final = (
+    "The model is scripted. What follows from that are its properties, not a real model's: it makes no mistake of its "
+    f"own, thinks {STEP_TOKENS} tokens for each step of work, states {DERIVED_RESULTS} results in a learned context, "
+    f"expects the likeliest questions as if it knew how people ask, and lets {MISLED_SHARE:.0%} of the ready answers "
+    "to other questions mislead it. A token is 4 bytes. Ready answers of the same text follow from it too: of the "
+    f"{len(WORDINGS)} wordings in which the generator asks a question it expects the commonest {PHRASINGS}. The other "
+    f"wordings, of {UNEXPECTED_SHARE:.0%} of the questions, it never expects: so asked, a question is served "
+    "by the judge or not at all. The judge is the same model, which knows all wordings, and its tokens are hot."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatefulResults:
+    """What was measured, and how."""
+
+    measuring: ArmComparison
+    asker: Asker
+    cases: Sequence[Case]
+    arms: Sequence[Arm]
+    sizes: Sequence[int]
+    """Numbers of questions a context."""
+    scripted: bool
+    generated: bool
+    """Whether the contexts come from the generator."""
+    unread: int
+    """Contexts that the scripted model cannot read."""
+    command: str
+    at: datetime
+
+
+def build_stateful_findings(run: StatefulResults) -> Findings:
+    """Return what the run has found."""
+    tally = run.measuring.tally
+    found, parts = compute_arm_results(tally, run.arms, run.sizes), compute_bins(tally, run.arms)
+    even = compute_break_even(found)
+    asker = run.asker
+    spent = {**asdict(asker.spent), "estimated": asker.estimated}
+    return Findings(
+        title="Sleep-time compute: what it costs and brings, by questions a context",
+        command=run.command,
+        at=run.at,
+        complete=tally.complete,
+        grids=[
+            _size_grid(found),
+            *_lookup_grids(found),
+            _break_even_grid(even, found),
+            *([_bin_grid(parts, run.arms)] if parts else []),
+        ],
+        charts=_build_charts(found, parts),
+        notes=[
+            *_build_notes(run, found),
+            f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed.",
+        ],
+        figures={
+            "model": asker.mind.name,
+            "upstream": asker.mind.upstream,
+            "arms": list(run.arms),
+            "weights": WEIGHTS,
+            "contexts": len(run.cases),
+            "spent": spent,
+            "figures": [_build_row(each) for each in found],
+            "break_even": [asdict(each) for each in even],
+            "bins": [asdict(each) for each in parts],
+        },
+    )
+
+
+def _build_row(each: ArmResult) -> dict[str, Any]:
+    costs = {f"cost_{weight}": each.cost(weight) for weight in WEIGHTS}
+    generated = {f"cost_generated_{weight}": each.cost(weight, generated_only=True) for weight in WEIGHTS}
+    row = asdict(each)
+    for name in ("hot", "sleep"):
+        row[f"{name}_prompt"], row[f"{name}_generated"] = row.pop(name)
+    return {**row, **costs, **generated}
+
+
+def _size_grid(found: Sequence[ArmResult]) -> Grid:
+    return Grid(
+        title="Tokens of a question (hot) and of a context (sleep), cost of a question, and answers",
+        columns=[
+            "questions, arm", "contexts", "hot prompt", "hot gen.", "sleep prompt", "sleep gen.",
+            *(f"cost ×{weight}" for weight in WEIGHTS), "right, %", "hits, %", "hints, %", "false, %",
+        ],
+        rows=[
+            [
+                f"{each.questions}, {each.arm}", f"{each.contexts}", *(f"{value:,.0f}" for value in each.hot),
+                *(f"{value:,.0f}" for value in each.sleep), *(f"{each.cost(weight):,.0f}" for weight in WEIGHTS),
+                *(f"{100 * value:.1f}" for value in (each.accuracy, each.hits, each.hints, each.false)),
+            ]
+            for each in found
+        ],
+    )  # fmt: skip
+
+
+def _lookup_grids(found: Sequence[ArmResult]) -> list[Grid]:
+    """Return what the lookup found at the largest size, which is the last, if an arm looks anything up."""
+    size = found[-1].questions if found else 0
+    looking = [each for each in found if each.questions == size and each.arm in READY_ANSWER_ARMS - {Arm.WRONG_HINTS}]
+    if not looking:
+        return []
+    asked = size * looking[0].contexts
+    return [
+        Grid(
+            title=f"Ready answers by how they were found, of {asked:,} questions",
+            columns=["arm", "the same text", "of them false", "similar", "of them false"],
+            rows=[
+                [each.arm, *(f"{count:,}" for way in (each.exact, each.meaning) for count in (way.found, way.false))]
+                for each in looking
+            ],
+        )
+    ]
+
+
+def _break_even_grid(even: Sequence[BreakEven], found: Sequence[ArmResult]) -> Grid:
+    kinds = [(only, weight) for only in (False, True) for weight in WEIGHTS]
+    by_place = {(each.arm, each.generated_only, each.weight): each.questions for each in even}
+    arms = list(dict.fromkeys(each.arm for each in even))
+    right = {each.arm: each.accuracy for each in found}  # at the largest size, which is the last
+    return Grid(
+        title="Break-even: from how many questions a context on an arm is cheaper than none",
+        columns=[
+            "arm",
+            *(f"×{weight}, {'generated only' if only else 'all tokens'}" for only, weight in kinds),
+            "right, points over none",
+        ],
+        rows=[
+            [
+                arm, *(_format_break_even(by_place[arm, only, weight]) for only, weight in kinds),
+                f"{100 * (right[arm] - right[Arm.NONE]):+.1f}",
+            ]
+            for arm in arms
+        ],
+    )  # fmt: skip
+
+
+def _format_break_even(questions: int | None) -> str:
+    return "never" if questions is None else f"{questions:,}"
+
+
+def _bin_grid(parts: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:
+    places = _distinct_ranges(parts)
+    cells = {(each.arm, each.lowest): each for each in parts}
+    rows: list[list[str]] = []
+    for arm in arms:
+        row = [str(arm)]
+        for place in places:
+            each = cells[arm, place.lowest]
+            row.append(
+                f"{100 * each.accuracy:.0f} · {each.hot_tokens:,.0f} · {100 * each.ready:.0f}/{100 * each.false:.0f}"
+            )
+        rows.append(row)
+    return Grid(
+        title="By predictability: right, % · hot tokens · ready answers, %/false, %",
+        columns=["arm", *(f"{_format_range(each)} ({each.questions:,})" for each in places)],
+        rows=rows,
+    )
+
+
+def _distinct_ranges(parts: Sequence[PredictabilityBin]) -> list[PredictabilityBin]:
+    """Return one bin of each range, in order."""
+    return list({each.lowest: each for each in parts}.values())
+
+
+def _format_range(part: PredictabilityBin) -> str:
+    return f"{part.lowest:g}" if part.lowest == part.highest else f"{part.lowest:g}–{part.highest:g}"
+
+
+def _build_charts(found: Sequence[ArmResult], parts: Sequence[PredictabilityBin]) -> list[Chart]:
+    sizes = list(dict.fromkeys(each.questions for each in found))
+    arms = list(dict.fromkeys(each.arm for each in found))
+    charts = [
+        Chart(
+            name=f"cost-{weight}", title=f"Cost of a question, hot tokens ×{weight}", across="questions a context:",
+            places=[str(size) for size in sizes], unit="tokens of a question, with its part of those of sleep",
+            series={arm: [each.cost(weight) for each in found if each.arm is arm] for arm in arms},
+        )
+        for weight in reversed(WEIGHTS)
+    ]  # fmt: skip
+    if parts:
+        charts.append(
+            Chart(
+                name="predictability", title="Hot tokens of a question by how predictable it was",
+                across="predictability", places=[_format_range(each) for each in _distinct_ranges(parts)],
+                unit="hot tokens of a question", lines=False,
+                series={arm: [each.hot_tokens for each in parts if each.arm is arm] for arm in arms},
+            )
+        )  # fmt: skip
+    return charts if found else []
+
+
+def _build_notes(run: StatefulResults, found: Sequence[ArmResult]) -> list[str]:
+    notes = [
+        "Cost of a question: its hot tokens, prompt and generated, times the weight, and its part of the tokens of "
+        "sleep, which are spent once a context. What is sent ahead is counted at full length, without caches.",
+        "hits: ready answers that were served; hints: those that were shown beside the question; false: those of both "
+        "that were not the key. The same text: but for white space, width and a closing mark. With n questions, the "
+        "first n of each context that has so many are counted.",
+    ]
+    if run.scripted:
+        notes.insert(0, SCRIPTED_NOTE)
+    if run.unread:
+        notes.insert(
+            0,
+            f"The scripted model works out the generator's contexts only: it cannot read {run.unread} of these "
+            f"{len(run.cases)}, so its answers there say nothing; name a real model with --model.",
+        )
+    if run.generated:
+        notes.append(
+            "Predictability is how likely the question is as the next one, by the odds that it was drawn with."
+        )
+    elif any(asked.likely is None for case in run.cases for asked in case.questions):
+        notes.append(
+            "Predictability, where the data do not tell it: the share of the question's telling words that stand in "
+            "the context, an estimate."
+        )
+    if run.asker.estimated:
+        notes.append(
+            f"The provider did not count {run.asker.estimated} calls; their tokens are a quarter of the bytes."
+        )
+    if any(arm in LEARNED_CONTEXT_ARMS | READY_ANSWER_ARMS for arm in run.arms) and Arm.NONE not in run.arms:
+        notes.append("Without the arm `none` there is no break-even.")
+    if not found:
+        notes.append("No context was finished, so there are no figures.")
+    return notes

@@ -1,0 +1,265 @@
+"""A scripted model for evaluations: it works the answer out of what stands in the prompt, always the same.
+
+It knows the sentences of the four worlds, and nothing of the world at hand but what its prompt says. What it is bad at
+is stated here: it thinks `STEP_TOKENS` for each step of work, and lets a ready answer to another question mislead it in
+`MISLED_SHARE` of all cases. It works no other text out: there it answers `unknown`.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeVar, cast
+
+from pydantic import BaseModel
+
+from circadia.answers.normalization import normalize
+from circadia.evaluation.comparison.arm_prompts import (
+    CONTEXT,
+    QUESTION,
+    READY,
+    LikelyQuestion,
+    LikelyQuestions,
+    ReasonedAnswer,
+    RewrittenContext,
+)
+from circadia.evaluation.synthetic.sentence_templates import split_sentences
+from circadia.evaluation.synthetic.world import (
+    Derivation,
+    FactNotStated,
+    PossibleQuestion,
+    QuestionKind,
+    Values,
+    World,
+    list_possible_questions,
+)
+from circadia.evaluation.synthetic.worlds import WORLDS
+from circadia.gateway.answers.judging import SameQuestions
+from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.llm.usage import Usage
+
+T = TypeVar("T", bound=BaseModel)
+
+BYTES_A_TOKEN: Final = 4
+"""About what tokenizers make of English."""
+STEP_TOKENS: Final = 30
+"""That it thinks for each step, beside what it writes: a fact looked up, a sum, a look at a ready answer."""
+MISLED_SHARE: Final = 0.2
+"""Share of the ready answers to other questions that it takes for the answer."""
+DERIVED_RESULTS: Final = 30
+"""Results that it states in a learned context, the likeliest first."""
+PHRASINGS: Final = 2
+"""Wordings in which it expects a question; people use more."""
+CACHED_CONTEXTS: Final = 64
+"""Contexts whose reading is kept."""
+UNKNOWN: Final = "unknown"
+COUNT: Final = re.compile(r"the (\d+) most likely questions")
+_READY: Final = re.compile(r"Question: (.*)\nReasoning: .*\nAnswer: (.*)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParsedContext:
+    """What it makes of a context."""
+
+    world: World
+    facts: Mapping[tuple[str, str], str]
+    """Values, by relation and thing."""
+    stated_answers: Mapping[tuple[str, str], str]
+    """Answers that the context states, by kind of question and what stands in its gaps."""
+    focus: str | None
+    """What people ask for most, if it says so."""
+
+
+class ScriptedEvalModel:
+    """Answers what an evaluation asks."""
+
+    def __init__(self) -> None:
+        self.name = "scripted"
+        self.upstream = "scripted"
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return the answer. Raises ModelAnswerError: it is no question of an evaluation."""
+        steps = 0
+        if output is ReasonedAnswer:
+            steps, answer = build_reply(prompt.data)
+        elif output is RewrittenContext:
+            steps, answer = build_rewritten_context(prompt.data)
+        elif output is LikelyQuestions:
+            count = COUNT.search(prompt.rules)
+            answer = predict_likely_questions(prompt.data, int(count[1]) if count else 0)
+        elif output is SameQuestions:
+            answer = find_same_questions(prompt.data)
+        else:
+            raise ModelAnswerError(f"it cannot answer {output.__name__}")
+        thought = STEP_TOKENS * steps
+        return cast("T", answer), Usage(
+            input_tokens=-(-prompt.bytes // BYTES_A_TOKEN),
+            output_tokens=-(-len(answer.model_dump_json().encode()) // BYTES_A_TOKEN) + thought,
+            reasoning_tokens=thought,
+        )
+
+    def price(self, used: Usage) -> int | None:
+        """Return 0: it costs nothing."""
+        return 0
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return 0: it costs nothing."""
+        return 0
+
+
+def build_reply(data: str) -> tuple[int, ReasonedAnswer]:
+    """Return how many steps the answer took, and the answer."""
+    context, rest = _text_between(data, CONTEXT, QUESTION), _text_between(data, QUESTION, "</data")
+    question, _, beside = rest.partition(READY)
+    question, ready = question.strip(), _READY.search(beside)
+    read, lines = parse_context(context), list[str]()
+    if ready is not None:
+        same = _is_same_question(read, question, ready[1])
+        lines.append(
+            "the ready answer is for the same question" if same else "the ready answer is for another question"
+        )
+        if same or _hash_fraction(question, ready[1]) < MISLED_SHARE:
+            return 1, ReasonedAnswer(reasoning="the ready answer says so", answer=ready[2].strip())
+    answer = _work_out_answer(read, question, lines)
+    return max(len(lines), 1), ReasonedAnswer(reasoning="; ".join(lines), answer=answer)
+
+
+def build_rewritten_context(data: str) -> tuple[int, RewrittenContext]:
+    """Return how many steps the learned context took, and the context: its facts, and the likeliest results."""
+    context = _text_between(data, CONTEXT, "</data")
+    read = parse_context(context)
+    if read is None:
+        return 1, RewrittenContext(context=context)
+    kept = [each for each in split_sentences(context) if _is_fact_sentence(read.world, each)]
+    every = [each for each in list_possible_questions(read.world, read.facts, read.focus) if len(each.lines) > 1]
+    likely = sorted(every, key=lambda each: -each.likely)[:DERIVED_RESULTS]
+    stated = [
+        each.kind.answer_template.fill_gaps({**each.values, _answer_gap(each.kind): each.answer}) for each in likely
+    ]
+    return sum(len(each.lines) for each in likely), RewrittenContext(context="\n".join([*kept, *stated]))
+
+
+def predict_likely_questions(data: str, count: int) -> LikelyQuestions:
+    """Return the likeliest questions."""
+    read = parse_context(_text_between(data, CONTEXT, "</data"))
+    every = [] if read is None else list_possible_questions(read.world, read.facts, read.focus)
+    likely = sorted(every, key=lambda each: -each.likely)[:count]
+    return LikelyQuestions(questions=[_build_likely_question(each) for each in likely])
+
+
+def _build_likely_question(question: PossibleQuestion) -> LikelyQuestion:
+    said = [form.fill_gaps(question.values) for form in question.kind.wordings[:PHRASINGS]]
+    return LikelyQuestion(question=said[0], other_wordings=said[1:])
+
+
+@lru_cache(maxsize=CACHED_CONTEXTS)
+def parse_context(context: str) -> ParsedContext | None:
+    """Return what a context tells; none if it is of no world that is known."""
+    said = list(split_sentences(context))
+    found = [_parse_for_world(world, said) for world in WORLDS]
+    best = max(found, key=lambda each: len(each.facts) + len(each.stated_answers))
+    return best if best.facts or best.stated_answers else None
+
+
+def _parse_for_world(world: World, said: list[str]) -> ParsedContext:
+    facts: dict[tuple[str, str], str] = {}
+    known: dict[tuple[str, str], str] = {}
+    focus: str | None = None
+    for sentence in said:
+        for told in world.fact_sentences:
+            values = told.form.parse_sentence(sentence)
+            if values is not None:
+                facts |= {(gap, values[told.thing]): each for gap, each in values.items() if gap != told.thing}
+        for kind in world.kinds:
+            stated = kind.answer_template.parse_sentence(sentence)
+            if stated is not None:
+                known[kind.name, _question_key(stated)] = stated[_answer_gap(kind)]
+        if (named := world.focus.parse_sentence(sentence)) is not None:
+            focus = named["focus"]
+    return ParsedContext(world=world, facts=facts, stated_answers=known, focus=focus)
+
+
+def _is_fact_sentence(world: World, sentence: str) -> bool:
+    forms = [*(told.form for told in world.fact_sentences), *(kind.answer_template for kind in world.kinds)]
+    return any(form.parse_sentence(sentence) is not None for form in forms)
+
+
+def _answer_gap(kind: QuestionKind) -> str:
+    return next(gap for gap in kind.answer_template.gaps if gap.startswith("answer"))
+
+
+def _question_key(values: Values) -> str:
+    return "|".join(f"{gap}={values[gap].casefold()}" for gap in sorted(values) if not gap.startswith("answer"))
+
+
+def _parse_question(world: World, question: str) -> tuple[QuestionKind, Values] | None:
+    """Return what a question asks for; none if it is no question of the world."""
+    for kind in world.kinds:
+        for form in kind.wordings:
+            values = form.parse_sentence(question)
+            if values is not None:
+                return kind, values
+    return None
+
+
+def _work_out_answer(read: ParsedContext | None, question: str, lines: list[str]) -> str:
+    """Return the answer and write down its steps."""
+    understood = None if read is None else _parse_question(read.world, question)
+    if read is None or understood is None:
+        lines.append("the context is not of a kind that can be read")
+        return UNKNOWN
+    kind, values = understood
+    known = read.stated_answers.get((kind.name, _question_key(values)))
+    if known is not None:
+        lines.append(f"the context states it: {known}")
+        return known
+    work = Derivation(facts=read.facts)
+    try:
+        answer = kind.program(work, values)
+    except FactNotStated as error:
+        lines += [*work.lines, f"not told: {error}"]
+        return UNKNOWN
+    lines += work.lines
+    return answer
+
+
+def _is_same_question(read: ParsedContext | None, question: str, other: str) -> bool:
+    """Return whether both ask for the same: word for word, or as it understands them."""
+    if normalize(question).equals(normalize(other)):
+        return True
+    return read is not None and _is_same_in_world(read.world, question, other)
+
+
+def find_same_questions(data: str) -> SameQuestions:
+    """Return which of the numbered questions ask the same, in any of the worlds."""
+    asked = re.search(r"^question: (.*)$", data, re.M)
+    listed = re.findall(r"^(\d+)\. (.*)$", data, re.M) if asked is not None else []
+    return SameQuestions(
+        same=[
+            int(number)
+            for number, text in listed
+            if asked is not None and any(_is_same_in_world(world, asked[1], text) for world in WORLDS)
+        ]
+    )
+
+
+def _is_same_in_world(world: World, question: str, other: str) -> bool:
+    one, two = _parse_question(world, question), _parse_question(world, other)
+    return (
+        one is not None
+        and two is not None
+        and (one[0].name, _question_key(one[1])) == (two[0].name, _question_key(two[1]))
+    )
+
+
+def _hash_fraction(question: str, other: str) -> float:
+    """Return a number from 0 to 1 that only the two texts decide."""
+    return int.from_bytes(hashlib.sha256(f"{question}\0{other}".encode()).digest()[:4]) / 2**32
+
+
+def _text_between(data: str, begin: str, end: str) -> str:
+    """Return what stands between two marks: after the first one of the one, before the last of the other."""
+    _, _, after = data.partition(begin)
+    before, found, _ = after.rpartition(end)
+    return (before if found else after).strip()

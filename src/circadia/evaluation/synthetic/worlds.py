@@ -1,0 +1,495 @@
+"""The four worlds of the generator: a shop, a timetable, a family and a project."""
+
+from typing import Final
+
+from circadia.evaluation.synthetic.sentence_templates import SentenceTemplate
+from circadia.evaluation.synthetic.world import (
+    QuestionKind,
+    SentencePattern,
+    World,
+    build_templates,
+    compute_age,
+    compute_arrival,
+    compute_delayed_days,
+    compute_earliest_day,
+    compute_minutes_later,
+    compute_price,
+    compute_remaining,
+    compute_workload,
+    compute_worth,
+    count_children,
+    extreme_program,
+    find_grandmother,
+    lookup_program,
+    surplus_program,
+)
+
+SHOP: Final = World(
+    name="shop",
+    opening="These are the notes of a small shop.",
+    fact_sentences=(
+        SentencePattern(
+            form=SentenceTemplate("The shop keeps {count} {goods}, which sell for {price} dollars each."), thing="goods"
+        ),
+    ),
+    focus=SentenceTemplate("Most people who call ask about the {focus}."),
+    kinds=(
+        QuestionKind(
+            name="count",
+            frequency=5,
+            gaps={"goods": "count"},
+            program=lookup_program("count", "goods"),
+            wordings=build_templates(
+                "How many {goods} does the shop keep?",
+                "How many {goods} are in the shop?",
+                "What is the number of {goods} that the shop keeps?",
+                "What stock of {goods} is there?",
+                "How large is the shop's supply of {goods}?",
+            ),
+            answer_template=SentenceTemplate("The number of {goods} is {answer_number}."),
+        ),
+        QuestionKind(
+            name="price",
+            frequency=6,
+            gaps={"goods": "price"},
+            program=lookup_program("price", "goods"),
+            wordings=build_templates(
+                "What is the price of the {goods}?",
+                "For how many dollars do the {goods} sell?",
+                "How many dollars is one of the {goods}?",
+                "What does one of the {goods} cost?",
+                "How much money does the shop want for one of the {goods}?",
+            ),
+            answer_template=SentenceTemplate("The price of one of the {goods} is {answer_number} dollars."),
+        ),
+        QuestionKind(
+            name="worth",
+            frequency=4,
+            gaps={"goods": "count"},
+            program=compute_worth,
+            wordings=build_templates(
+                "What are all the {goods} worth together?",
+                "How many dollars are all the {goods} worth?",
+                "What is the total value of the {goods}?",
+                "What would all the {goods} bring if they were sold?",
+                "How many dollars do all the {goods} come to?",
+            ),
+            answer_template=SentenceTemplate("All the {goods} together are worth {answer_number} dollars."),
+        ),
+        QuestionKind(
+            name="more",
+            frequency=3,
+            gaps={"goods": "count", "other": "count"},
+            program=surplus_program("count", "goods"),
+            wordings=build_templates(
+                "How many more {goods} than {other} does the shop keep?",
+                "By how many do the {goods} outnumber the {other}?",
+                "How many fewer {other} than {goods} are there in the shop?",
+                "What is the difference between the number of {goods} and the smaller one of {other}?",
+                "By how many does the stock of {other} fall short of that of {goods}?",
+            ),
+            answer_template=SentenceTemplate("There are {answer_number} more {goods} than {other}."),
+        ),
+        QuestionKind(
+            name="dearest",
+            frequency=1.5,
+            gaps={},
+            program=extreme_program("price", max),
+            wordings=build_templates(
+                "Which goods have the highest price?",
+                "What are the dearest goods of the shop?",
+                "Which goods does the shop sell for the most?",
+                "What in the shop costs the most?",
+                "Which goods are the most expensive?",
+            ),
+            answer_template=SentenceTemplate("The goods with the highest price are the {answer}."),
+        ),
+        QuestionKind(
+            name="cost",
+            frequency=2,
+            gaps={"goods": "price", "amount": ""},
+            program=compute_price,
+            wordings=build_templates(
+                "How much do {amount} {goods} cost?",
+                "What is the price of {amount} {goods}?",
+                "How many dollars must be paid for {amount} {goods}?",
+                "What must a customer pay for {amount} {goods}?",
+                "If somebody buys {amount} {goods}, what is the bill in dollars?",
+            ),
+            answer_template=SentenceTemplate("The cost of {amount} {goods} is {answer_number} dollars."),
+        ),
+        QuestionKind(
+            name="left",
+            frequency=1,
+            gaps={"goods": "count", "amount": ""},
+            program=compute_remaining,
+            wordings=build_templates(
+                "How many {goods} are left when {amount} of them are sold?",
+                "After a sale of {amount} {goods}, how many of them remain?",
+                "If {amount} {goods} are sold, how many does the shop still keep?",
+                "What is the stock of {goods} after {amount} of them have been sold?",
+                "How many {goods} has the shop got once {amount} are gone?",
+            ),
+            answer_template=SentenceTemplate("When {amount} {goods} are sold, {answer_number} are left."),
+        ),
+    ),
+    remarks=(
+        "The door sticks when it rains.",
+        "The owner likes to hum while he sorts the shelves.",
+        "A cat sleeps in the window most afternoons.",
+        "The radio is tuned to the same station every day.",
+        "A neighbour brings the paper in the morning.",
+        "The lamp above the till was mended last month.",
+    ),
+)
+
+TIMETABLE: Final = World(
+    name="timetable",
+    opening="This is the timetable of a station.",
+    fact_sentences=(
+        SentencePattern(
+            form=SentenceTemplate(
+                "The train to {town} leaves at {time} from platform {platform} and takes {minutes} minutes."
+            ),
+            thing="town",
+        ),
+    ),
+    focus=SentenceTemplate("Most passengers ask about the train to {focus}."),
+    kinds=(
+        QuestionKind(
+            name="time",
+            frequency=6,
+            gaps={"town": "time"},
+            program=lookup_program("time", "town"),
+            wordings=build_templates(
+                "When does the train to {town} leave?",
+                "At what time does the train to {town} depart?",
+                "What is the departure time of the {town} train?",
+                "When does the {town} train set off?",
+                "What time is the train to {town}?",
+            ),
+            answer_template=SentenceTemplate("The departure to {town} is at {answer_time}."),
+        ),
+        QuestionKind(
+            name="platform",
+            frequency=4,
+            gaps={"town": "platform"},
+            program=lookup_program("platform", "town"),
+            wordings=build_templates(
+                "From which platform does the train to {town} leave?",
+                "Which platform is the train to {town} on?",
+                "What is the platform of the {town} train?",
+                "At which platform do passengers for {town} get on?",
+                "Where does one board the train to {town}?",
+            ),
+            answer_template=SentenceTemplate("The platform for {town} is number {answer_number}."),
+        ),
+        QuestionKind(
+            name="arrival",
+            frequency=5,
+            gaps={"town": "time"},
+            program=compute_arrival,
+            wordings=build_templates(
+                "When does the train to {town} arrive?",
+                "At what time does the train to {town} get there?",
+                "What is the arrival time in {town}?",
+                "When will a passenger be in {town}?",
+                "At what time does one reach {town} by train?",
+            ),
+            answer_template=SentenceTemplate("The arrival in {town} is at {answer_time}."),
+        ),
+        QuestionKind(
+            name="longer",
+            frequency=2,
+            gaps={"town": "minutes", "other": "minutes"},
+            program=surplus_program("minutes", "town"),
+            wordings=build_templates(
+                "How many minutes longer does the train to {town} take than the train to {other}?",
+                "By how many minutes is the ride to {town} longer than the ride to {other}?",
+                "How many minutes shorter is the ride to {other} than the ride to {town}?",
+                "What is the difference in minutes between the ride to {town} and the shorter one to {other}?",
+                "How many more minutes does one sit in the train to {town} than in that to {other}?",
+            ),
+            answer_template=SentenceTemplate(
+                "The ride to {town} is {answer_number} minutes longer than that to {other}."
+            ),
+        ),
+        QuestionKind(
+            name="later",
+            frequency=2,
+            gaps={"town": "time", "other": "time"},
+            program=compute_minutes_later,
+            wordings=build_templates(
+                "How many minutes after the train to {other} does the train to {town} leave?",
+                "How many minutes before the train to {town} does the train to {other} leave?",
+                "By how many minutes does the train to {town} depart later than the train to {other}?",
+                "How many minutes lie between the departure to {other} and the later one to {town}?",
+                "Who has missed the train to {other} waits how many minutes for the one to {town}?",
+            ),
+            answer_template=SentenceTemplate(
+                "The train to {town} leaves {answer_number} minutes after that to {other}."
+            ),
+        ),
+        QuestionKind(
+            name="first",
+            frequency=2,
+            gaps={},
+            program=extreme_program("time", min),
+            wordings=build_templates(
+                "To which town does the first train leave?",
+                "Where does the earliest train go to?",
+                "Which town has the earliest departure?",
+                "Where does one get with the first train of the day?",
+                "Which destination comes first in the timetable?",
+            ),
+            answer_template=SentenceTemplate("The first train goes to {answer}."),
+        ),
+        QuestionKind(
+            name="late",
+            frequency=1.5,
+            gaps={"town": "time", "late": ""},
+            program=compute_arrival,
+            wordings=build_templates(
+                "When does the train to {town} arrive if it is {late} minutes late?",
+                "With a delay of {late} minutes, when does the train to {town} arrive?",
+                "What is the arrival time in {town} with {late} minutes of delay?",
+                "If the train to {town} runs {late} minutes late, when is it there?",
+                "When does one reach {town} if the train is held up for {late} minutes?",
+            ),
+            answer_template=SentenceTemplate("With {late} minutes of delay the arrival in {town} is at {answer_time}."),
+        ),
+    ),
+    remarks=(
+        "The benches were painted green in spring.",
+        "Pigeons gather under the roof of the hall.",
+        "The coffee stand closes early on Sundays.",
+        "An old poster of the sea hangs beside the stairs.",
+        "The clock in the hall is checked every week.",
+        "Bicycles stand in rows behind the building.",
+    ),
+)
+
+FAMILY: Final = World(
+    name="family",
+    opening="This is what is known of a family.",
+    fact_sentences=(
+        SentencePattern(form=SentenceTemplate("{child} is a child of {mother}."), thing="child"),
+        SentencePattern(form=SentenceTemplate("{person} is {age} years old and lives in {town}."), thing="person"),
+    ),
+    focus=SentenceTemplate("Most of the letters are about {focus}."),
+    kinds=(
+        QuestionKind(
+            name="age", frequency=6, gaps={"person": "age"}, program=lookup_program("age", "person"),
+            wordings=build_templates(
+                "How old is {person}?", "What is the age of {person}?", "How many years old is {person} now?",
+                "What age has {person} reached?", "How many years has {person} lived?",
+            ),
+            answer_template=SentenceTemplate("The age of {person} is {answer_number} years."),
+        ),
+        QuestionKind(
+            name="town", frequency=5, gaps={"person": "town"}, program=lookup_program("town", "person"),
+            wordings=build_templates(
+                "Where does {person} live?", "In which town does {person} live?", "Where is {person} at home?",
+                "What is the home town of {person}?", "Which town does {person} call home?",
+            ),
+            answer_template=SentenceTemplate("The home of {person} is {answer}."),
+        ),
+        QuestionKind(
+            name="mother", frequency=4, gaps={"child": "mother"}, program=lookup_program("mother", "child"),
+            wordings=build_templates(
+                "Who is the mother of {child}?", "What is the name of {child}'s mother?", "Whose child is {child}?",
+                "Which woman is the mother of {child}?", "Who gave birth to {child}?",
+            ),
+            answer_template=SentenceTemplate("The mother of {child} is {answer}."),
+        ),
+        QuestionKind(
+            name="grandmother", frequency=3, gaps={"child": "mother"}, program=find_grandmother,
+            wordings=build_templates(
+                "Who is the grandmother of {child}?", "What is the name of {child}'s grandmother?",
+                "Whose grandchild is {child}?", "Who is the mother of {child}'s mother?",
+                "What is {child}'s grandmother called?",
+            ),
+            answer_template=SentenceTemplate("The grandmother of {child} is {answer}."),
+        ),
+        QuestionKind(
+            name="older", frequency=3, gaps={"person": "age", "other": "age"}, program=surplus_program("age", "person"),
+            wordings=build_templates(
+                "How many years older is {person} than {other}?", "By how many years is {other} younger than {person}?",
+                "What was the age of {person} when {other} was born?",
+                "What is the difference in age between {person} and the younger {other}?",
+                "How many years before {other} was {person} born?",
+            ),
+            answer_template=SentenceTemplate("{person} is {answer_number} years older than {other}."),
+        ),
+        QuestionKind(
+            name="children", frequency=2, gaps={"mother": "mother of"}, program=count_children,
+            wordings=build_templates(
+                "How many children does {mother} have?", "What is the number of {mother}'s children?",
+                "Of how many children is {mother} the mother?", "How many daughters and sons has {mother} got?",
+                "To how many children did {mother} give birth?",
+            ),
+            answer_template=SentenceTemplate("The number of children of {mother} is {answer_number}."),
+        ),
+        QuestionKind(
+            name="oldest", frequency=2, gaps={}, program=extreme_program("age", max),
+            wordings=build_templates(
+                "Who is the oldest of the family?", "Who has lived the longest?", "Which person is the oldest?",
+                "Who in the family has the highest age?", "Whose age is the greatest?",
+            ),
+            answer_template=SentenceTemplate("The oldest of the family is {answer}."),
+        ),
+        QuestionKind(
+            name="in years", frequency=1.5, gaps={"person": "age", "amount": ""}, program=compute_age,
+            wordings=build_templates(
+                "How old will {person} be in {amount} years?", "What will the age of {person} be in {amount} years?",
+                "In {amount} years, how many years old will {person} be?",
+                "What age will {person} have reached {amount} years from now?",
+                "How old is {person} going to be after another {amount} years?",
+            ),
+            answer_template=SentenceTemplate("In {amount} years {person} will be {answer_number} years old."),
+        ),
+    ),
+    remarks=(
+        "They meet once a year by the lake.", "Nobody remembers who planted the big walnut tree.",
+        "The old photographs lie in a tin box.", "On holidays there is always too much cake.",
+        "The piano has not been tuned for a long time.", "Everybody tells the story of the lost key.",
+    ),
+)  # fmt: skip
+
+PROJECT: Final = World(
+    name="project",
+    opening="This is the plan for building a house.",
+    fact_sentences=(
+        SentencePattern(
+            form=SentenceTemplate("The task {task} takes {days} days and is done by {worker}."), thing="task"
+        ),
+        SentencePattern(
+            form=SentenceTemplate("The task {task} can begin once the task {before} is done."), thing="task"
+        ),
+    ),
+    focus=SentenceTemplate("Most questions at the site are about the task {focus}."),
+    kinds=(
+        QuestionKind(
+            name="days",
+            frequency=6,
+            gaps={"task": "days"},
+            program=lookup_program("days", "task"),
+            wordings=build_templates(
+                "How many days does the task {task} take?",
+                "How long does the task {task} last in days?",
+                "What is the length of the task {task} in days?",
+                "How many days must be planned for the task {task}?",
+                "For how many days does the work on the task {task} go on?",
+            ),
+            answer_template=SentenceTemplate("The length of the task {task} is {answer_number} days."),
+        ),
+        QuestionKind(
+            name="worker",
+            frequency=5,
+            gaps={"task": "worker"},
+            program=lookup_program("worker", "task"),
+            wordings=build_templates(
+                "Who does the task {task}?",
+                "Who is in charge of the task {task}?",
+                "Whose task is {task}?",
+                "Who has been given the task {task}?",
+                "Which worker does the task {task}?",
+            ),
+            answer_template=SentenceTemplate("The worker for the task {task} is {answer}."),
+        ),
+        QuestionKind(
+            name="before",
+            frequency=4,
+            gaps={"task": "before"},
+            program=lookup_program("before", "task"),
+            wordings=build_templates(
+                "Which task must be done before the task {task} can begin?",
+                "What does the task {task} wait for?",
+                "After which task can the task {task} begin?",
+                "What has to be done first so that the task {task} can start?",
+                "On which task does the task {task} depend?",
+            ),
+            answer_template=SentenceTemplate("The task {task} waits for {answer}."),
+        ),
+        QuestionKind(
+            name="earliest",
+            frequency=4,
+            gaps={"task": "days"},
+            program=compute_earliest_day,
+            wordings=build_templates(
+                "After how many days can the task {task} be finished at the earliest?",
+                "What is the least number of days until the task {task} is finished?",
+                "How many days from the start will it take until the task {task} is done?",
+                "How soon can the task {task} be done, in days from the start?",
+                "What is the shortest time in days until the end of the task {task}?",
+            ),
+            answer_template=SentenceTemplate("The task {task} is finished after {answer_number} days at the earliest."),
+        ),
+        QuestionKind(
+            name="longer",
+            frequency=2,
+            gaps={"task": "days", "other": "days"},
+            program=surplus_program("days", "task"),
+            wordings=build_templates(
+                "How many days longer does the task {task} take than the task {other}?",
+                "By how many days is the task {task} longer than the task {other}?",
+                "How many days shorter is the task {other} than the task {task}?",
+                "What is the difference in days between the task {task} and the shorter task {other}?",
+                "How many more days go into the task {task} than into the task {other}?",
+            ),
+            answer_template=SentenceTemplate("The task {task} is {answer_number} days longer than {other}."),
+        ),
+        QuestionKind(
+            name="workload",
+            frequency=3,
+            gaps={"worker": "worker of"},
+            program=compute_workload,
+            wordings=build_templates(
+                "How many days does {worker} work in all?",
+                "What is the total of {worker}'s days of work?",
+                "For how many days is {worker} needed altogether?",
+                "How many days of work has {worker} got in total?",
+                "What do the days of all tasks of {worker} add up to?",
+            ),
+            answer_template=SentenceTemplate("The days of {worker} in all are {answer_number}."),
+        ),
+        QuestionKind(
+            name="longest",
+            frequency=2,
+            gaps={},
+            program=extreme_program("days", max),
+            wordings=build_templates(
+                "Which task takes the longest?",
+                "What is the longest task?",
+                "Which task has the most days?",
+                "On which task do the workers spend the most days?",
+                "What takes more days than any other task?",
+            ),
+            answer_template=SentenceTemplate("The longest task is {answer}."),
+        ),
+        QuestionKind(
+            name="delayed",
+            frequency=1.5,
+            gaps={"task": "days", "amount": ""},
+            program=compute_delayed_days,
+            wordings=build_templates(
+                "How many days does the task {task} take if it lasts {amount} days longer?",
+                "With {amount} days of rain, how many days does the task {task} take?",
+                "What is the length of the task {task} in days with a delay of {amount} days?",
+                "If the task {task} is held up for {amount} days, how many days does it take?",
+                "How long in days is the task {task} when {amount} days are lost?",
+            ),
+            answer_template=SentenceTemplate("With {amount} days more, the task {task} takes {answer_number} days."),
+        ),
+    ),
+    remarks=(
+        "The neighbours have asked for quiet at noon.",
+        "A crane stands at the corner of the road.",
+        "The site office has a new kettle.",
+        "The drawings hang beside the door of the hut.",
+        "Somebody has lost a yellow glove.",
+        "The dog of the foreman likes the sand heap.",
+    ),
+)
+
+WORLDS: Final = (SHOP, TIMETABLE, FAMILY, PROJECT)

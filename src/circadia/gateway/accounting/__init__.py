@@ -1,0 +1,1 @@
+"""Usage and budgets: the journal of calls, written behind the answers."""

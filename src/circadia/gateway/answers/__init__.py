@@ -1,0 +1,1 @@
+"""Ready answers at the gateway: lookup, serving, judging, drafting."""

@@ -1,0 +1,255 @@
+"""Judges of ready answers on the path of a call: the sleep tier's model, and the limits of any judge (ANS-13)."""
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from circadia.answers.index import Match
+from circadia.answers.judge import Judge, JudgeVerdict
+from circadia.answers.normalization import normalize
+from circadia.bounded_dict import BoundedDict
+from circadia.clock import Clock
+from circadia.errors import CircadiaError
+from circadia.gateway.accounting.journal import Journal
+from circadia.ids import AgentId, AnswerId, BankId, CallId, IdSource
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.usage import Usage
+from circadia.records.agent import Agent
+from circadia.records.bank import Bank
+from circadia.records.call import Call, CallStatus
+from circadia.sleeptime.budget.model_calls import ENDPOINT
+from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.proposals.prompts import build_fixed_prompt
+from circadia.stores.base import Store
+
+_logger = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS: Final = 2.0
+"""How long a call waits for a judge (ANS-13); then the answer is shown as a hint."""
+MAX_OUTPUT_TOKENS: Final = 200
+_BUDGET_ID: Final = AgentId("answer-check")
+"""The ledger counts the calls of all servers under this id."""
+_BUDGET_WINDOW: Final = timedelta(hours=1)
+_BREAKER_TIMEOUTS: Final = 3
+_BREAKER_SECONDS: Final = 60.0
+_RECENT_LOOKUPS: Final = 100
+_MAX_WAITS: Final = 10
+"""Of the recent lookups of an agent: one in ten (ANS-13)."""
+_KEPT_VERDICTS: Final = 20_000
+"""About 200 bytes each."""
+_KEPT_AGENTS: Final = 2_000
+_NO_SECONDS: Final = 3600.0
+"""How long a no holds (ANS-13)."""
+
+
+class SameQuestions(BaseModel):
+    """What the model says."""
+
+    same: list[int] = Field(description="Numbers of the questions that ask the same.", max_length=20)
+
+
+class ModelJudge:
+    """Asks the sleep tier's model. Each call is reserved in the ledger first, in the budget of all servers."""
+
+    waits = True
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, store: Store, journal: Journal, model: ChatModel, *, calls_per_hour: int
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._store = store
+        self._journal = journal
+        self._model = model
+        self._calls_per_hour = calls_per_hour
+
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
+        """Return a verdict for each candidate; none if the budget is spent or the model did not answer.
+
+        Raises:
+            TimeoutError: the caller's time limit.
+        """
+        began, call = self._clock.monotonic(), await self._reserve(agent)
+        if call is None:
+            return None
+        prompt = judge_prompt(asked, candidates, self._clock.now().date())
+        used: Usage | None = None
+        try:
+            answer, used = await self._model.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+            call = replace(call, status=CallStatus.DONE)
+            return [JudgeVerdict(same=number in answer.same) for number in range(1, len(candidates) + 1)]
+        except ModelAnswerError as error:
+            used = error.used
+            _logger.warning("a ready answer for %r is not checked: %s", agent.reference, error.cause)
+            return None
+        finally:  # a call that was given up was paid for all the same
+            self._journal.put(self._settle(call, used, self._clock.monotonic() - began))
+
+    async def _reserve(self, agent: Agent) -> Call | None:
+        """Write the call into the ledger; none if the budget of the hour is spent."""
+        now = self._clock.now()
+        call = Call(
+            id=CallId(self._ids.new("call")), at=now, agent_id=_BUDGET_ID, session="", agent=agent.policy.bank or "",
+            tier="sleep", upstream=self._model.upstream, endpoint=ENDPOINT, model=self._model.name,
+            status=CallStatus.RESERVED,
+        )  # fmt: skip
+        async with self._store.begin_write() as tx:
+            if (await tx.calls.sum_usage(_BUDGET_ID, now - _BUDGET_WINDOW)).calls >= self._calls_per_hour:
+                return None
+            await tx.calls.add([call])
+        return call
+
+    def _settle(self, call: Call, used: Usage | None, seconds: float) -> Call:
+        status = CallStatus.FAILED if call.status is CallStatus.RESERVED else call.status
+        ended = replace(call, status=status, total_seconds=seconds)
+        if used is None:
+            return ended
+        return replace(
+            ended, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
+            cost_nanousd=self._model.price(used),
+        )  # fmt: skip
+
+
+def judge_prompt(asked: str, candidates: Sequence[str], today: date) -> Prompt:
+    """Return what a model is asked about a question and its candidates."""
+    lines = [f"{number}. {one_line(text)}" for number, text in enumerate(candidates, 1)]
+    return build_fixed_prompt("same_question", "\n".join([f"date: {today}", f"question: {one_line(asked)}", *lines]))
+
+
+@dataclass(frozen=True, slots=True)
+class _LookupEntry:
+    similarity: float
+    waited: bool
+
+
+@dataclass(kw_only=True, slots=True)
+class _AgentLookups:
+    """The recent lookups of an agent."""
+
+    recent: deque[_LookupEntry] = field(default_factory=lambda: deque[_LookupEntry](maxlen=_RECENT_LOOKUPS))
+
+    @property
+    def required_similarity(self) -> float:
+        """Return the similarity that a lookup needs to wait: that of the best tenth, once there are enough."""
+        if len(self.recent) < _RECENT_LOOKUPS:
+            return 0.0
+        return sorted(each.similarity for each in self.recent)[-_MAX_WAITS]
+
+    @property
+    def waits(self) -> int:
+        """Return how many of them waited."""
+        return sum(each.waited for each in self.recent)
+
+
+@dataclass(frozen=True, slots=True)
+class _VerdictEntry:
+    same: bool
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeStats:
+    """How an agent's lookups used the judge."""
+
+    lookups: int
+    """Recent lookups, 100 at most."""
+    waits: int
+    """Those that waited for the judge."""
+    bar: float
+    """Similarity from which on the next one may wait."""
+    breaker_open: bool
+    """Whether nobody is asked for now, after three time-outs in a row."""
+
+
+class JudgeLimits:
+    """Asks a judge within the limits of ANS-13, and remembers what it said.
+
+    A verdict is kept for the answer, both texts and the judge, in memory only; the bank's generation moves with
+    `forget`, and an answer that sampling finds wrong is another one when it is made again.
+    """
+
+    def __init__(self, clock: Clock, judge: Judge) -> None:
+        self._clock = clock
+        self._judge = judge
+        self._verdicts: BoundedDict[tuple[BankId, int, AnswerId, bytes], _VerdictEntry] = BoundedDict(_KEPT_VERDICTS)
+        self._agents: BoundedDict[AgentId, _AgentLookups] = BoundedDict(_KEPT_AGENTS)
+        self._timeouts = 0
+        self._open_until = 0.0
+
+    def cached_verdict(self, bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> bool | None:
+        """Return what the judge said of these two questions; none if it did not, or a no is too old."""
+        known = self._verdicts.get(_key(bank, asked, answer, phrasing))
+        if known is None or (not known.same and (self._clock.now() - known.at).total_seconds() >= _NO_SECONDS):
+            return None
+        return known.same
+
+    def admit(self, agent: AgentId, similarity: float | None) -> bool:
+        """Count a lookup, and return whether it may wait for the judge; `similarity` is none if it needs no judge."""
+        lookups = self._agents.get(agent) or _AgentLookups()
+        self._agents[agent] = lookups
+        admitted = similarity is not None and not self._breaker_open()
+        if self._judge.waits:
+            admitted = admitted and lookups.waits < _MAX_WAITS and (similarity or 0.0) >= lookups.required_similarity
+        lookups.recent.append(_LookupEntry(similarity or 0.0, admitted and self._judge.waits))
+        return admitted
+
+    async def ask(self, agent: Agent, bank: Bank, asked: str, matches: Sequence[Match]) -> bool:
+        """Ask about all matches in one call and remember what is said; return whether any is the same."""
+        verdicts = await self._ask(agent, asked, [match.phrasing for match in matches])
+        now = self._clock.now()
+        for match, verdict in zip(matches, verdicts, strict=True) if verdicts is not None else ():
+            key = _key(bank, asked, match.answer, match.phrasing)
+            self._verdicts[key] = _VerdictEntry(verdict.same, now)
+        return any(verdict.same for verdict in verdicts or ())
+
+    async def try_once(self, agent: Agent, asked: str, phrasing: str) -> JudgeVerdict | None:
+        """Return what a judge that costs nothing says; none if asking costs something, or nobody can tell."""
+        if self._judge.waits:
+            return None
+        verdicts = await self._ask(agent, asked, [phrasing])
+        return verdicts[0] if verdicts else None
+
+    def stats(self, agent: AgentId) -> JudgeStats:
+        """Return how an agent's lookups used the judge in this process."""
+        lookups = self._agents.get(agent) or _AgentLookups()
+        return JudgeStats(
+            lookups=len(lookups.recent),
+            waits=lookups.waits,
+            bar=lookups.required_similarity,
+            breaker_open=self._breaker_open(),
+        )
+
+    def _breaker_open(self) -> bool:
+        return self._clock.monotonic() < self._open_until
+
+    async def _ask(self, agent: Agent, asked: str, phrasings: Sequence[str]) -> Sequence[JudgeVerdict] | None:
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                verdicts = await self._judge.judge(agent, asked, phrasings)
+        except TimeoutError:
+            self._timeouts += 1
+            if self._timeouts >= _BREAKER_TIMEOUTS:
+                self._timeouts, self._open_until = 0, self._clock.monotonic() + _BREAKER_SECONDS
+            _logger.warning("a ready answer for %r is not checked: too slow", agent.reference)
+            return None
+        except CircadiaError as error:
+            _logger.warning("a ready answer for %r is not checked: %s", agent.reference, error)
+            return None
+        except Exception:  # the boundary of a judge: the call goes upstream, with a hint
+            _logger.exception("a ready answer for %r is not checked", agent.reference)
+            return None
+        self._timeouts = 0
+        return verdicts
+
+
+def _key(bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> tuple[BankId, int, AnswerId, bytes]:
+    texts = "\0".join("\0".join(normalize(each)) for each in (asked, phrasing))
+    return bank.id, bank.generation, answer, hashlib.sha256(texts.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,342 @@
+"""Decides what a call gets of the answers that are ready: the answer, a hint in its context, or nothing (ANS-03).
+
+An answer is served only where all that it could depend on is known: the frame that it was made in, and the bank. What
+was agreed earlier in the conversation is neither ("from now on in French", "I mean the shop in Berlin"). So each
+question before must have been given a served answer as well. Else, and where the question is held, has files or results
+of tools, or wants what no ready answer has, it is a hint at most.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from circadia.answers.index import MatchKind
+from circadia.answers.lookup import MISS, AnswerLookup, LookupOutcome, LookupResult
+from circadia.answers.normalization import MAX_CHARACTERS, only_asks
+from circadia.bounded_dict import BoundedDict
+from circadia.clock import Clock
+from circadia.errors import CircadiaError
+from circadia.gateway.answers.judging import JudgeLimits
+from circadia.gateway.answers.trust import AnswerAccuracy
+from circadia.gateway.calls.headers import as_text, first_value, to_upstream
+from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.codecs.base import FramedCall
+from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.ids import AgentId, AnswerId, IdSource
+from circadia.memory.capture.harness import strip_harness_text
+from circadia.memory.context import estimate_tokens
+from circadia.records.agent import AgentPolicy
+from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
+from circadia.records.bank import Bank
+from circadia.records.per_call import per_call
+from circadia.stores.base import NotASingleRead, Tx
+
+_STORABLE: Final = frozenset(
+    {
+        b"anthropic-beta", b"anthropic-version", b"openai-beta",  # what the API does
+        b"openai-organization", b"openai-project",  # who pays, and which models there are
+        b"accept-language",
+    }
+)  # fmt: skip
+"""Headers that may change an answer and have no secret in them."""
+_HARMLESS: Final = frozenset(
+    {
+        b"accept", b"accept-charset", b"cache-control", b"content-type", b"date", b"dnt", b"max-forwards", b"origin",
+        b"pragma", b"priority", b"referer", b"upgrade-insecure-requests", b"user-agent", b"via",  # transport
+        b"anthropic-dangerous-direct-browser-access", b"http-referer", b"x-app", b"x-title", b"x-goog-api-client",
+        b"x-requested-with", b"x-ms-useragent", b"originator", b"x-claude-code-session-id",  # which program calls
+        b"idempotency-key", b"x-idempotency-key", b"x-client-request-id", b"x-ms-client-request-id", b"x-request-id",
+        b"request-id", b"x-correlation-id", b"correlation-id", b"x-request-start",  # which call it is
+        b"baggage", b"b3", b"sentry-trace", b"traceparent", b"tracestate", b"uber-trace-id", b"x-amzn-trace-id",
+        b"x-cloud-trace-context", b"x-trace-id", b"x-span-id", b"elastic-apm-traceparent", b"newrelic",  # traces
+        b"true-client-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-forwarded-for",
+        b"cdn-loop", b"x-scheme",  # proxies on the way
+    }
+)  # fmt: skip
+_HARMLESS_KINDS: Final = (
+    b"x-stainless-", b"x-circadia-", b"x-forwarded-", b"x-b3-", b"x-datadog-", b"x-envoy-", b"cf-", b"sec-",
+    b"x-amz-cf-", b"x-azure-", b"x-vercel-", b"fly-",
+)  # fmt: skip
+"""How names begin of the telemetry of SDKs, of traces, proxies and browsers."""
+
+
+def answer_changing_headers(
+    headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes] = ()
+) -> Sequence[tuple[bytes, bytes]]:
+    """Return those of a caller's headers that may change the answer, in an order of their own.
+
+    Those that are declared `volatile` do not, unless they are known to.
+    """
+    return sorted(
+        header
+        for header in to_upstream(headers)
+        if header[0] not in _HARMLESS
+        and not header[0].startswith(_HARMLESS_KINDS)
+        and (header[0] not in volatile or header[0] in _STORABLE)
+    )
+
+
+def are_headers_storable(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether all of them may be written down; without one of them nothing must be asked ahead."""
+    return all(name in _STORABLE for name, _ in headers)
+
+
+_logger = logging.getLogger(__name__)
+
+ANSWER: Final = b"x-circadia-answer"
+ANSWER_ID: Final = b"x-circadia-answer-id"
+ANSWER_REASON: Final = b"x-circadia-answer-reason"
+LOADING: Final = b"loading"
+"""Why it is a miss where the answers of the bank are still being loaded."""
+REASONING: Final = 400
+"""Characters of the reasoning that a hint tells."""
+HISTORIES: Final = 20_000
+"""Conversations of served answers, about 200 bytes each; a forgotten one gets hints."""
+_QUERY: Final = re.compile(r"((api-version|beta)=[A-Za-z0-9_.-]*(&|$))*")
+"""What of a target is kept: what else a caller writes there may be a secret."""
+_FRESH: Final = frozenset(("no-cache", "no-store"))
+_HINT: Final = (
+    "- A question that was expected, and its answer as it was worked out ahead. What is asked now may be something "
+    "else: use it only as far as it fits."
+)
+
+
+@per_call
+class CallQuestion:
+    """A question that a call asks, as ready answers see it."""
+
+    call: ModelCall
+    """The call."""
+    scope: AnswerScope
+    """Whose question, asked how."""
+    framed: FramedCall
+    """What the call says."""
+    user: str | None
+    """Who asks."""
+    conversation: str
+    """The conversation of the call."""
+    headers: Sequence[tuple[bytes, bytes]]
+    """Those of the call that may change the answer."""
+    serves: bool
+    """Whether its answer may be a ready one."""
+
+    def to_answer_frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
+        """Return what `asked` such questions were asked in, to be asked ahead; none if they must not be."""
+        call = self.call
+        kept = _QUERY.fullmatch(call.target.partition("?")[2]) and are_headers_storable(self.headers)
+        if not self.framed.body or not kept:
+            return None
+        return AnswerFrame(
+            bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
+            dialect=call.route.dialect, model=call.request.model or "", body=self.framed.body,
+            headers=as_text(self.headers), at=at, asked=asked,
+        )  # fmt: skip
+
+
+@per_call
+class Lookup:
+    """What was found for a question, and what its call gets of that."""
+
+    asked: CallQuestion
+    """The question."""
+    bank: Bank
+    """Where it was looked for."""
+    found: LookupResult
+    outcome: LookupOutcome
+    """What the call gets."""
+    checkable: bool = False
+    """Whether the answer would be served if a judge said that both questions ask the same."""
+    seconds: float
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return what the caller is told of it."""
+        told = [(ANSWER, self.outcome.value.encode())]
+        if self.found.loading:
+            told.append((ANSWER_REASON, LOADING))
+        if self.outcome is not LookupOutcome.MISS and self.found.answer is not None:
+            told.append((ANSWER_ID, self.found.answer.id.encode()))
+        return told
+
+    @property
+    def is_same_question(self) -> bool:
+        """Return whether the answer is to this very question: the text is the same, or a judge said so."""
+        match = self.found.match
+        return match is not None and (match.kind is MatchKind.EXACT or self.found.outcome is LookupOutcome.HIT)
+
+    def repeats(self, text: str) -> bool:
+        """Return whether a text of the call says nothing beside the question of the answer, or the served answer."""
+        answer, match = self.found.answer, self.found.match
+        if not self.is_same_question or answer is None or match is None:
+            return False
+        if self.outcome is LookupOutcome.HIT and text.strip() == answer.text.strip():
+            return True
+        if text.strip() != strip_harness_text(self.asked.framed.question).strip():
+            return False
+        return match.kind is MatchKind.EXACT or only_asks(text)
+
+    def hint(self, room: int) -> str:
+        """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
+        answer = self.found.answer
+        if self.outcome is not LookupOutcome.HINT or answer is None:
+            return ""
+        for reasoning in (answer.reasoning, ""):
+            text = _hint(answer, reasoning)
+            if estimate_tokens(text) + 1 <= room:
+                return text
+        return ""
+
+
+class ServedHistories:
+    """Conversations in which nothing but served answers was said, by the hash of all that was said in them."""
+
+    def __init__(self) -> None:
+        self._known: BoundedDict[tuple[AgentId, str | None, str], None] = BoundedDict(HISTORIES)
+
+    def has_history(self, agent: AgentId, user: str | None, said: str) -> bool:
+        """Return whether it is one."""
+        return (agent, user, said) in self._known
+
+    def add(self, agent: AgentId, user: str | None, said: Iterable[str]) -> None:
+        """Keep one, by each hash that its next call may come with."""
+        for each in said:
+            self._known[agent, user, each] = None
+
+
+class AnswerResolver:
+    """Looks ready answers up, and decides what a call gets."""
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, lookup: AnswerLookup, trust: AnswerAccuracy, volatile: VolatileSpans,
+        judge: JudgeLimits | None, headers: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """No answer depends on what is `volatile` of a system prompt, nor on these `headers`."""
+        self._clock = clock
+        self._ids = ids
+        self.lookup: Final = lookup
+        self._trust = trust
+        self._volatile = volatile
+        self.judge: Final = judge
+        self._headers = frozenset(name.encode() for name in headers)
+        self.histories: Final = ServedHistories()
+
+    def read_question(
+        self, call: ModelCall, user: str | None, body: bytes, *, conversation: str, held: bool
+    ) -> CallQuestion | None:
+        """Return the question of a call for which ready answers are looked up; none if none are.
+
+        The model of a call that was `held` may be told of it, so its answer is no ready one.
+        """
+        policy, voice = call.agent.policy, call.dialect.answer_codec
+        if voice is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
+            return None
+        try:
+            framed = voice.frame_call(body, self._volatile)
+        except Exception:  # the boundary of ready answers: no fault of theirs may cost a call its memory
+            _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
+            return None
+        if framed is None or not framed.question.strip() or call.request.model is None:
+            return None
+        before = framed.conversation(call.request.chain)
+        known = framed.behind == 0 or (before is not None and self.histories.has_history(call.agent.id, user, before))
+        headers = answer_changing_headers(call.headers, self._headers)
+        return CallQuestion(
+            call=call, framed=framed, user=user, conversation=conversation, headers=headers,
+            scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),
+            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
+        )  # fmt: skip
+
+    async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:
+        """Look an answer up, in a reading transaction.
+
+        A hint is to be put into the context; where that has no room for it, the call gets nothing.
+        """
+        began = self._clock.monotonic()
+        found, serves = MISS, False
+        question = asked.framed.question
+        try:
+            if bank.answers and len(question) <= MAX_CHARACTERS:
+                found = await self.lookup.find(
+                    tx, bank, asked.scope, question, asked.conversation, partial(self._verdict, bank, question)
+                )
+                serves = asked.serves and (found.match is not None or bool(found.candidates))
+                serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
+        except (CircadiaError, NotASingleRead):
+            raise
+        except Exception:  # as above
+            _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
+            found, serves = MISS, False
+        outcome = LookupOutcome.HINT if found.outcome is LookupOutcome.HIT and not serves else found.outcome
+        judged = self.judge is not None and asked.call.agent.policy.capture
+        return Lookup(
+            asked=asked, bank=bank, found=found, outcome=outcome, seconds=self._clock.monotonic() - began,
+            checkable=serves and judged and bool(found.candidates),
+        )  # fmt: skip
+
+    async def says_same(self, lookup: Lookup) -> bool:
+        """Ask the judge, if this lookup may wait for it; return whether a candidate asks the same.
+
+        What it says is remembered, so that the answer is found when it is looked up again.
+        """
+        agent, candidates = lookup.asked.call.agent, lookup.found.candidates
+        if self.judge is None:
+            return False
+        if not self.judge.admit(agent.id, candidates[0].similarity if lookup.checkable else None):
+            return False
+        return await self.judge.ask(agent, lookup.bank, lookup.asked.framed.question, candidates)
+
+    def _verdict(self, bank: Bank, question: str, answer: AnswerId, phrasing: str) -> bool | None:
+        return None if self.judge is None else self.judge.cached_verdict(bank, question, answer, phrasing)
+
+    def render_answer(self, lookup: Lookup) -> bytes:
+        """Return the ready answer as the provider would have sent it, whole or as a stream, as the call asks."""
+        call, answer = lookup.asked.call, lookup.found.answer
+        voice = call.dialect.answer_codec
+        assert voice is not None
+        assert answer is not None
+        name = self._ids.new("ready").partition("_")[2]
+        model, now = call.request.model or "", self._clock.now()
+        whole = voice.build_answer(answer.text, id=name, model=model, at=now)
+        events = voice.build_events(whole, usage=call.request.wants_usage) if call.request.streamed else None
+        return whole if events is None else events
+
+
+def wants_lookups(policy: AgentPolicy) -> bool:
+    """Return whether ready answers are looked up for an agent: not if there is no place for a hint, and no more."""
+    hints = policy.inject and policy.fitting_tokens > 0
+    return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
+
+
+def as_miss(lookup: Lookup) -> Lookup:
+    """Return the lookup of a hint that could not be given."""
+    return replace(lookup, outcome=LookupOutcome.MISS)
+
+
+def _hint(answer: Answer, reasoning: str) -> str:
+    parts = [_HINT, f"question: {answer.phrasings[0]}"]
+    if reasoning:
+        cut = reasoning if len(reasoning) <= REASONING else f"{reasoning[:REASONING]} […]"
+        parts.append(f"how it was found: {cut}")
+    parts.append(f"answer: {answer.text}")
+    # Set in, as a context's other lines are, so that none of it looks like the beginning of another's.
+    return "\n    ".join(line for part in parts for line in part.splitlines())
+
+
+def _wants_fresh_answer(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether the caller wants an answer that nobody has kept (RFC 9111, 5.2.1)."""
+    said = first_value(headers, b"cache-control")
+    return said is not None and not _FRESH.isdisjoint(each.strip().lower() for each in said.split(","))
+
+
+def _digest(call: ModelCall, framed: FramedCall, headers: Iterable[tuple[bytes, bytes]]) -> str:
+    told = hashlib.sha256(framed.digest.encode())
+    for part in (call.provider.upstream.name, call.route.dialect, call.target):
+        told.update(b"\0" + part.encode("utf-8", "surrogateescape"))
+    for name, value in headers:
+        told.update(b"\0" + name + b"\0" + value)
+    return told.hexdigest()

@@ -1,0 +1,74 @@
+"""Whether the ready answers of an agent are right often enough to be served (ANS-07)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from circadia.answers.quality import are_answers_trusted, judged_use_limit
+from circadia.bounded_dict import BoundedDict
+from circadia.clock import Clock
+from circadia.ids import AgentId, BankId
+from circadia.records.agent import Agent
+from circadia.records.bank import Bank
+from circadia.records.event import Event, EventType
+from circadia.settings.answers import AnswersSettings
+from circadia.stores.base import Tx
+
+MAX_TRUST_ENTRIES: Final = 10_000
+"""Banks and agents of which it is kept, about 200 bytes each."""
+TRUST_EVENTS: Final = (EventType.ANSWERS_FELL_BACK, EventType.ANSWERS_TRUSTED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _TrustEntry:
+    answers: int
+    """The bank's count of changes to its answers by then: who finds one wrong, drops it."""
+    trusted: bool
+
+
+class AnswerAccuracy:
+    """Keeps it between calls, and looks again behind them."""
+
+    def __init__(self, clock: Clock, settings: AnswersSettings) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._known: BoundedDict[tuple[BankId, AgentId], _TrustEntry] = BoundedDict(MAX_TRUST_ENTRIES)
+        self._told: BoundedDict[tuple[BankId, AgentId], bool] = BoundedDict(MAX_TRUST_ENTRIES)
+
+    async def is_trusted(self, tx: Tx, bank: Bank, agent: AgentId) -> bool:
+        """Return whether answers are served, in any transaction; asked anew only if the bank's answers have changed."""
+        known = self._known.get((bank.id, agent))
+        if known is None or known.answers != bank.answers:
+            known = await self._load_trust(tx, bank, agent)
+        return known.trusted
+
+    async def update_trust(self, tx: Tx, bank: Bank, agent: Agent) -> None:
+        """Look again, in a writing transaction; a change is an event, of which there is one for all processes."""
+        now = (await self._load_trust(tx, bank, agent.id)).trusted
+        key = (bank.id, agent.id)
+        if self._told.get(key) is now:
+            return
+        await tx.agents.lock(agent.id)
+        if await self._last_reported(tx, bank, agent) is not now:
+            kind = EventType.ANSWERS_TRUSTED if now else EventType.ANSWERS_FELL_BACK
+            data = {"bank": bank.name, "bank_id": bank.id, "least_precision": self._settings.least_precision}
+            event = Event(type=kind, at=self._clock.now(), session=agent.session, agent=agent.name, data=data)
+            await tx.events.add([event])
+        tx.after_commit(lambda: self._told.update({key: now}))
+
+    async def _load_trust(self, tx: Tx, bank: Bank, agent: AgentId) -> _TrustEntry:
+        uses = await tx.answers.find_uses(
+            bank.id, agent_id=agent, judged=True, upto=self._clock.now(), limit=judged_use_limit(self._settings)
+        )
+        known = _TrustEntry(answers=bank.answers, trusted=are_answers_trusted(uses, self._settings))
+        self._known[bank.id, agent] = known
+        return known
+
+    async def _last_reported(self, tx: Tx, bank: Bank, agent: Agent) -> bool:
+        """Return what was told last; where nothing was, answers are trusted."""
+        number, last = 0, True
+        while found := await tx.events.find_after(number, session=agent.session, agent=agent.name, types=TRUST_EVENTS):
+            number = found[-1].number
+            for event in found:
+                if event.data.get("bank_id") == bank.id:
+                    last = event.type is EventType.ANSWERS_TRUSTED
+        return last

@@ -1,0 +1,1 @@
+"""One model call: its path, headers, body and upstream."""

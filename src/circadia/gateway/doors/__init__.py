@@ -1,0 +1,1 @@
+"""The ASGI entry points for model and MCP calls."""

@@ -1,0 +1,303 @@
+"""The MCP doors: `/mcp` (Circadia's own tools) and `/mcp/{server}` (proxied servers).
+
+Whatever stands behind is an ASGI application; this door asks who calls, binds session ids to tokens, holds, keeps the
+caller alive while anything takes long, and turns a late JSON answer into an event of the stream that it opened.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from circadia.agents.access import require_mcp_server
+from circadia.agents.identity import Identity
+from circadia.clock import Clock
+from circadia.errors import (
+    CircadiaError,
+    Forbidden,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    StillAsleep,
+    UpstreamFailed,
+)
+from circadia.gateway.calls.headers import bearer, first_value, without_token
+from circadia.gateway.doors.exchange import run_until_disconnect, send_error
+from circadia.gateway.hold.bodies import BodyRef, read_body, run_off_loop
+from circadia.gateway.hold.gate import AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.keep_alive import Ticker
+from circadia.gateway.hold.reply import Phase, Reply
+from circadia.gateway.mcp.message import CANCELLED, WAIT_TOOLS, McpMessage, read_message
+from circadia.gateway.mcp.reply_adapter import ReplyAdapter, build_receive
+from circadia.gateway.mcp.reply_format import McpReplyFormat, json_event
+from circadia.gateway.mcp.session_seal import Seal
+from circadia.records.agent import Agent
+from circadia.records.principal import Principal
+from circadia.settings import DefaultsSettings, LimitsSettings
+from circadia.suggestions import did_you_mean
+
+OWN = ""
+"""Name of Circadia's own server among the servers: `/mcp` has none behind it."""
+SESSION = b"mcp-session-id"
+
+DeliveryCallback = Callable[[bool], Awaitable[None]]
+Key = tuple[str, str, str, object]
+
+
+JAVASCRIPT_SECONDS: Final = 55.0
+"""Below the 60 s after which the MCP SDK for TypeScript gives a request up, unless it asks for progress."""
+_JAVASCRIPT: Final = ("node", "undici", "bun/", "deno/")
+"""How the names begin that fetch sends for itself in Node, Bun and Deno."""
+
+
+class McpDoor:
+    """ASGI application for `/mcp`. `stateful` names the servers with session ids of their own."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        identity: Identity,
+        gate: Gate,
+        ticker: Ticker,
+        seal: Seal,
+        servers: Mapping[str, ASGIApp],
+        stateful: frozenset[str],
+        defaults: DefaultsSettings,
+        limits: LimitsSettings,
+    ) -> None:
+        self._clock = clock
+        self._identity = identity
+        self._gate = gate
+        self._ticker = ticker
+        self._seal = seal
+        self._servers = servers
+        self._stateful = stateful
+        self._defaults = defaults
+        self._limits = limits
+        self._running: defaultdict[Key, set[McpCall]] = defaultdict(set)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        reply = Reply(send, McpReplyFormat(), self._defaults.keep_alive_seconds)
+        try:
+            await self._serve(scope, receive, reply)
+        except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
+            await send_error(reply, error)
+        finally:
+            self._ticker.drop(reply)
+
+    async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+        server = scope["path"][4:].strip("/")
+        principal = await self._identity.authenticate(bearer(scope["headers"]))
+        if principal.metrics_only:
+            raise Forbidden("the metrics token opens /metrics only")
+        if server not in self._servers:
+            named = self._servers.keys() - {OWN}
+            raise NotFound(f"no MCP server {server!r} in the configuration{did_you_mean(server, named)}")
+        if server != OWN:
+            if principal.agent is None:
+                raise Forbidden("a proxied MCP server takes an agent's token; make one with `circadia agent add NAME`")
+            require_mcp_server(principal.agent, server)
+        if scope["method"] not in ("POST", "GET", "DELETE"):
+            raise MethodNotAllowed(f"{scope['method']} is not possible on an MCP endpoint; use POST")
+        owner = principal.agent.token_hash if principal.agent else "operator"
+        outer = first_value(scope["headers"], SESSION)
+        inner = self._seal.open(owner, server, outer) if outer is not None else None
+        call = McpCall(scope, principal, server, owner, inner)
+        if scope["method"] == "POST":
+            parcel, message = await self._read_message(scope, receive, server)
+            reply.voice = McpReplyFormat(message.id, message.progress_token)
+            await self._post(call, message, parcel, receive, reply)
+        elif server in self._stateful:
+            await run_until_disconnect(scope, receive, reply, self._forward(call, McpMessage(), None, reply))
+        elif scope["method"] == "DELETE":
+            await reply.send_whole(204, [], b"")
+        else:
+            raise MethodNotAllowed("this MCP endpoint sends no notifications of its own; use POST")
+
+    async def _read_message(self, scope: Scope, receive: Receive, server: str) -> tuple[BodyRef, McpMessage]:
+        limits = self._limits
+        most = min(limits.max_mcp_body_bytes, limits.max_api_body_bytes) if server == OWN else limits.max_mcp_body_bytes
+        body = await read_body(scope, receive, most)
+        message = await run_off_loop(body, partial(read_message, body))
+        if message.batch and server == OWN:
+            raise InvalidRequest("the body is a batch, which MCP has no more; send one message at a time")
+        return BodyRef(body), message
+
+    async def _post(
+        self, call: "McpCall", message: McpMessage, parcel: BodyRef, receive: Receive, reply: Reply
+    ) -> None:
+        if message.method == CANCELLED and self._cancel(call, message):
+            await reply.send_whole(202, [], b"")
+            return
+        running = self._running[call.key(message.id)]
+        running.add(call)
+        try:
+            await run_until_disconnect(call.scope, receive, reply, self._hold_and_answer(call, message, parcel, reply))
+        except asyncio.CancelledError:
+            if not call.cancelled:
+                raise
+            call.task.uncancel()
+            await reply.end()  # MCP: no response to what was cancelled
+        finally:
+            running.discard(call)
+            if not running:
+                self._running.pop(call.key(message.id), None)
+
+    async def _hold_and_answer(self, call: "McpCall", message: McpMessage, parcel: BodyRef, reply: Reply) -> None:
+        waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
+        agent = call.principal.agent
+        try:
+            async with asyncio.timeout(self._wait_seconds(call, message) if waits else None):
+                if agent is None or not message.is_held(lists=agent.policy.hold_lists):
+                    await self._answer_call(call, message, parcel.take(), reply)
+                    return
+                what = f"{message.method} {message.target}".strip()
+                grace_seconds, most = self._defaults.hold_grace_seconds, _hold_limit(agent)
+                with GateCall(
+                    self._gate, agent, reply, parcel, door="mcp", what=what, grace_seconds=grace_seconds, most=most
+                ) as at_gate:
+                    body = await self._wait_for_admission(call, agent, at_gate, keeps_place=not waits)
+                    await self._answer_call(call, message, body, reply)
+        except TimeoutError:
+            if reply.phase >= Phase.ANSWERING:
+                raise
+            await self._answer_nothing_yet(call, message, reply)
+
+    def _wait_seconds(self, call: "McpCall", message: McpMessage) -> float | None:
+        """Return after how long a wait is answered with nothing; none is never."""
+        if self._defaults.mcp_wait_answer_seconds is not None:
+            return self._defaults.mcp_wait_answer_seconds
+        program = (first_value(call.scope["headers"], b"user-agent") or "").lower()
+        gives_up = program.startswith(_JAVASCRIPT) and message.progress_token is None
+        return JAVASCRIPT_SECONDS if gives_up else None
+
+    async def _wait_for_admission(
+        self, call: "McpCall", agent: Agent, at_gate: GateCall, *, keeps_place: bool
+    ) -> bytes:
+        """Return the body once it is to go to the server behind, at once; a call that waits lets others pass."""
+        while True:
+            call.held = True
+            body, _ = await at_gate.admit()
+            call.held = False
+            await self._reauthorize(agent, call)
+            try:
+                await at_gate.clear_to_send(keeps_place=keeps_place)
+            except AsleepAgain:
+                continue
+            return body
+
+    async def _answer_call(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
+        if message.is_held(lists=False) and reply.phase is Phase.SILENT:
+            self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
+        await self._forward(call, message, body, reply)
+
+    async def _reauthorize(self, agent: Agent, call: "McpCall") -> None:
+        """Give the call the rights that its agent has now: a hold lasts hours, and rights are taken away."""
+        principal = await self._identity.authenticate(bearer(call.headers))
+        if principal.agent is None or principal.agent.id != agent.id:
+            raise Forbidden("this token is no longer this agent's")
+        if call.server != OWN:
+            require_mcp_server(principal.agent, call.server)
+        call.principal = principal
+
+    async def _forward(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
+        """Let the server behind answer; tell it afterwards whether the answer went out."""
+        sent: list[DeliveryCallback] = []
+        outlet = ReplyAdapter(
+            reply,
+            lambda: self._ticker.drop(reply),
+            lambda headers: self._seal_headers(call, message, headers),
+            self._limits.max_answer_bytes,
+        )
+        try:
+            await self._servers[call.server](call.inner_scope(sent), build_receive(body), outlet.send)
+            if reply.phase is not Phase.DONE:
+                raise UpstreamFailed(f"MCP server {call.server!r} ended without an answer")
+        finally:
+            for tell in sent:
+                await asyncio.shield(tell(reply.phase is Phase.DONE))
+
+    def _seal_headers(
+        self, call: "McpCall", message: McpMessage, headers: list[tuple[bytes, bytes]]
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the answer's headers with the session id bound to the caller's token."""
+        inner = first_value(headers, SESSION)
+        kept = [(name, value) for name, value in headers if name != SESSION]
+        if inner is not None:
+            return [*kept, (SESSION, self._seal.close(call.owner, call.server, inner).encode("latin-1"))]
+        if message.method == "initialize" and call.server not in self._stateful:
+            return [*kept, (SESSION, self._seal.fresh(call.owner, call.server).encode())]
+        return kept
+
+    async def _answer_nothing_yet(self, call: "McpCall", message: McpMessage, reply: Reply) -> None:
+        """Answer a wait tool in its own shape, for a client that would give up (GATE-48)."""
+        self._ticker.drop(reply)
+        text = {"type": "text", "text": "Nothing yet. Call this tool again to go on waiting."}
+        result: dict[str, object] = {"content": [text], "structuredContent": {"messages": [], "timed_out": True}}
+        if call.modern:
+            result["resultType"] = "complete"
+        body = McpReplyFormat(message.id).result(result)
+        if reply.phase is Phase.OPENED:
+            await reply.finish(json_event(body))
+        else:
+            await reply.send_whole(200, [(b"content-type", b"application/json")], body)
+
+    def _cancel(self, call: "McpCall", message: McpMessage) -> bool:
+        """End the requests that the notification names; return whether nobody behind needs to hear of it."""
+        if message.cancels is None:
+            return False
+        ended = False
+        named = tuple(self._running.get(call.key(message.cancels), ()))
+        if not call.has_session and len(named) > 1:  # ids of several connections: whose is meant is not known
+            return False
+        for other in named:
+            if other.held or call.server not in self._stateful:
+                other.cancelled = ended = True
+                other.task.cancel()
+        return ended
+
+
+class McpCall:
+    """One request at the door."""
+
+    def __init__(self, scope: Scope, principal: Principal, server: str, owner: str, session: str | None) -> None:
+        self.principal = principal
+        self.server = server
+        self.owner = owner
+        self.held = False
+        self.cancelled = False
+        task = asyncio.current_task()
+        assert task is not None
+        self.task = task
+        self.scope = scope
+        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._session = session
+        version = first_value(scope["headers"], b"mcp-protocol-version")
+        self.modern = version is not None and version >= "2026"
+
+    @property
+    def has_session(self) -> bool:
+        """Whether request ids are of one connection only."""
+        return self._session is not None
+
+    def key(self, request_id: object) -> Key:
+        """Return what a cancellation must match: caller, server, session, request."""
+        return (self.owner, self.server, self._session or "", (type(request_id), request_id))
+
+    def inner_scope(self, sent: list[DeliveryCallback]) -> Scope:
+        """Return the scope for the server behind: its own session id, no token, and who calls."""
+        headers = [header for header in without_token(self.scope["headers"]) if header[0] != SESSION]
+        if self._session is not None:
+            headers.append((SESSION, self._session.encode("latin-1")))
+        return {**self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": sent}
+
+
+def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
+    seconds = agent.policy.hold_max_seconds
+    if seconds is None:
+        return None
+    return seconds, StillAsleep(f"{agent.reference!r} is asleep; its call was held for {seconds:g} s")

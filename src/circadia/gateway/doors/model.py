@@ -1,0 +1,188 @@
+"""The model door: `/llm/{upstream}/…`.
+
+A call is checked, then held while its agent sleeps, then changed as declared, sent, and written down. Everything that
+can be wrong with it is told before the hold (GATE-60).
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from starlette.types import Receive, Scope, Send
+
+from circadia.agents.access import require_upstream
+from circadia.agents.identity import Identity
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
+from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget, require_model
+from circadia.gateway.accounting.id_owners import Owners
+from circadia.gateway.calls.headers import bearer, first_value, parse_seconds, query_without_token
+from circadia.gateway.calls.model_call import ModelCall, Provider
+from circadia.gateway.calls.paths import Refusal, Route, resolve
+from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.doors.exchange import run_until_disconnect, send_error
+from circadia.gateway.hold.bodies import BodyRef, read_body, run_off_loop
+from circadia.gateway.hold.gate import AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.reply import Reply
+from circadia.gateway.proxy.ledger import reservation
+from circadia.gateway.proxy.relay import Relay
+from circadia.gateway.proxy.reply_format import ModelReplyFormat
+from circadia.records.agent import Agent
+from circadia.settings import DefaultsSettings, LimitsSettings
+from circadia.suggestions import did_you_mean
+
+_ROUTES_KEPT = 1024
+"""Paths whose place on the list is remembered; all that is asked of it follows from the path alone."""
+
+
+class ModelDoor:
+    """ASGI application for `/llm`; `path` in the scope starts with it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        identity: Identity,
+        gate: Gate,
+        providers: Mapping[str, Provider],
+        owners: Owners,
+        budget: CallBudgetGuard,
+        relay: Relay,
+        defaults: DefaultsSettings,
+        limits: LimitsSettings,
+        fallback: Dialect,
+    ) -> None:
+        self._clock = clock
+        self._identity = identity
+        self._gate = gate
+        self._providers = providers
+        self._owners = owners
+        self._budget = budget
+        self._relay = relay
+        self._defaults = defaults
+        self._limits = limits
+        self._fallback = fallback
+        self._routes: dict[tuple[str, str, bytes], Route] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        reply = Reply(send, ModelReplyFormat(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
+        try:
+            call, parcel = await self._check_call(scope, receive, reply)
+            silent = self._set_silent_seconds(call, reply)
+            await run_until_disconnect(scope, receive, reply, self._hold_and_send(call, parcel, reply, silent))
+        except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
+            await send_error(reply, error)
+        finally:
+            self._gate.stop_keep_alive(reply)
+
+    def _set_silent_seconds(self, call: ModelCall, reply: Reply) -> float:
+        """Return how long a held caller is left in silence, and suit the signs of life to its own time-out."""
+        patience = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
+        patience = patience or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
+        silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
+        if patience:
+            silent = min(silent, patience / 2)
+            reply.keep_alive_at_least_every(patience / 3)
+        return silent
+
+    async def _check_call(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, BodyRef]:
+        """Return the call and its body, or raise what is wrong with it."""
+        headers = scope["headers"]
+        name, tail = _upstream_and_path(scope)
+        provider = self._providers.get(name)
+        if provider is not None:
+            reply.voice = ModelReplyFormat(provider.dialects["plain"], streamed=False)
+        principal = await self._identity.authenticate(bearer(headers))
+        agent = principal.agent
+        if agent is None:
+            raise Forbidden("the model door takes an agent's token; make an agent with `circadia agent add NAME`")
+        if provider is None:
+            raise NotFound(f"no upstream {name!r} in the configuration{did_you_mean(name, self._providers)}")
+        require_upstream(agent, name)
+        route = self._route(provider, scope["method"], tail)
+        dialect = provider.dialects[route.dialect]
+        reply.voice = ModelReplyFormat(dialect, streamed=False)
+        body = await read_body(scope, receive, self._limits.max_model_body_bytes)
+        asks = body or scope["method"] == "POST"
+        request = await run_off_loop(body, partial(dialect.parse_request, body)) if asks else ModelRequest(model=None)
+        if route.model is not None:
+            besides = () if request.model is None else (request.model,)
+            request = replace(request, model=route.model, instead=(*besides, *request.instead))
+        if route.streams and b"alt=sse" in scope["query_string"].split(b"&"):
+            request = replace(request, streamed=True)
+        reply.voice = ModelReplyFormat(dialect, streamed=request.streamed)
+        require_model(agent, request, route)
+        await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
+        query = query_without_token(headers, scope["query_string"])
+        target = tail.decode("ascii") + ("?" + query.decode("latin-1") if query else "")
+        call = ModelCall(
+            agent=agent,
+            provider=provider,
+            dialect=dialect,
+            route=route,
+            request=request,
+            method=scope["method"],
+            target=target,
+            headers=headers,
+        )
+        if route.generates and has_budget(agent.policy):
+            tokens, nanousd = reservation(call, self._clock.now())
+            await self._budget.check(agent, waiting=self._gate.count_held(agent.id), tokens=tokens, nanousd=nanousd)
+        return call, BodyRef(body)
+
+    def _route(self, provider: Provider, method: str, path: bytes) -> Route:
+        key = (provider.upstream.name, method, path)
+        known = self._routes.get(key)
+        if known is not None:
+            return known
+        route = resolve(method, path, provider.rules)
+        if isinstance(route, Refusal):
+            raise route.error
+        if len(self._routes) < _ROUTES_KEPT:
+            self._routes[key] = route
+        return route
+
+    async def _reauthorize(self, call: ModelCall) -> ModelCall:
+        """Return the call with the rights that its agent has now: a hold lasts hours, and rights are taken away."""
+        agent = (await self._identity.authenticate(bearer(call.headers))).agent
+        if agent is None or agent.id != call.agent.id:
+            raise Forbidden("this token is no longer this agent's")
+        require_upstream(agent, call.provider.upstream.name)
+        require_model(agent, call.request, call.route)
+        return replace(call, agent=agent)
+
+    async def _hold_and_send(self, call: ModelCall, parcel: BodyRef, reply: Reply, silent: float) -> None:
+        if not call.route.generates:
+            await self._relay.pass_through(call, parcel.take(), reply)
+            return None
+        what = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
+        most = _hold_limit(call.agent)
+        with GateCall(
+            self._gate, call.agent, reply, parcel, door="model", what=what, grace_seconds=silent, most=most
+        ) as at_gate:
+            while True:
+                body, passage = await at_gate.admit()
+                if passage.was_held:
+                    call = await self._reauthorize(call)
+                    self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
+                try:
+                    return await self._relay.generate(call, body, passage, reply, at_gate.clear_to_send)
+                except AsleepAgain:
+                    continue
+
+
+def _upstream_and_path(scope: Scope) -> tuple[str, bytes]:
+    """Return the upstream's name and the path behind it, both as they came: what is encoded stays encoded."""
+    raw: bytes = (scope.get("raw_path") or scope["path"].encode()).split(b"?", 1)[0]
+    _, _, name, *rest = [*raw.split(b"/", 3), b"", b""][:4] if raw.startswith(b"/") else (b"", b"", b"", b"")
+    return name.decode("latin-1"), b"/" + rest[0]
+
+
+def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
+    seconds = agent.policy.hold_max_seconds
+    if seconds is None:
+        return None
+    return seconds, StillAsleep(
+        f"{agent.reference!r} is asleep; its call was held for {seconds:g} s", retry_after_seconds=30
+    )

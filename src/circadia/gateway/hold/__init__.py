@@ -1,0 +1,1 @@
+"""Holding calls of sleeping agents: the gate, keep-alive bytes, spooled bodies, release pacing."""

@@ -1,0 +1,222 @@
+"""A stdio MCP server as a child process: the handshake, questions and their answers, and its end."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from importlib.metadata import version
+from typing import Any, Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.dispatcher import CallOptions, DispatchContext, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp.shared.transport_context import TransportContext
+from mcp_types import METHOD_NOT_FOUND, JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+
+from circadia.errors import UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.mcp.process import ChildProcess
+from circadia.gateway.payload import surrogates
+
+_logger = logging.getLogger(__name__)
+
+START_SECONDS: Final = 120.0
+"""Longest wait for the handshake; a first start may have to fetch a package."""
+_PING_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 1.0
+
+Incoming = SessionMessage | Exception
+
+
+class McpServerProcess:
+    """One life of a server's process. `start` it once; it ends by itself or by `stop`."""
+
+    def __init__(self, name: str, process: ChildProcess, answer_seconds: float, secrets: Sequence[str]) -> None:
+        self.over = False
+        """Whether it takes no more questions."""
+        self.greeting: Mapping[str, Any] = {}
+        """Its result of `initialize`."""
+        self._name = name
+        self._process = process
+        self._answer_seconds = answer_seconds
+        self._secrets = secrets
+        self._stopping = asyncio.Event()
+        self._incoming, incoming = anyio.create_memory_object_stream[Incoming](0)
+        outgoing, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        self._dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(incoming, outgoing)
+        self._patient = False
+        self._reason = ""
+        self._broken = ""
+        self._by_itself = False
+        self._talking = asyncio.Event()
+        self._on_end: Callable[[], None] | None = None
+        self._life: asyncio.Task[None] | None = None
+
+    async def start(self, on_end: Callable[[], None]) -> None:
+        """Shake hands; `on_end` is called when the child ends later without being asked to.
+
+        Raises:
+            UpstreamFailed: it ended, or answered no MCP handshake. UpstreamTimedOut: it did not answer.
+        """
+        self._life = asyncio.create_task(self._run())
+        hello = {
+            "protocolVersion": LATEST_HANDSHAKE_VERSION,
+            "capabilities": {},
+            "clientInfo": {"name": "circadia", "version": version("circadia")},
+        }
+        try:
+            await self._talking.wait()
+            seconds = min(START_SECONDS, self._answer_seconds)
+            self.greeting = await self._request("initialize", hello, seconds, {"cancel_on_abandon": False})
+            await self._dispatcher.notify("notifications/initialized", None)
+        except MCPError as error:
+            await self.stop()
+            raise UpstreamFailed(f"MCP server {self._name!r} refused the handshake: {error}") from error
+        except BaseException:
+            await asyncio.shield(self.stop(patient=False))
+            raise
+        self._on_end = on_end
+
+    async def ask(self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None) -> dict[str, Any]:
+        """Return the child's result.
+
+        Raises:
+            MCPError: the child answered with an error. UpstreamFailed: it ended. UpstreamTimedOut: it did not answer.
+        """
+        options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
+        return await self._request(method, params, self._answer_seconds, options)
+
+    async def is_responsive(self) -> bool:
+        """Return whether the child still answers at all."""
+        try:
+            await self._request("ping", {}, min(_PING_SECONDS, self._answer_seconds), {})
+        except MCPError:
+            return True
+        except UpstreamFailed:
+            return False
+        return True
+
+    async def stop(self, *, patient: bool = True, reason: str = "") -> None:
+        """End the child and all that it started, and wait for that; `reason` is what its callers are told."""
+        self.over = True
+        self._patient = patient
+        self._reason = self._reason or reason
+        self._stopping.set()
+        if self._life is not None:
+            await asyncio.wait((self._life,))
+
+    async def _request(
+        self, method: str, params: Mapping[str, Any], seconds: float, options: CallOptions
+    ) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._dispatcher.send_raw_request(method, params, options)
+        except TimeoutError as error:
+            raise UpstreamTimedOut(f"MCP server {self._name!r} did not answer {method!r} in {seconds:g} s") from error
+        except MCPError as error:
+            if self.over:
+                raise UpstreamFailed(self._end_reason()) from error
+            raise
+
+    def _end_reason(self) -> str:
+        """Return how the child ended."""
+        status = self._process.returncode
+        if not self._by_itself:
+            return f"MCP server {self._name!r} was stopped{self._reason} before it answered"
+        how = f" after {self._broken}" if self._broken else "" if status is None else f" with exit status {status}"
+        return f"MCP server {self._name!r} ended{how} before it answered; the next call starts it again"
+
+    async def _run(self) -> None:
+        """Carry lines until the child ends or is to end; leave nothing of it behind."""
+        process = self._process
+        talking = asyncio.create_task(self._dispatcher.run(_refuse, _ignore, task_status=_ReadySignal(self._talking)))
+        reading = asyncio.create_task(self._read_lines(self._incoming))
+        writing = asyncio.create_task(self._write_lines(self._outgoing))
+        errors = asyncio.create_task(process.keep_errors(self._secrets))
+        exited = asyncio.create_task(process.exited.wait())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            ends = (reading, writing, talking, exited, stopping)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if exited.done() and not stopping.done():
+                await asyncio.wait((reading,), timeout=_DRAIN_SECONDS)  # its last words may be under way
+            self.over = True
+            if not stopping.done():
+                self._by_itself = True
+                if self._on_end is not None:
+                    self._on_end()  # before those who wait learn of it, and may ask again
+            await process.end(patient=self._patient and not self._by_itself)
+        finally:
+            self.over = True
+            self._incoming.close()  # wakes all who wait for an answer
+            await asyncio.wait((talking, errors), timeout=_DRAIN_SECONDS)
+            process.close()
+            tasks = (talking, reading, writing, errors, exited, stopping)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._outgoing.close()
+            if self._by_itself:
+                _logger.warning("%s; its last words:\n%s", self._end_reason(), process.errors())
+
+    async def _read_lines(self, incoming: MemoryObjectSendStream[Incoming]) -> None:
+        try:
+            async with aclosing(self._process.lines()) as lines:
+                async for line in lines:
+                    if not line.strip():
+                        continue
+                    try:
+                        message = _parse_message(line)
+                    except ValueError:
+                        _logger.debug("MCP server %r wrote a line that is no JSON-RPC message", self._name)
+                        continue
+                    await incoming.send(SessionMessage(message))
+        except UpstreamFailed as error:
+            self._broken = error.message
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass  # the child's end is told by its exit
+
+    async def _write_lines(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        with suppress(OSError, anyio.ClosedResourceError):
+            async for message in outgoing:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await self._process.write(text.encode())
+
+
+def _parse_message(line: bytes) -> JSONRPCMessage:
+    """Return the message of a line, which may hold halves of characters.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return jsonrpc_message_adapter.validate_python(surrogates.load_json(line), by_name=False)
+
+
+class _ReadySignal:
+    """Sets an event once the dispatcher takes questions."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        self._event = event
+
+    def started(self, value: None = None) -> None:
+        """Set it."""
+        self._event.set()
+
+
+async def _refuse(
+    context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Answer what the child asks: the callers behind the gateway offer it nothing but a sign of life."""
+    if method == "ping":
+        return {}
+    raise MCPError(METHOD_NOT_FOUND, f"Circadia offers no {method!r} to the servers behind it")
+
+
+async def _ignore(context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None) -> None:
+    """Drop a notification: the callers keep no stream for it."""

@@ -1,0 +1,86 @@
+"""A proxied MCP server that is reached over HTTP: bytes pass as they come, both eras, no interpretation (GATE-74)."""
+
+from collections.abc import Mapping
+
+import aiohttp
+from starlette.types import Receive, Scope, Send
+from yarl import URL
+
+from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.calls import headers as crossing
+from circadia.gateway.calls.upstream import sendable_body
+from circadia.network_errors import explain_unreachable, tls_hint
+from circadia.settings import McpServerSettings
+
+
+class McpHttp:
+    """ASGI application that forwards each request to one server."""
+
+    def __init__(
+        self, name: str, settings: McpServerSettings, environment: Mapping[str, str], session: aiohttp.ClientSession
+    ) -> None:
+        self._name = name
+        self._url = URL(settings.url or "")
+        self._session = session
+        self._added = [
+            (header, _header_value(name, environment, variable)) for header, variable in settings.headers_env.items()
+        ]
+        self._secrets = [value.encode() for _, value in self._added if value]
+        self._timeout = settings.answer_timeout_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward one request.
+
+        Raises:
+            UpstreamFailed: the server cannot be reached or broke off. UpstreamTimedOut: it took too long.
+        """
+        body = (await receive()).get("body", b"") if scope["method"] == "POST" else None
+        listens = scope["method"] == "GET"  # a stream of notifications may be silent for hours
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=None if listens else self._timeout)
+        headers = [
+            *crossing.as_text(crossing.to_upstream(scope["headers"])),
+            ("accept-encoding", "identity"),
+            *self._added,
+        ]
+        try:
+            async with self._session.request(
+                scope["method"],
+                self._url,
+                headers=headers,
+                data=sendable_body(body),
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                if response.status < 200:
+                    raise UpstreamFailed(f"MCP server {self._name!r} wants to switch protocols, which nobody asked for")
+                if response.status > 599:
+                    raise UpstreamFailed(f"MCP server {self._name!r} sent the status {response.status}")
+                back = crossing.to_caller(response.raw_headers, length=False, secrets=self._secrets)
+                await send({"type": "http.response.start", "status": response.status, "headers": back})
+                if response.status >= 400:
+                    await send({"type": "http.response.body", "body": self._redact_secrets(await response.read())})
+                    return
+                async for chunk in response.content.iter_any():
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+            raise UpstreamTimedOut(f"MCP server {self._name!r} did not answer in time") from error
+        except aiohttp.ClientConnectorError as error:
+            raise UpstreamFailed(
+                f"MCP server {self._name!r} cannot be reached: {explain_unreachable(error)}"
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UpstreamFailed(f"MCP server {self._name!r} broke off{tls_hint(str(self._url))}") from error
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _redact_secrets(self, body: bytes) -> bytes:
+        """Return an error body without the secrets of the settings, should the server have repeated them."""
+        for secret in self._secrets:
+            body = body.replace(secret, b"[secret]")
+        return body
+
+
+def _header_value(server: str, environment: Mapping[str, str], variable: str) -> str:
+    value = environment.get(variable)
+    if value is None:
+        raise ConfigError(f"mcp_servers.{server}.headers_env: the environment has no {variable!r}; set it")
+    return value

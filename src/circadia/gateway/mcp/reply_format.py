@@ -1,0 +1,75 @@
+"""How the MCP door speaks: JSON-RPC errors, and progress notifications or comments as signs of life."""
+
+import orjson
+
+from circadia.errors import (
+    HTTP_STATUS,
+    JSON_RPC_CODE,
+    CircadiaError,
+    InvalidRequest,
+    LimitReached,
+    RetryLater,
+    StillAsleep,
+    Unauthenticated,
+    UpstreamFailed,
+)
+from circadia.gateway.hold.reply import OPENED_STREAM
+
+_NO_PROGRESS = -1e-6
+"""Progress must grow with each notification: signs of life come from below to the 0 with which a tool may begin."""
+
+
+class McpReplyFormat:
+    """Speaks for one JSON-RPC request; `request_id` is none until it is known, and for notifications."""
+
+    def __init__(self, request_id: object = None, progress_token: object = None) -> None:
+        self.opening = OPENED_STREAM
+        self._id = request_id
+        self._token = progress_token
+        self._beats = 0
+
+    def build_keep_alive(self) -> bytes:
+        """Return a progress notification if the caller asked for such, else a comment."""
+        if self._token is None:
+            return b": keep-alive\n\n"
+        self._beats += 1
+        params = {"progressToken": self._token, "progress": _NO_PROGRESS / self._beats, "message": "waiting"}
+        return json_rpc_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+    def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Return a JSON-RPC error: with status 200 if it answers a request that may pass later, else the error's."""
+        headers = [(b"content-type", b"application/json")]
+        if isinstance(error, Unauthenticated):
+            headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
+        answers = self._id is not None and isinstance(error, RetryLater | LimitReached | UpstreamFailed)
+        status = 200 if answers else 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
+        if not answers and error.retry_after_seconds is not None:
+            headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after_seconds))))
+        return status, headers, orjson.dumps(self._error(error))
+
+    def in_band_error(self, error: CircadiaError) -> bytes | None:
+        """Return the JSON-RPC error as an event."""
+        return json_rpc_event(self._error(error))
+
+    def result(self, result: dict[str, object]) -> bytes:
+        """Return a JSON-RPC result."""
+        return orjson.dumps({"jsonrpc": "2.0", "id": self._id, "result": result})
+
+    def _error(self, error: CircadiaError) -> dict[str, object]:
+        data: dict[str, object] = {
+            "code": error.code,
+            "retryable": isinstance(error, RetryLater | LimitReached),
+            "sleeping": isinstance(error, StillAsleep),
+        }
+        detail = {"code": JSON_RPC_CODE[type(error)], "message": error.message, "data": data}
+        return {"jsonrpc": "2.0", "id": self._id, "error": detail}
+
+
+def json_rpc_event(message: dict[str, object]) -> bytes:
+    """Return a JSON-RPC message as a server-sent event."""
+    return json_event(orjson.dumps(message))
+
+
+def json_event(message: bytes) -> bytes:
+    """Return JSON text as a server-sent event; line breaks within would end the data, so there is one line per line."""
+    return b"event: message\n" + b"".join(b"data: %b\n" % line for line in message.splitlines() or [b""]) + b"\n"

@@ -1,0 +1,154 @@
+"""The place of one child: started at the first question, started again after a crash, stopped when idle."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from mcp.shared.dispatcher import ProgressFnT
+
+from circadia.clock import Clock
+from circadia.errors import UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.mcp.child import McpServerProcess
+from circadia.gateway.mcp.process import ChildProcess
+from circadia.settings import McpServerSettings
+
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+
+class ChildSupervisor:
+    """Keeps at most one child of a server alive."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: McpServerSettings,
+        environment: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._environment = environment
+        self._clock = clock
+        self._child: McpServerProcess | None = None
+        self._opening: asyncio.Task[McpServerProcess] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idling: asyncio.Task[None] | None = None
+        self._busy = 0
+        self._crashes = 0
+        """Ends in a row with no answer between them."""
+        self._not_before = 0.0
+        """When the next start may be."""
+
+    async def greeting(self) -> Mapping[str, Any]:
+        """Return the child's result of `initialize`. Raises as `ask`."""
+        self._enter()
+        try:
+            return (await self._live_child()).greeting
+        finally:
+            self._leave()
+
+    async def ask(
+        self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None = None
+    ) -> dict[str, Any]:
+        """Return the child's result, started if it is not alive.
+
+        Raises:
+            MCPError: the child answered with an error. UpstreamFailed: it cannot be started, or ended meanwhile.
+            UpstreamTimedOut: it did not answer in time.
+        """
+        self._enter()
+        try:
+            child = await self._live_child()
+            try:
+                answer = await child.ask(method, params, on_progress)
+            except UpstreamTimedOut:
+                self._spawn(self._replace_if_hung(child))
+                raise
+            self._crashes = 0
+            return answer
+        finally:
+            self._leave()
+
+    async def stop(self) -> None:
+        """End the child."""
+        waiting: list[asyncio.Task[Any]] = [*self._tasks]
+        if self._opening is not None:
+            waiting.append(self._opening)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        if self._child is not None:
+            await self._child.stop()
+
+    async def _live_child(self) -> McpServerProcess:
+        if self._child is not None and not self._child.over:
+            return self._child
+        if self._opening is None or self._opening.done():
+            pause = self._not_before - self._clock.monotonic()
+            if pause > 0:
+                raise UpstreamFailed(
+                    f"MCP server {self._name!r} ended {self._crashes} times in a row; it is not started again for "
+                    f"{pause:.1f} s. Its log lines say why",
+                    retry_after_seconds=pause,
+                )
+            self._opening = asyncio.create_task(self._start_child())
+            self._opening.add_done_callback(_consume_exception)
+        return await asyncio.shield(self._opening)
+
+    async def _start_child(self) -> McpServerProcess:
+        if self._child is not None:
+            await self._child.stop()  # until then it may hold what the next one needs
+        settings = self._settings
+        try:
+            process = await ChildProcess.start(self._name, settings.command, self._environment, settings.cwd)
+            child = McpServerProcess(self._name, process, settings.answer_timeout_seconds, self._secrets())
+            await child.start(self._record_crash)
+        except UpstreamFailed:
+            self._record_crash()
+            raise
+        self._child = child
+        return child
+
+    def _secrets(self) -> Sequence[str]:
+        own = {*self._settings.env, *self._settings.env_from}
+        return [value for name, value in self._environment.items() if name in own]
+
+    def _record_crash(self) -> None:
+        self._crashes += 1
+        if self._crashes > 1:  # a single crash is no pattern
+            pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (self._crashes - 2))
+            self._not_before = self._clock.monotonic() + pause
+
+    async def _replace_if_hung(self, child: McpServerProcess) -> None:
+        if not child.over and not await child.is_responsive():
+            await child.stop(patient=False, reason=", since it answers nothing any more,")
+
+    def _enter(self) -> None:
+        self._busy += 1
+        if self._idling is not None:
+            self._idling.cancel()
+            self._idling = None
+
+    def _leave(self) -> None:
+        self._busy -= 1
+        if not self._busy:
+            self._idling = self._spawn(self._stop_when_idle())
+
+    async def _stop_when_idle(self) -> None:
+        await self._clock.sleep(self._settings.idle_seconds)
+        self._idling = None  # from here on a new question waits for the end and a fresh start
+        if self._child is not None:
+            await self._child.stop()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _consume_exception(opening: asyncio.Task[McpServerProcess]) -> None:
+    """Read the outcome, which nobody else does if all who waited for it are gone."""
+    if not opening.cancelled():
+        opening.exception()

@@ -1,0 +1,244 @@
+"""Proxied stdio MCP servers: each an ASGI application that speaks both protocol eras and keeps no session (GATE-74).
+
+In front the official SDK serves; behind it one child process, or one per agent (GATE-75), answers. The front offers
+what the child offers, but for what would need a stream of its own: changes of lists, subscriptions, logging, sampling.
+What it is asked and answers goes on whole: no revision of the protocol, ours or the caller's, takes anything out of it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, cast
+
+from mcp.server.caching import CACHEABLE_METHODS
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp_types import SERVER_INFO_META_KEY, DiscoverResult, ProgressToken, RequestParams, ServerCapabilities
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from circadia.clock import Clock
+from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
+from circadia.gateway.mcp.reply_format import json_event, json_rpc_event
+from circadia.gateway.mcp.sdk import McpSdk
+from circadia.gateway.mcp.slot import ChildSupervisor
+from circadia.ids import AgentId
+from circadia.os_user import OsUser
+from circadia.records.principal import Principal
+from circadia.settings import McpServerSettings
+
+KEY = "circadia.progress"
+"""Key of the ASGI scope: the request's `ProgressSend`."""
+_HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+
+
+class ProgressSend:
+    """The `send` of one request: passes a JSON answer as it is, or as the last event if progress came before it."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._order = asyncio.Lock()  # protects the order of the messages: reports come from tasks of their own
+        self._answering = False
+        self._streams = False
+        self._parts: list[bytes] = []
+
+    async def report(self, token: ProgressToken, progress: float, total: float | None, message: str | None) -> None:
+        """Send one report; nothing once the answer is under way."""
+        params: dict[str, object] = {"progressToken": token, "progress": progress}
+        params |= {} if total is None else {"total": total}
+        params |= {} if message is None else {"message": message}
+        event = json_rpc_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        async with self._order:
+            if self._answering:
+                return
+            if not self._streams:
+                self._streams = True
+                await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await self._send({"type": "http.response.body", "body": event, "more_body": True})
+
+    async def __call__(self, message: Message) -> None:
+        """Take one ASGI message of the answer."""
+        async with self._order:
+            self._answering = True
+            if not self._streams:
+                await self._send(message)
+            elif message["type"] == "http.response.body":
+                self._parts.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    last = json_event(b"".join(self._parts))
+                    await self._send({"type": "http.response.body", "body": last, "more_body": False})
+
+
+_FORWARDED: Final = frozenset(
+    {
+        "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read", "prompts/list",
+        "prompts/get", "completion/complete",
+    }
+)  # fmt: skip
+_NEVER_FRESH: Final[dict[str, object]] = {"ttlMs": 0, "cacheScope": "private"}
+_OFFERED: Final = ("tools", "resources", "prompts", "completions")
+_ERA_PREFIX: Final = "io.modelcontextprotocol/"
+
+Context = ServerRequestContext[Any, Any]
+
+
+class StdioServers:
+    """The stdio servers of the configuration; they serve inside `run`.
+
+    Raises:
+        ConfigError: a variable that `env_from` names is not set, or a child cannot run as its `user`.
+    """
+
+    def __init__(self, settings: Mapping[str, McpServerSettings], environment: Mapping[str, str], clock: Clock) -> None:
+        self._fronts = {
+            name: _build_front(name, each, environment, clock) for name, each in settings.items() if each.command
+        }
+
+    def server(self, name: str) -> ASGIApp:
+        """Return the application of this server."""
+        return self._fronts[name]
+
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[None]:
+        """Serve for as long as the block lasts; then end every child with all that it started."""
+        async with AsyncExitStack() as stack:
+            for front in self._fronts.values():
+                await stack.enter_async_context(front.run())
+            yield
+
+
+class StdioServerApp:
+    """ASGI application of one stdio server."""
+
+    def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> None:
+        self._per_agent = settings.per_agent
+        self._slots: dict[AgentId | None, ChildSupervisor] = {}
+        self._new_slot: Callable[[], ChildSupervisor] = lambda: ChildSupervisor(name, settings, environment, clock)
+        self._server: Server[Any] = Server(name, get_tool_input_schema=_skip_schema_check)
+        self._server.add_request_handler("server/discover", RequestParams, self._discover)
+        self._server.middleware.append(self._handle_request)
+        self._sdk = McpSdk(self._server)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[None]:
+        """Serve for as long as the block lasts."""
+        try:
+            async with self._sdk.run():
+                yield
+        finally:
+            await asyncio.gather(*(slot.stop() for slot in self._slots.values()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of the door."""
+        out = ProgressSend(send)
+        await self._sdk({**scope, KEY: out}, receive, out)
+
+    def _slot(self, context: Context) -> ChildSupervisor:
+        assert context.request is not None
+        principal = cast("Principal", context.request.scope["circadia.principal"])
+        key = principal.agent.id if self._per_agent and principal.agent else None
+        if key not in self._slots:
+            self._slots[key] = self._new_slot()
+        return self._slots[key]
+
+    async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Answer with what the child says: to what is forwarded, and of itself to `initialize`."""
+        if ctx.method in _FORWARDED:
+            return await self._forward(ctx)  # not by a handler, whose results the SDK cuts to what it knows
+        result = await call_next(ctx)
+        if ctx.method != "initialize" or not isinstance(result, dict):
+            return result
+        greeting = await self._greeting(ctx)
+        told = {key: greeting[key] for key in ("serverInfo", "instructions") if key in greeting}
+        return {**result, **told, "capabilities": _offered_capabilities(greeting)}
+
+    async def _forward(self, context: Context) -> HandlerResult:
+        try:
+            result = await self._slot(context).ask(
+                context.method, _forwardable_params(context), _progress_reporter(context)
+            )
+        except CircadiaError as error:
+            raise _to_mcp_error(error) from error
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return result
+        fresh = _NEVER_FRESH if context.method in CACHEABLE_METHODS else {}
+        meta: dict[str, Any] = {SERVER_INFO_META_KEY: self._server.server_info_stamp}
+        told: object = result.get("_meta")
+        if isinstance(told, dict):
+            meta |= cast("dict[str, Any]", told)
+        # What a child of the older era does not know comes first, so that what it says stands.
+        return {"resultType": "complete", **fresh, **result, "_meta": meta}
+
+    async def _greeting(self, context: Context) -> Mapping[str, Any]:
+        try:
+            return await self._slot(context).greeting()
+        except CircadiaError as error:
+            raise _to_mcp_error(error) from error
+
+    async def _discover(self, context: Context, _: RequestParams) -> DiscoverResult:
+        greeting = await self._greeting(context)
+        return DiscoverResult(
+            supported_versions=list(MODERN_PROTOCOL_VERSIONS),
+            capabilities=ServerCapabilities.model_validate(_offered_capabilities(greeting)),
+            instructions=greeting.get("instructions"),
+        )
+
+
+def _build_front(
+    name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock
+) -> StdioServerApp:
+    if settings.user is not None:
+        user = OsUser.resolve(f"mcp_servers.{name}.user", settings.user)
+        settings = settings.model_copy(update={"command": user.command(settings.command)})
+        environment = {**environment, "HOME": user.home}
+    return StdioServerApp(name, settings, _child_environment(name, settings, environment), clock)
+
+
+def _child_environment(name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return all that a child gets of the environment."""
+    missing = [variable for variable in settings.env_from if variable not in environment]
+    if missing:
+        raise ConfigError(f"mcp_servers.{name}.env_from: the environment has no {missing[0]!r}; set it")
+    basis = {key: environment[key] for key in ("PATH", "HOME") if key in environment}
+    return {**basis, **settings.env, **{key: environment[key] for key in settings.env_from}}
+
+
+def _offered_capabilities(greeting: Mapping[str, Any]) -> dict[str, dict[str, object]]:
+    """Return the child's capabilities that reach through the gateway."""
+    return {key: {} for key in _OFFERED if key in greeting.get("capabilities", {})}
+
+
+def _forwardable_params(context: Context) -> Mapping[str, Any]:
+    """Return the parameters without what belongs to the caller's own connection."""
+    params = dict(context.params or {})
+    given: object = params.pop("_meta", None)
+    if isinstance(given, dict):
+        meta = cast("dict[str, Any]", given)
+        kept = {k: v for k, v in meta.items() if k != "progressToken" and not k.startswith(_ERA_PREFIX)}
+        params |= {"_meta": kept} if kept else {}
+    return params
+
+
+def _progress_reporter(context: Context) -> ProgressFnT | None:
+    """Return what carries the child's progress to the caller, if it asked for such."""
+    token = progress_token_from_params(context.params)
+    if token is None or context.request is None:
+        return None
+    out = cast("ProgressSend", context.request.scope[KEY])
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        await out.report(token, progress, total, message)
+
+    return report
+
+
+def _to_mcp_error(error: CircadiaError) -> MCPError:
+    data = {"code": error.code, "retryable": isinstance(error, RetryLater), "sleeping": False}
+    return MCPError(JSON_RPC_CODE[type(error)], error.message, data)
+
+
+def _skip_schema_check(_: str) -> None:
+    """Leave a tool's arguments to the child, which knows its schema."""

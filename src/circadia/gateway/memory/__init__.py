@@ -1,0 +1,1 @@
+"""Memory at the gateway: conversations, injected context, capture of turns."""

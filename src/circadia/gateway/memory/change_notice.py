@@ -1,0 +1,51 @@
+"""Tells an agent on its next call, in one line, what changed in its memory while it slept (SLEEP-62)."""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from circadia.bounded_dict import BoundedDict
+from circadia.ids import BankId
+from circadia.records.bank import Bank
+from circadia.records.change import ChangeKind
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
+from circadia.stores.signals.base import Signals
+
+REMEMBERED: Final = 1_000
+"""Banks whose last change is to be told, about 200 bytes each."""
+_WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
+    ChangeKind.ADD_NOTE: ("note was added", "notes were added"),
+    ChangeKind.RETIRE_NOTE: ("note was retired", "notes were retired"),
+    ChangeKind.DEMOTE_EPISODE: ("statement counts less", "statements count less"),
+    ChangeKind.WRITE_BLOCK: ("block was rewritten", "blocks were rewritten"),
+    ChangeKind.FLAG: ("contradiction was found", "contradictions were found"),
+}
+
+
+class ChangeNotice:
+    """What passes have changed since it was last told; a hint, which a restart forgets."""
+
+    def __init__(self, signals: Signals, tier: SleeptimeService) -> None:
+        self._tier = tier
+        self._counts: BoundedDict[BankId, dict[str, int]] = BoundedDict(REMEMBERED)
+        signals.listen(TOPIC, self._on_pass_event)
+
+    def line(self, bank: Bank) -> str:
+        """Return what is to be told; empty if nothing has changed, or the bank's policy says that nothing is told."""
+        counts = self._counts.get(bank.id)
+        if counts is None or not self._tier.policy(bank).tell:
+            return ""
+        parts = [f"{n} {_WORDS[kind][n > 1]}" for kind in ChangeKind if (n := counts.get(kind.value, 0))]
+        return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
+
+    def mark_shown(self, bank: Bank, line: str) -> None:
+        """Tell this line no more; what came since it was made is told with it next time."""
+        if line == self.line(bank):
+            del self._counts[bank.id]
+
+    def _on_pass_event(self, key: str, data: Mapping[str, object]) -> None:
+        counts = cast("Mapping[str, int]", data.get("counts", {}))
+        done = {kind.value: counts[kind.value] for kind in ChangeKind if counts.get(kind.value)}
+        if data["ended"] and done:
+            before = self._counts.get(BankId(key), {})
+            self._counts[BankId(key)] = {each: before.get(each, 0) + done.get(each, 0) for each in {*before, *done}}

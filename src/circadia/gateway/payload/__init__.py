@@ -1,0 +1,1 @@
+"""Reading and editing request and response bodies without decoding more than needed."""

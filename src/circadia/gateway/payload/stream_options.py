@@ -1,0 +1,48 @@
+"""Asking an OpenAI stream for its usage, where the request says nothing about it."""
+
+from typing import cast
+
+import orjson
+
+from circadia.gateway.payload import splice
+from circadia.gateway.payload.fields import as_object
+
+_KEY = "stream_options"
+_INCLUDE = {"include_usage": True}
+
+
+def wants_usage(request: dict[str, object]) -> bool:
+    """Return whether a request asks that a stream tells its usage."""
+    return as_object(request.get(_KEY)).get("include_usage") is True
+
+
+def with_include_usage(body: bytes) -> bytes | None:
+    """Return the body with `stream_options.include_usage`, every other byte as it was.
+
+    None if it is no stream, if `include_usage` is in it with any value, or if `stream_options` is no object.
+    """
+    try:
+        request = as_object(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return None
+    if request.get("stream") is not True:
+        return None
+    if _KEY not in request:
+        at = len(body.rstrip()) - 1
+        return b'%b,"stream_options":{"include_usage":true}%b' % (body[:at], body[at:])
+    options = request[_KEY]
+    if options is not None and (not isinstance(options, dict) or "include_usage" in cast("dict[str, object]", options)):
+        return None
+    try:
+        return _set(body.decode()).encode()
+    except ValueError:
+        return None
+
+
+def _set(text: str) -> str:
+    place = splice.member(text, splice.root_value(text).start, _KEY)
+    if place is None:
+        return text
+    if place.value is None:
+        return splice.replace(text, place, _INCLUDE)
+    return splice.insert_member(text, place, "include_usage", True)

@@ -1,0 +1,90 @@
+"""Counts of tokens as each API tells them. What is not told stays none."""
+
+from typing import Final
+
+from circadia.gateway.payload.fields import as_count, as_object
+from circadia.llm.usage import Usage
+
+_BESIDE_USAGE: Final = frozenset(
+    {
+        "id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation",
+        "provider", "timings", "time_info", "x_groq",
+    }
+)  # fmt: skip
+"""What providers and servers put into the chunk that tells the usage of a stream, and say nobody else."""
+
+
+def only_usage(chunk: dict[str, object]) -> bool:
+    """Return whether a chunk with usage and without choices says nothing else, such as sources that were cited."""
+    return not any(value for key, value in chunk.items() if key not in _BESIDE_USAGE)
+
+
+def completions_usage(value: object) -> Usage | None:
+    """Return the usage of OpenAI's chat completions, completions and embeddings; none if there is none."""
+    fields = as_object(value)
+    if not fields:
+        return None
+    read = as_object(fields.get("prompt_tokens_details"))
+    written = as_object(fields.get("completion_tokens_details"))
+    return Usage(
+        input_tokens=as_count(fields.get("prompt_tokens")),
+        output_tokens=as_count(fields.get("completion_tokens")),
+        cached_tokens=as_count(read.get("cached_tokens")),
+        cache_write_tokens=as_count(read.get("cache_write_tokens")),
+        reasoning_tokens=as_count(written.get("reasoning_tokens")),
+    )
+
+
+def responses_usage(value: object) -> Usage | None:
+    """Return the usage of OpenAI's responses; none if there is none."""
+    fields = as_object(value)
+    if not fields:
+        return None
+    read = as_object(fields.get("input_tokens_details"))
+    written = as_object(fields.get("output_tokens_details"))
+    return Usage(
+        input_tokens=as_count(fields.get("input_tokens")),
+        output_tokens=as_count(fields.get("output_tokens")),
+        cached_tokens=as_count(read.get("cached_tokens")),
+        cache_write_tokens=as_count(read.get("cache_write_tokens")),
+        reasoning_tokens=as_count(written.get("reasoning_tokens")),
+    )
+
+
+def messages_usage(value: object) -> Usage | None:
+    """Return the usage of Anthropic's messages; none if there is none.
+
+    Anthropic counts what it read from the cache and wrote to it beside `input_tokens`; here the input is all three.
+    """
+    fields = as_object(value)
+    if not fields:
+        return None
+    plain = as_count(fields.get("input_tokens"))
+    cached = as_count(fields.get("cache_read_input_tokens"))
+    cache_write = as_count(fields.get("cache_creation_input_tokens"))
+    return Usage(
+        input_tokens=None if plain is None else plain + (cached or 0) + (cache_write or 0),
+        output_tokens=as_count(fields.get("output_tokens")),
+        cached_tokens=cached,
+        cache_write_tokens=cache_write,
+        cache_write_1h_tokens=as_count(as_object(fields.get("cache_creation")).get("ephemeral_1h_input_tokens")),
+        reasoning_tokens=as_count(as_object(fields.get("output_tokens_details")).get("thinking_tokens")),
+    )
+
+
+def contents_usage(value: object) -> Usage | None:
+    """Return the usage of Gemini's `generateContent`; none if there is none.
+
+    Google counts thoughts beside the candidates, and what tools have read beside the prompt; here both are in it.
+    """
+    fields = as_object(value)
+    if not fields:
+        return None
+    read, tools = as_count(fields.get("promptTokenCount")), as_count(fields.get("toolUsePromptTokenCount"))
+    written, thoughts = as_count(fields.get("candidatesTokenCount")), as_count(fields.get("thoughtsTokenCount"))
+    return Usage(
+        input_tokens=None if read is None else read + (tools or 0),
+        output_tokens=None if written is None and thoughts is None else (written or 0) + (thoughts or 0),
+        cached_tokens=as_count(fields.get("cachedContentTokenCount")),
+        reasoning_tokens=thoughts,
+    )

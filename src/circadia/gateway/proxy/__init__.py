@@ -1,0 +1,1 @@
+"""Relaying an admitted model call to its upstream, and recording it."""

@@ -1,0 +1,392 @@
+"""One connection to a provider, and the answer that comes over it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Self, cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled, WireError
+from circadia.gateway.wire.decompression import CODINGS, BodyDecompressor
+
+MOST_UNREAD_BYTES: Final = 2**18
+"""Bytes of a body that wait for their reader before the provider is held up."""
+MOST_BARE_BYTES: Final = 2**16
+"""Bytes that may come in a row without one of the body: a head with the interim answers before it, trailers."""
+SMALL_BYTES: Final = 2**16
+"""A body up to this size goes out in one piece with its head."""
+SLICE_BYTES: Final = 2**17
+"""A larger one goes out in such slices, one a turn of the event loop."""
+
+
+_LAST_STATUS: Final = 599
+"""RFC 9110, 15: a status of 600 or more is invalid."""
+
+
+class ProviderResponse:
+    """A provider's answer to one call: status, headers, then its body as it comes (`async for chunk in answer`).
+
+    It has one reader. A reader that is cancelled ends the connection. Also the parser's target: the methods `on_…` are
+    for httptools alone, and what they raise makes the answer broken.
+    """
+
+    __slots__ = (
+        "_connection", "_error", "_headless", "_packed", "_parts", "_size", "_until_end", "_waiter", "at_end", "bare",
+        "headers", "keep", "status",
+    )  # fmt: skip
+
+    def __init__(self, connection: "ProviderConnection", *, headless: bool) -> None:
+        self._connection: ProviderConnection | None = connection
+        self._headless = headless
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._until_end = True
+        self._error: WireError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._packed: BodyDecompressor | None = None
+        self.status = 0
+        """Its status; 0 before its head is there. Interim answers (100, 103) are not told."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Its headers in order, names in lower case."""
+        self.at_end = False
+        """Whether it came whole; what was not read of it yet can still be read."""
+        self.bare = 0
+        """Bytes that came since the last one of the body."""
+        self.keep = False
+        """Whether the provider lets the connection serve another call."""
+
+    def header(self, wanted: bytes) -> str | None:
+        """Return the value of the first header of this (lower-case) name."""
+        for name, value in self.headers:
+            if name == wanted:
+                return value.decode("latin-1")
+        return None
+
+    async def wait_for_head(self) -> Self:
+        """Return it once its status and headers are there.
+
+        Raises:
+            Broken, Silent: they will not come.
+        """
+        while not self.status:
+            if self._error is not None:
+                raise self._error
+            await self._wait_for_more()
+        return self
+
+    def __aiter__(self) -> Self:
+        """Read the body, once."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return all that came of the body since the last time, as soon as there is any, unpacked.
+
+        Raises:
+            Broken, Silent: the rest will not come. What came before has been given.
+        """
+        if self._packed is None:
+            return await self._next_data()
+        while not (piece := self._packed.take()):
+            try:
+                self._packed.put(await self._next_data())
+            except StopAsyncIteration:
+                self._packed.end()
+                raise
+        return piece
+
+    async def _next_data(self) -> bytes:
+        while not self._parts:
+            if self._error is not None:
+                raise self._error
+            if self.at_end:
+                raise StopAsyncIteration
+            await self._wait_for_more()
+        parts = self._parts
+        self._parts = []
+        self._size = 0
+        if self._connection is not None:
+            self._connection.read_on()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """End it: the provider's work ends, and a reader gets Broken. No effect on what was read to its end."""
+        if self._parts or not self.at_end:
+            self._parts = []
+            self._error = self._error or ConnectionBroken("closed by the gateway")
+            self.wake()
+        if self._connection is not None:
+            self._connection.drop()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of the body that wait for their reader."""
+        return self._size
+
+    def wake(self) -> None:
+        """Let the reader look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def detach(self) -> None:
+        """Forget the connection: it serves others from now on, or none."""
+        self._connection = None
+
+    def fail(self, error: WireError) -> None:
+        """End it with an error, unless it has ended."""
+        if self._error is None and not self.at_end:
+            self._error = error
+            self.wake()
+
+    def on_connection_lost(self, *, clean: bool) -> None:
+        """Hear that the provider has closed the connection, which is how some answers end."""
+        if clean and self.status and self._until_end:
+            self.at_end = True
+            self.wake()
+        else:
+            self.fail(ConnectionBroken(f"closed the connection {'within' if self.status else 'before'} its answer"))
+
+    def on_message_begin(self) -> None:
+        """Begin an answer, interim or not."""
+        if self.status:
+            raise ConnectionBroken("sent a second answer")
+        self.headers.clear()
+        self._until_end = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; a trailer is dropped."""
+        if self.status:
+            return
+        name = name.lower()
+        if name == b"transfer-encoding":
+            if value.strip().lower() != b"chunked" or not self._until_end:
+                raise ConnectionBroken("sent a transfer coding that was not asked for")
+            self._until_end = False
+        elif name == b"content-length":
+            self._until_end = False
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Take the head, unless it is an interim one."""
+        assert self._connection is not None
+        status = self._connection.parsed_status()
+        if status < 100 or status == 101:
+            raise ConnectionBroken("wants to switch protocols unasked" if status else "sent no status")
+        if status > _LAST_STATUS:
+            raise ConnectionBroken(f"sent the status {status}, which HTTP does not have")
+        if self.bare > MOST_BARE_BYTES and sum(len(n) + len(v) + 4 for n, v in self.headers) > MOST_BARE_BYTES:
+            raise ConnectionBroken("sent too many headers")
+        if status >= 200:
+            self.status = status
+            self._unpack()
+            self.at_end = self._headless  # the parser would wait for a body
+
+    def _unpack(self) -> None:
+        """Give the body unpacked, without the headers that tell of it as it is packed."""
+        coding = (self.header(b"content-encoding") or "").strip().lower()
+        if coding in CODINGS and not self._headless:
+            self._packed = BodyDecompressor()
+            told = (b"content-encoding", b"content-length")
+            self.headers = [header for header in self.headers if header[0] not in told]
+
+    def on_body(self, data: bytes) -> None:
+        """Keep a piece of the body."""
+        if self.at_end:
+            raise ConnectionBroken("sent a body to HEAD")
+        self._parts.append(data)
+        self._size += len(data)
+        self.bare = 0
+
+    def on_message_complete(self) -> None:
+        """End, unless it was an interim answer. The parser knows only now whether the connection may be kept."""
+        if self.status:
+            assert self._connection is not None
+            self.at_end = True
+            self.keep = self._connection.parsed_keep_alive()
+
+    async def _wait_for_more(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        finally:
+            self._waiter = None
+
+
+class ProviderConnection(asyncio.Protocol):
+    """One connection: idle, or with one call on its way.
+
+    A call that got its whole answer gives it back by itself (`released`) where both sides allow; in every other case it
+    is closed. `lost` is told once it is closed, whoever closed it.
+    """
+
+    __slots__ = (
+        "_answer", "_full", "_held_up", "_last", "_loop", "_lost", "_parser", "_released", "_rest", "_silence",
+        "_timer", "_transport", "closed", "idle_since",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        released: Callable[["ProviderConnection"], None],
+        lost: Callable[["ProviderConnection"], None],
+        loop: asyncio.AbstractEventLoop,
+        silence_seconds: float,
+    ) -> None:
+        self._released = released
+        self._lost = lost
+        self._loop = loop
+        self._silence = silence_seconds
+        self._answer: ProviderResponse | None = None
+        self._parser: HttpResponseParser | None = None
+        self._rest: memoryview | None = None
+        self._full = False
+        self._held_up = False
+        self._last = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport
+        self.idle_since = 0.0
+        """When it was given back, by the event loop's clock."""
+        self.closed = False
+        """Whether it is closed and `lost` was told."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether nobody has closed it, as far as is known."""
+        return not self._transport.is_closing()
+
+    def ask(self, head: bytes, body: bytes, *, headless: bool) -> ProviderResponse:
+        """Send a call and return its answer to come. `headless` says that the answer has a head only."""
+        self._answer = answer = ProviderResponse(self, headless=headless)
+        # A parser for each answer: trailers that httptools keeps back would come with the next one's headers.
+        self._parser = HttpResponseParser(answer)
+        self._last = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._silence, self._check_silence)
+        if len(body) <= SMALL_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._rest = memoryview(body)
+            self._write_on()
+        return answer
+
+    def drop(self) -> None:
+        """Close it now; a call that is on it breaks, so that its reader never waits for nothing."""
+        if self._answer is not None:
+            self._answer.fail(ConnectionBroken("closed by the gateway"))
+            self._answer.detach()
+        self._answer = self._parser = self._rest = None
+        self._transport.abort()
+
+    def read_on(self) -> None:
+        """Take more of the answer: its reader has caught up."""
+        if self._held_up and self.usable:
+            self._held_up = False
+            self._last = self._loop.time()
+            self._transport.resume_reading()
+
+    def parsed_status(self) -> int:
+        """Return the status that the parser has read."""
+        assert self._parser is not None
+        return self._parser.get_status_code()
+
+    def parsed_keep_alive(self) -> bool:
+        """Return whether the answer that the parser has just read leaves the connection open."""
+        assert self._parser is not None
+        return self._parser.should_keep_alive()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the answer; on an idle connection there is none, so it is closed."""
+        answer, parser = self._answer, self._parser
+        if answer is None or parser is None:
+            self.drop()
+            return
+        self._last = self._loop.time()
+        answer.bare += len(data)
+        flaw: ConnectionBroken | None = None
+        try:
+            parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            told = error.__context__
+            flaw = (
+                told
+                if isinstance(told, ConnectionBroken)
+                else ConnectionBroken("sent something that is no HTTP answer")
+            )
+        else:
+            if answer.bare > MOST_BARE_BYTES and not answer.at_end:
+                flaw = ConnectionBroken("sent too much that is no body")
+        if flaw is not None:
+            answer.fail(flaw)
+            self.drop()
+        elif answer.at_end:
+            self._end_call(answer)
+        elif answer.unread > MOST_UNREAD_BYTES and not self._held_up:
+            self._held_up = True
+            self._transport.pause_reading()
+        answer.wake()
+
+    def eof_received(self) -> None:
+        """End the call: a provider that has said its last word needs no more of it."""
+        if self._answer is not None:
+            self._answer.on_connection_lost(clean=True)
+        self.drop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the call, and tell."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._answer is not None:
+            self._answer.on_connection_lost(clean=exc is None)
+            self._answer.detach()
+        self._answer = self._parser = self._rest = None
+        self._lost(self)
+
+    def pause_writing(self) -> None:
+        """Write nothing more for now."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        self._full = False
+        self._write_on()
+
+    def _write_on(self) -> None:
+        """Write the next slice. The next but one waits for a turn of the event loop, or until this one has gone out."""
+        if self._rest is None or self._full:
+            return
+        self._last = self._loop.time()
+        self._transport.write(self._rest[:SLICE_BYTES])
+        self._rest = self._rest[SLICE_BYTES:] if len(self._rest) > SLICE_BYTES else None
+        if self._rest is not None and not self._full:
+            self._loop.call_soon(self._write_on)
+
+    def _end_call(self, answer: ProviderResponse) -> None:
+        """Serve others, if the provider allows it and has taken all of the request."""
+        unsent = self._rest is not None or self._transport.get_write_buffer_size() > 0
+        if not answer.keep or unsent or self._transport.is_closing():
+            self.drop()
+            return
+        self._answer = self._parser = None
+        answer.detach()
+        self.read_on()
+        self._released(self)
+
+    def _check_silence(self) -> None:
+        """End a call on which nothing moved for too long; a reader who holds the provider up is no silence of its."""
+        self._timer = None
+        if self._answer is None:
+            return
+        quiet = 0.0 if self._held_up else self._loop.time() - self._last
+        if quiet < self._silence:
+            self._timer = self._loop.call_later(self._silence - quiet, self._check_silence)
+            return
+        self._answer.fail(ConnectionStalled(f"nothing came for {self._silence:g} s"))
+        self.drop()

@@ -1,0 +1,211 @@
+"""Connections to one provider, kept for the next calls."""
+
+import asyncio
+import ssl
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from circadia.gateway.wire.base import ConnectFailed, Origin
+from circadia.gateway.wire.connection import ProviderConnection, ProviderResponse
+from circadia.gateway.wire.dialer import Dialer
+
+IDLE_SECONDS: Final = 30.0
+"""How long a connection is kept without a call."""
+_BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+"""Methods whose empty body needs no length (RFC 9110, 8.6)."""
+
+Header = tuple[bytes, bytes]
+
+
+class ConnectionPool:
+    """Sends calls to one provider, over at most `max_connections`; who comes behind waits in order of arrival.
+
+    Made in a running event loop. A call is never sent twice: a kept connection of which it is known that the provider
+    has closed it is not taken, and one that turns out closed after the call was written breaks the call. Whether it may
+    be sent again is for the caller to say (RFC 9110, 9.2.2), who knows whether a repeat does harm.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        always: Iterable[Header],
+        context: ssl.SSLContext | None,
+        *,
+        max_connections: int,
+        connect_timeout_seconds: float,
+        answer_timeout_seconds: float,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        """`always` are the headers of every call; `context` must be there if the origin speaks TLS.
+
+        Raises:
+            ValueError: a header cannot be sent.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._dialer = Dialer(origin, context, connect_timeout_seconds)
+        self._silence = answer_timeout_seconds
+        self._kept = idle_seconds
+        self._most = max_connections
+        self._prefix = origin.prefix
+        lines = [(b"Host", origin.authority), *always]
+        self._always = b" HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % line for line in lines)
+        self._always_lines = 1 + len(lines)
+        _require_lines(self._always, self._always_lines)
+        self._taken = 0
+        self._open: set[ProviderConnection] = set()
+        self._idle: list[ProviderConnection] = []
+        self._waiting: OrderedDict[asyncio.Future[ProviderConnection | None], None] = OrderedDict()
+        self._reaper: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Future[None] | None = None
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        headers: list[Header],
+        body: bytes,
+        clear: Callable[[], Awaitable[None]] | None = None,
+    ) -> ProviderResponse:
+        """Send a call; return its answer once the status and the headers are there.
+
+        `target` is path and query behind the origin's prefix, `headers` go out as they are, with Host and the length
+        added. Read the answer to its end or `close` it: its connection is bound until then. A caller that is cancelled
+        ends the call at any point. `clear` is awaited once there is a connection; the call is written in the same step
+        of the event loop in which it returns, and not at all if it raises.
+
+        Raises:
+            Refused, Unreached: no connection; nothing was sent. Broken, Silent: no answer. ValueError: a header or the
+            target cannot be sent.
+        """
+        if " " in target:
+            raise ValueError("the target of a call holds a space")
+        length = b"Content-Length: %d\r\n" % len(body) if body or method not in _BODILESS else b""
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        start = method.encode("ascii"), b" ", self._prefix, target.encode("latin-1")
+        head = b"".join((*start, self._always, length, *lines, b"\r\n"))
+        _require_lines(head, self._always_lines + bool(length) + len(lines) + 1)
+        connection = await (self._take() if clear is None else self._take_when_clear(clear))
+        return await connection.ask(head, body, headless=method == "HEAD").wait_for_head()
+
+    async def close(self) -> None:
+        """Close all connections; calls on them break."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+            self._reaper = None
+        if self._open:
+            self._emptied = self._loop.create_future()
+            for connection in list(self._open):
+                connection.drop()
+            await self._emptied
+
+    async def _take(self) -> ProviderConnection:
+        """Return a connection with no call on it. Whoever gets it must use it without waiting, or it is lost."""
+        while True:
+            while self._idle:
+                connection = self._idle.pop()
+                if connection.usable:
+                    return connection
+            if self._taken < self._most:
+                self._taken += 1
+                return await self._dial_connection()
+            given = await self._wait_for_connection()
+            if given is None:
+                return await self._dial_connection()
+            if given.usable:
+                return given
+
+    async def _take_when_clear(self, clear: Callable[[], Awaitable[None]]) -> ProviderConnection:
+        while True:
+            connection = await self._take()
+            try:
+                await clear()
+            except BaseException:
+                if connection.usable:
+                    self._on_connection_released(connection)
+                raise
+            if connection.usable:  # else the provider has closed it meanwhile
+                return connection
+
+    async def _wait_for_connection(self) -> ProviderConnection | None:
+        """Wait for one's turn; return a connection, or nothing if the place for a new one is ours."""
+        place: asyncio.Future[ProviderConnection | None] = self._loop.create_future()
+        self._waiting[place] = None
+        try:
+            return await place
+        except asyncio.CancelledError:
+            self._waiting.pop(place, None)
+            if place.done() and not place.cancelled():  # given and cancelled at once: to the next one
+                given = place.result()
+                if given is None:
+                    self._release_place()
+                elif given.usable:
+                    self._on_connection_released(given)
+            raise
+
+    async def _dial_connection(self) -> ProviderConnection:
+        """Return a new connection, for a place that is counted already."""
+        try:
+            connection = await self._dialer.dial(self._build_connection)
+            if connection.closed:
+                raise ConnectFailed("closed at once")
+        except BaseException:
+            self._release_place()
+            raise
+        self._open.add(connection)
+        if not connection.usable:
+            raise ConnectFailed("closed at once")
+        return connection
+
+    def _build_connection(self) -> ProviderConnection:
+        return ProviderConnection(self._on_connection_released, self._on_connection_lost, self._loop, self._silence)
+
+    def _on_connection_released(self, connection: ProviderConnection) -> None:
+        """Give a connection to whoever waits longest, or keep it."""
+        place = self._next_in_line()
+        if place is not None:
+            place.set_result(connection)
+            return
+        connection.idle_since = self._loop.time()
+        self._idle.append(connection)
+        if self._reaper is None:
+            self._reaper = self._loop.call_later(self._kept, self._reap)
+
+    def _on_connection_lost(self, connection: ProviderConnection) -> None:
+        if connection in self._open:
+            self._open.discard(connection)
+            self._release_place()
+            if not self._open and self._emptied is not None and not self._emptied.done():
+                self._emptied.set_result(None)
+
+    def _release_place(self) -> None:
+        """Give a free place to whoever waits longest."""
+        place = self._next_in_line()
+        if place is not None:
+            place.set_result(None)
+        else:
+            self._taken -= 1
+
+    def _next_in_line(self) -> asyncio.Future[ProviderConnection | None] | None:
+        while self._waiting:
+            place, _ = self._waiting.popitem(last=False)
+            if not place.done():  # else its caller was cancelled and has not heard of it yet
+                return place
+        return None
+
+    def _reap(self) -> None:
+        """Close what was idle for long: the first ones, since the last one is always used next."""
+        self._reaper = None
+        before = self._loop.time() - self._kept
+        old = sum(each.idle_since <= before for each in self._idle)
+        reaped, self._idle = self._idle[:old], [each for each in self._idle[old:] if each.usable]
+        for connection in reaped:
+            connection.drop()
+        if self._idle:
+            self._reaper = self._loop.call_later(self._idle[0].idle_since - before, self._reap)
+
+
+def _require_lines(head: bytes, lines: int) -> None:
+    """Raise ValueError unless the head has these lines: no value brings a line, or a call, of its own."""
+    if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
+        raise ValueError("a header or the target of a call holds a line break or a NUL")

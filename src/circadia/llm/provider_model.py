@@ -1,0 +1,206 @@
+"""Asks a provider's model through pydantic-ai: one request for one question, whatever comes of it (SLEEP-13, SLEEP-41).
+
+Retries are the tier's, since each one is paid for: neither pydantic-ai nor the SDK beneath it sends anything twice.
+What a failure is told as holds neither what was said nor a key: both can stand in a provider's error.
+"""
+
+import asyncio
+import re
+import ssl
+from typing import Final, TypeVar
+
+import httpx2
+from pydantic import BaseModel, ValidationError
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import AgentRunError
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import ModelProfile, merge_profile
+from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
+from pydantic_ai.settings import ModelSettings, ThinkingLevel
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
+
+from circadia.clock import Clock
+from circadia.llm.bounded_transport import BoundedTransport
+from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.llm.models import ModelSpec
+from circadia.llm.prices import PriceList
+from circadia.llm.provider_failures import build_answer_error
+from circadia.llm.schemas import answer_schema
+from circadia.llm.usage import Usage
+from circadia.settings import build_key_header
+
+T = TypeVar("T", bound=BaseModel)
+
+PLACEHOLDER: Final = "unused"
+"""What an SDK has for a key: requests are signed as they go out, so none of its errors and logs can hold the key."""
+_TOOL: Final = "answer"
+_FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
+_MALFORMED_ANSWER_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+"""What the library raises over an answer that lacks what it takes for granted, such as a choice or the usage."""
+_MOST_TOKENS: Final = 10**12
+"""More than any call can use: who counts more has counted wrongly."""
+_CREDENTIALS: Final = ("authorization", "x-api-key", "openai-organization", "openai-project")
+"""What an SDK sends from the environment or from its placeholder."""
+_CONNECTIONS: Final = 16
+"""At most one for each pass that runs, plus those of passes that have yielded."""
+
+
+def build_http_client(at: ModelSpec) -> httpx2.AsyncClient:
+    """Return the HTTP client of a model; reads certificates (`SSL_CERT_FILE` counts), which is work for a thread.
+
+    It follows no redirect, which would carry the key to another host, and takes no proxy, as the gateway takes none.
+    """
+
+    async def sign(request: httpx2.Request) -> None:
+        for name in _CREDENTIALS:
+            request.headers.pop(name, None)
+        if at.key is not None:
+            header, value = build_key_header(at.key, api=at.api, header=at.key_header)
+            request.headers[header] = value
+
+    wire = httpx2.AsyncHTTPTransport(
+        verify=ssl.create_default_context(),
+        limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+        trust_env=False,
+    )
+    return httpx2.AsyncClient(
+        transport=BoundedTransport(wire), follow_redirects=False, trust_env=False, event_hooks={"request": [sign]}
+    )
+
+
+def build_timeout(at: ModelSpec) -> httpx2.Timeout:
+    """Return how long an SDK waits: for a connection; the wait for an answer is `ProviderModel`'s."""
+    return httpx2.Timeout(None, connect=at.connect_timeout_seconds)
+
+
+def prefer_json_schema(default: ModelProfile) -> ModelProfile:
+    """Have the model keep to the schema if it can, call a tool that has it if not, and else just be told of it."""
+    if default.get("supports_json_schema_output", False):
+        mode = "native"
+    else:
+        mode = "tool" if default.get("supports_tools", True) else "prompted"
+    return merge_profile(default, ModelProfile(default_structured_output_mode=mode))
+
+
+class ProviderModel:
+    """A model of a provider; see `ChatModel`."""
+
+    def __init__(self, at: ModelSpec, model: Model, prices: PriceList, clock: Clock) -> None:
+        self.name = at.model
+        self.upstream = at.upstream
+        self._at = at
+        self._model = model
+        self._prices = prices
+        self._clock = clock
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return the answer and what it used.
+
+        Raises:
+            ModelAnswerError: there is none.
+        """
+        question = ModelRequest(parts=[UserPromptPart(prompt.data)], instructions=prompt.rules)
+        settings = ModelSettings(max_tokens=most_tokens, max_retries=0, thinking=self._thinking_level(most_tokens))
+        try:
+            async with asyncio.timeout(self._at.timeout_seconds):
+                answer = await model_request(
+                    self._model,
+                    [question],
+                    model_settings=settings,
+                    model_request_parameters=_build_parameters(output),
+                    instrument=False,
+                )
+        except TimeoutError:
+            raise ModelAnswerError(f"no answer within {self._at.timeout_seconds:g} s", passing=True) from None
+        except AgentRunError as error:
+            raise build_answer_error(error) from None
+        except _MALFORMED_ANSWER_ERRORS as error:
+            raise ModelAnswerError(
+                f"the provider's answer was not of its API ({type(error).__name__})", passing=True
+            ) from None
+        used = _convert_usage(answer.usage)
+        return _parse_answer(answer, output, used, most_tokens), used or Usage()
+
+    def price(self, used: Usage) -> int | None:
+        """Return the price in billionths of a US dollar; none if it is not known."""
+        return self._prices.price(self.name, used, self._clock.now())
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return the most that a question of this size can cost; none if no price is known."""
+        return self._prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())
+
+    def _thinking_level(self, most_tokens: int) -> ThinkingLevel:
+        """Return how much it may think. A model that counts thinking in tokens needs some left for its answer."""
+        if self._at.reasoning == "off":
+            return False
+        budgeted = self._at.api == "anthropic" and not self._model.profile.get(
+            "anthropic_supports_adaptive_thinking", False
+        )
+        if budgeted and ANTHROPIC_THINKING_BUDGET_MAP[self._at.reasoning] >= most_tokens:
+            return False
+        return self._at.reasoning
+
+
+def _build_parameters(output: type[BaseModel]) -> ModelRequestParameters:
+    """Return the schema in each of the ways in which a model may take it; its profile picks one."""
+    schema = answer_schema(output)
+    return ModelRequestParameters(
+        output_mode="auto",
+        output_object=OutputObjectDefinition(json_schema=schema, name=output.__name__, strict=True),
+        output_tools=[
+            ToolDefinition(name=_TOOL, description="Give the answer.", parameters_json_schema=schema, kind="output")
+        ],
+    )
+
+
+def _parse_answer(answer: ModelResponse, output: type[T], used: Usage | None, most_tokens: int) -> T:
+    """Return what the answer says.
+
+    Raises:
+        ModelAnswerError: it does not say it.
+    """
+    if answer.finish_reason == "length":
+        raise ModelAnswerError(f"the answer was cut off at {most_tokens} tokens", used=used)
+    if answer.finish_reason == "content_filter":
+        raise ModelAnswerError("the model refused to answer", used=used)
+    called = [part for part in answer.parts if isinstance(part, ToolCallPart) and part.tool_name == _TOOL]
+    texts = [part.content for part in answer.parts if isinstance(part, TextPart)]
+    said = (called[0].args_as_json_str() if called else "".join(texts)).strip("\ufeff \t\r\n")
+    if not said:
+        thought = any(isinstance(part, ThinkingPart) for part in answer.parts) or (used and used.reasoning_tokens)
+        raise ModelAnswerError("the answer was empty" + (" after reasoning" if thought else ""), used=used)
+    if len(fenced := _FENCED.findall(said)) == 1:  # with a word of courtesy around it, which says nothing
+        said = fenced[0].strip()
+    try:
+        return output.model_validate_json(said)
+    except ValidationError as error:
+        raise ModelAnswerError(_describe_misfit(said, error), used=used) from None
+
+
+def _describe_misfit(said: str, error: ValidationError) -> str:
+    """Return in what way an answer is none, without a word of it."""
+    kinds = sorted(
+        {each["type"] for each in error.errors(include_url=False, include_context=False, include_input=False)}
+    )
+    if kinds == ["json_invalid"]:
+        return "the answer was bad JSON" if said.startswith(("{", "[")) else "the answer was prose instead of JSON"
+    return f"the answer was JSON of another shape ({', '.join(kinds)})"
+
+
+def _convert_usage(usage: RequestUsage) -> Usage | None:
+    """Return what the provider counted; none if it did not, for then the library counts nothing read."""
+    details = usage.details
+    thought = details.get("reasoning_tokens", details.get("thinking_tokens"))
+    counted = (usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, thought or 0)
+    if not usage.input_tokens or max(usage.input_tokens, *counted) > _MOST_TOKENS:
+        return None
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=thought,
+    )

@@ -1,0 +1,1 @@
+"""Capturing turns as episodes: attribution, redaction, importance."""

@@ -1,0 +1,145 @@
+"""What embedders share whose model runs in this process: it is loaded with the first text, and runs in threads."""
+
+import asyncio
+import importlib
+import importlib.metadata
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+
+from circadia.errors import ConfigError, UpstreamFailed
+from circadia.llm import local_weights
+from circadia.llm.local_encoder import LocalEncoder
+from circadia.memory.embedding.base import MAX_CHARACTERS, normalize_vectors
+from circadia.memory.embedding.in_process import InProcessEmbedder
+from circadia.memory.search.columns import Array
+from circadia.settings.memory import FastembedEmbedderSettings, LocalEmbedderSettings
+
+INSTALL_HINT: Final = "the embedder `fastembed` needs the extra `fastembed`: run `pip install 'circadia[fastembed]'`"
+
+
+class _Model(Protocol):
+    """What is used of `fastembed.TextEmbedding`."""
+
+    def embed(self, documents: list[str]) -> Iterable[Any]: ...
+
+    def query_embed(self, query: list[str]) -> Iterable[Any]: ...
+
+
+class FastEmbedder(InProcessEmbedder[_Model]):
+    """A model of fastembed, which downloads it with the first text if it is not on this machine."""
+
+    def __init__(self, settings: FastembedEmbedderSettings) -> None:
+        """Raises ConfigError: the package is not installed."""
+        if importlib.util.find_spec("fastembed") is None:
+            raise ConfigError(INSTALL_HINT)
+        super().__init__(f"fastembed:{settings.model}@{importlib.metadata.version('fastembed')}")
+        self._settings = settings
+
+    def _load(self) -> _Model:
+        package = importlib.import_module("fastembed")  # here, since it is an extra, and takes a second
+        folder = self._settings.cache_folder
+        return cast(
+            "_Model", package.TextEmbedding(self._settings.model, cache_dir=folder, threads=self._settings.threads)
+        )
+
+    def _vectors(self, model: _Model, texts: list[str], *, question: bool) -> Array:
+        return np.asarray(list(model.query_embed(texts) if question else model.embed(texts)))
+
+    def _failure_text(self, error: Exception) -> str:
+        return f"fastembed's {self._settings.model!r} fails: {error}"
+
+
+class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
+    """A text's vector is the mean of what the encoder's last layer tells of its tokens, as these were trained."""
+
+    def __init__(self, settings: LocalEmbedderSettings, folder: Path) -> None:
+        """Take the weights of that model in `folder`.
+
+        Raises:
+            ConfigError: they are not there.
+        """
+        weights = local_weights.get_weights(settings.model)
+        archive = local_weights.find_weights_file(weights, folder)
+        if archive is None:
+            raise ConfigError(
+                f"the embedder 'local' needs the weights of {weights.name!r}, which are not in {str(folder)!r}: run "
+                f"`circadia model fetch {weights.name}` as the server's user"
+            )
+        super().__init__(f"{weights.title}@{weights.sha256[:8]}")
+        self._archive = archive
+        self._weights = weights
+
+    def _load(self) -> LocalEncoder:
+        return LocalEncoder(self._archive)
+
+    def _vectors(self, model: LocalEncoder, texts: list[str], *, question: bool) -> Array:
+        return np.array([model.states(text)[1][-1].mean(axis=0) for text in texts])
+
+    def _failure_text(self, error: Exception) -> str:
+        name = self._weights.name
+        return (
+            f"the encoder {name!r} fails ({error}); if its weights are damaged, remove {str(self._archive)!r} and run "
+            f"`circadia model fetch {name}`"
+        )
+
+
+M = TypeVar("M")
+T = TypeVar("T")
+
+
+class InProcessEmbedder(ABC, Generic[M]):
+    """Loads a model once, for all who wait, and again where that failed."""
+
+    def __init__(self, title: str) -> None:
+        """`title` is the model and its version, as the name of its vectors begins."""
+        self._title = title
+        self._loading = asyncio.Lock()
+        self._model: M | None = None
+        self._dimensions: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the title and the dimensions. Raises UpstreamFailed: they are not known before the first text."""
+        if self._dimensions is None:
+            raise UpstreamFailed(f"{self._title!r} is not loaded yet")
+        return f"{self._title}/{self._dimensions}"
+
+    def embed_nowait(self, question: str) -> Array | None:
+        """Return none: a text takes some milliseconds."""
+        return None
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
+        """Return unit vectors. Raises UpstreamFailed: the model cannot be loaded or run."""
+        if not texts:
+            return np.zeros((0, self._dimensions or 0), np.float32)
+        async with self._loading:
+            if self._model is None:
+                self._model = await self._run_in_thread(self._load)
+        model, cut = self._model, [text[:MAX_CHARACTERS] for text in texts]
+        vectors = await self._run_in_thread(lambda: self._vectors(model, cut, question=question))
+        found = normalize_vectors(vectors, len(texts), self._dimensions or vectors.shape[-1])
+        self._dimensions = found.shape[1]
+        return found
+
+    @abstractmethod
+    def _load(self) -> M:
+        """Load the model, in a thread."""
+
+    @abstractmethod
+    def _vectors(self, model: M, texts: list[str], *, question: bool) -> Array:
+        """Return a row for each text, in a thread."""
+
+    @abstractmethod
+    def _failure_text(self, error: Exception) -> str:
+        """Return what is told of an error: whatever the libraries raise for a download, a file, a model."""
+
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(work)
+        except Exception as error:
+            raise UpstreamFailed(self._failure_text(error)) from error

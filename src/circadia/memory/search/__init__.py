@@ -1,0 +1,1 @@
+"""Searching a bank: index, vectors, terms, retrieval."""

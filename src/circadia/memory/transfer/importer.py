@@ -1,0 +1,273 @@
+"""Takes lines into a bank (MEM-16): all of a call or none, and what is there already is not doubled."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict, InvalidRequest, NotFound
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.memory.banks import BankService, NewBank
+from circadia.memory.blocks import require_valid_version
+from circadia.memory.episodes import CLOCK_SKEW, MAX_CHARACTERS, EpisodeService, NewEpisode, is_text, searched_text
+from circadia.memory.redaction import redact
+from circadia.memory.search.terms import stored_terms
+from circadia.memory.transfer.lines import AnyLine, BankLine, BlockLine, EndLine, EpisodeLine, NoteLine, read_line
+from circadia.records.bank import Bank, BankPolicy
+from circadia.records.block import Block, BlockSpan
+from circadia.records.episode import Demotion
+from circadia.records.event import Event, EventType
+from circadia.records.note import Note
+from circadia.stores.base import Tx
+
+MAX_LINES: Final = 1_000
+"""Of one call, which is one transaction: nobody else writes meanwhile."""
+
+Numbered = Sequence[tuple[int, AnyLine]]
+
+
+@dataclass(kw_only=True, slots=True)
+class ImportCounts:
+    """What became of the lines."""
+
+    bank: str
+    """Name of the bank."""
+    episodes: int = 0
+    """Episodes that are new."""
+    notes: int = 0
+    """Notes that are new."""
+    versions: int = 0
+    """Versions of blocks that are new."""
+    known: int = 0
+    """Lines that say what the bank has already."""
+
+
+def read_lines(body: bytes, first: int = 1) -> Numbered:
+    """Return the lines of a body with their numbers, from `first` on; empty ones are passed over.
+
+    Raises:
+        InvalidRequest: a line is none of the format, with its number; or there are too many.
+    """
+    raw = [(number, line) for number, line in enumerate(body.split(b"\n"), first) if line.strip()]
+    if len(raw) > MAX_LINES:
+        raise InvalidRequest(f"a call takes {MAX_LINES} lines, not {len(raw)}; send them in parts")
+    lines = [(number, read_line(line, number)) for number, line in raw]
+    for number, line in lines[1:]:
+        if isinstance(line, BankLine):
+            raise InvalidRequest(f"line {number}: the bank is the first line")
+    return lines
+
+
+class BankImporter:
+    """Takes lines into a bank, in the caller's transaction."""
+
+    def __init__(self, clock: Clock, banks: BankService, episodes: EpisodeService) -> None:
+        self._clock = clock
+        self._banks = banks
+        self._episodes = episodes
+
+    async def add_lines(self, tx: Tx, name: str, lines: Numbered, *, by: str) -> ImportCounts:
+        """Take the lines into the bank of this name; a bank line makes it where there is none.
+
+        Ids stay, but where another bank has them: there they become others, the same ones at each import, and notes
+        and spans follow.
+
+        Raises:
+            NotFound: there is no such bank, and no line to make it from. InvalidRequest, TooLarge, Conflict: a line
+                cannot be taken, with its number.
+        """
+        bank = await self._get_or_create_bank(tx, name, lines, by)
+        taken = ImportCounts(bank=bank.name)
+        ids = await _IdMapping.load(tx, bank.id, lines)
+        for number, line in lines:
+            try:
+                match line:
+                    case EpisodeLine():
+                        await self._add_episode(tx, bank, line, ids, taken)
+                    case NoteLine():
+                        await self._add_note(tx, bank, line, ids, taken)
+                    case BlockLine():
+                        await self._add_block(tx, bank, line, ids, taken)
+                    case BankLine() | EndLine():
+                        pass
+            except CircadiaError as error:
+                raise type(error)(f"line {number}: {error.message}") from error
+        new = {"episodes": taken.episodes, "notes": taken.notes, "versions": taken.versions}
+        if any(new.values()):
+            await self._episodes.touch(tx, bank)
+            data = {"bank": bank.name, "by": by, "imported": new}
+            await tx.events.add([Event(type=EventType.BANK_CHANGED, at=self._clock.now(), data=data)])
+        return taken
+
+    async def _get_or_create_bank(self, tx: Tx, name: str, lines: Numbered, by: str) -> Bank:
+        found = await tx.banks.get_by_name(name)
+        if found is not None:
+            return found
+        first = lines[0][1] if lines else None
+        if not isinstance(first, BankLine):
+            raise NotFound(f"no bank {name!r}; make it, or send the export's first line, which makes it")
+        template, user = first.template, first.end_user
+        if (
+            name != first.name
+            or template is None
+            or user is None
+            or await tx.banks.get_by_end_user(template, user) is not None
+        ):
+            template = user = None  # a copy under another name is nobody's own bank
+        policy = BankPolicy(**{key: getattr(first.policy, key) for key in type(first.policy).model_fields})
+        _require_text(description=first.description, template=template, end_user=user)
+        new = NewBank(name=name, description=first.description, policy=policy, template=template, end_user=user)
+        return await self._banks.create(tx, new, by=by)
+
+    async def _add_episode(self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+        key = line.key if line.key is not None or line.id is not None else _idempotency_key(line)
+        text = redact(line.text) if line.id is None else line.text  # what has no id was no episode yet
+        new = NewEpisode(
+            text=text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind, session=line.session,
+            importance=line.importance, metadata=line.metadata, incomplete=line.incomplete, key=key,
+        )  # fmt: skip
+        episode_id = None if line.id is None else EpisodeId(ids.local_id(line.id))
+        there = None if episode_id is None else await tx.episodes.get(bank.id, episode_id)
+        if there is not None and there.text != line.text:
+            raise Conflict(f"episode {line.id!r} of bank {bank.name!r} has another text; episodes are never rewritten")
+        if there is not None or (key is not None and await tx.episodes.get_by_key(bank.id, key) is not None):
+            taken.known += 1
+            return
+        stale: list[Demotion] = []
+        for each in line.stale:
+            _require_text(by=each.by, reason=each.reason, evidence=each.evidence)
+            evidence = ids.local_id(each.evidence)
+            stale.append(Demotion(by=each.by, reason=each.reason, evidence=evidence, at=each.at, weight=each.weight))
+        made = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
+        ids.add(made.id)
+        taken.episodes += 1
+
+    async def _add_note(self, tx: Tx, bank: Bank, line: NoteLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+        note_id = NoteId(ids.local_id(line.id))
+        if await tx.notes.get(bank.id, note_id) is not None:
+            taken.known += 1
+            return
+        evidence = tuple(EpisodeId(ids.local_id(each)) for each in dict.fromkeys(line.evidence))
+        lost = next((each for each in evidence if each not in ids.own), None)
+        if lost is not None:
+            raise InvalidRequest(f"the note rests on episode {lost!r}, which bank {bank.name!r} does not have")
+        _require_text(text=line.text, pass_id=line.pass_id)
+        if not line.text.strip() or len(line.text) > MAX_CHARACTERS:
+            raise InvalidRequest(f"a note has 1 to {MAX_CHARACTERS} characters")
+        self._require_past(line.at, line.created_at, line.retired_at, line.used_at)
+        used_at = line.used_at if "used_at" in line.model_fields_set else line.created_at
+        await tx.notes.add(
+            Note(
+                id=note_id, number=0, bank_id=bank.id, kind=line.kind, at=line.at, text=line.text, trust=line.trust,
+                importance=line.importance, evidence=evidence, pass_id=line.pass_id, created_at=line.created_at,
+                retired_at=line.retired_at, used_at=used_at,
+                terms=stored_terms(searched_text(line.at, "", line.text), line.text),
+            )
+        )  # fmt: skip
+        ids.add(note_id)
+        taken.notes += 1
+
+    async def _add_block(self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", taken: ImportCounts) -> None:
+        spans = tuple(
+            BlockSpan(
+                start=each.start, end=each.end, episodes=tuple(EpisodeId(ids.local_id(one)) for one in each.episodes)
+            )
+            for each in line.spans
+        )
+        _require_text(value=line.value, description=line.description, by=line.by, why=line.why)
+        require_valid_version(line.label, line.value, line.limit)
+        if not all(0 <= each.start < each.end <= len(line.value) for each in spans):
+            raise InvalidRequest(f"the spans of block {line.label!r} must lie in its text")
+        self._require_past(line.at)
+        history = await tx.blocks.history(bank.id, line.label)
+        there = next((each for each in history if each.version == line.version), None)
+        if there is not None and (there.at, there.by, there.parent) == (line.at, line.by, line.parent):
+            taken.known += 1
+            return
+        if there is not None:
+            raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {line.version}")
+        versions = {each.version for each in history}
+        if line.version != len(versions) + 1 or not (line.parent is None or line.parent in versions):
+            raise InvalidRequest(f"block {line.label!r}: version {line.version} does not follow what is there")
+        await tx.blocks.add(
+            Block(
+                bank_id=bank.id, label=line.label, version=line.version, parent=line.parent, value=line.value,
+                description=line.description, limit=line.limit, pinned=line.pinned, read_only=line.read_only,
+                deleted=line.deleted, spans=spans, by=line.by, why=line.why, at=line.at,
+            )
+        )  # fmt: skip
+        taken.versions += 1
+
+    def _require_past(self, *times: datetime | None) -> None:
+        now = self._clock.now()
+        for each in times:
+            if each is not None and each > now + CLOCK_SKEW:
+                raise InvalidRequest(f"{each.isoformat()} is in the future; it is {now.isoformat(timespec='seconds')}")
+
+
+class _IdMapping:
+    """What ids of the lines become in the bank."""
+
+    def __init__(self, bank: BankId, homes: dict[str, BankId]) -> None:
+        self._bank = bank
+        self._homes = homes
+        self.own = {each for each, home in homes.items() if home == bank}
+        """Those that the bank has."""
+
+    @classmethod
+    async def load(cls, tx: Tx, bank: BankId, lines: Numbered) -> "_IdMapping":
+        """Return them after a look at which of all that the lines name are there, and where."""
+        episodes: set[str] = set()
+        notes: set[str] = set()
+        for _, line in lines:
+            match line:
+                case EpisodeLine() if line.id is not None:
+                    shown = {each.evidence for each in line.stale}
+                    episodes |= {line.id} | shown
+                    notes |= shown
+                case NoteLine():
+                    notes.add(line.id)
+                    episodes.update(line.evidence)
+                case BlockLine():
+                    episodes.update(each for span in line.spans for each in span.episodes)
+                case _:
+                    pass
+        of_episodes = await tx.episodes.find_bank_ids([EpisodeId(each) for each in _with_derived_ids(bank, episodes)])
+        of_notes = await tx.notes.find_bank_ids([NoteId(each) for each in _with_derived_ids(bank, notes)])
+        return cls(bank, {**of_episodes, **of_notes})
+
+    def local_id(self, given: str) -> str:
+        """Return what an id of a line is in the bank."""
+        other = _derived_id(self._bank, given)
+        taken = self._homes.get(given, self._bank) != self._bank
+        return other if taken or other in self.own else given
+
+    def add(self, new: str) -> None:
+        """Note that the bank has it now."""
+        self._homes[new] = self._bank
+        self.own.add(new)
+
+
+def _with_derived_ids(bank: BankId, ids: Collection[str]) -> list[str]:
+    return [each for given in ids for each in (given, _derived_id(bank, given))]
+
+
+def _derived_id(bank: BankId, given: str) -> str:
+    """Return the id that stands in this bank for one that another bank has: the same one at each import."""
+    prefix, _, _ = given.partition("_")
+    digest = hashlib.sha256(f"{bank} {given}".encode()).hexdigest()
+    return f"{prefix[:8]}_{digest[:28]}"
+
+
+def _idempotency_key(line: EpisodeLine) -> str:
+    at = "" if line.at is None else line.at.isoformat()
+    parts = (line.session or "", line.speaker, at, line.text)
+    return "line:" + hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def _require_text(**texts: str | None) -> None:
+    for what, text in texts.items():
+        if text is not None and not is_text(text):
+            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")

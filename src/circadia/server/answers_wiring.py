@@ -1,0 +1,85 @@
+"""Joins ready answers at the gateway: the part of `wiring` that picks its classes."""
+
+import asyncio
+import os
+
+from circadia.answers.judge import Judge
+from circadia.answers.local_judge import LocalJudge, PairComparison
+from circadia.answers.lookup import AnswerLookup
+from circadia.answers.pair_classifier import load_classifier
+from circadia.clock import Clock
+from circadia.errors import StartError
+from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.answers.answer_book import AnswerBook
+from circadia.gateway.answers.judging import JudgeLimits, ModelJudge
+from circadia.gateway.answers.serving import AnswerResolver
+from circadia.gateway.answers.trust import AnswerAccuracy
+from circadia.gateway.codecs.frame import VolatileSpans
+from circadia.ids import IdSource
+from circadia.llm import local_weights
+from circadia.llm.chat_model import ChatModel
+from circadia.llm.local_encoder import LocalEncoder
+from circadia.memory.services import MemoryServices
+from circadia.settings import Settings
+from circadia.stores.base import Store
+from circadia.telemetry.metrics import Metrics
+
+
+def build_answer_lookup(settings: Settings, clock: Clock, memory: MemoryServices) -> AnswerLookup:
+    """Build what finds ready answers."""
+    return AnswerLookup(clock, memory.retrieval, memory.words, settings.answers)
+
+
+def build_gateway_answers(
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    memory: MemoryServices,
+    journal: Journal,
+    metrics: Metrics,
+    mind: ChatModel | None,
+) -> tuple[AnswerResolver, AnswerBook]:
+    """Build what looks ready answers up for calls, and what records the lookups behind them.
+
+    `mind` is the sleep tier's model; without one nothing is made ready, and `check: model` checks nothing.
+
+    Raises:
+        StartError: `check` is `local`, and the encoder's weights are not there.
+    """
+    chosen = settings.answers
+    judge: Judge | None = None
+    if chosen.check == "local":
+        judge = local_judge(chosen.check_confidence)
+    elif chosen.check == "model" and mind is not None:
+        judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
+    limits = None if judge is None else JudgeLimits(clock, judge)
+    trust = AnswerAccuracy(clock, chosen)
+    lookup = build_answer_lookup(settings, clock, memory)
+    answering = AnswerResolver(
+        clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
+    )
+    return answering, AnswerBook(clock, ids, store, trust, metrics.count_lookup, frames=mind is not None)
+
+
+def local_judge(least_confidence: float) -> LocalJudge:
+    """Build the judge that runs in the server; it loads its encoder when it is first asked.
+
+    Raises:
+        StartError: the encoder's weights are not there.
+    """
+    folder = local_weights.models_folder(os.environ)
+    archive = local_weights.find_weights_file(local_weights.JUDGE_WEIGHTS, folder)
+    if archive is None:
+        name = local_weights.JUDGE_WEIGHTS.name
+        raise StartError(
+            f"`answers.check` is 'local', and its weights are not in {str(folder)!r}: run `circadia model fetch "
+            f"{name}` as the server's user, or set `check` to 'model' or 'off'."
+        )
+
+    async def load() -> PairComparison:
+        return await asyncio.to_thread(
+            lambda: PairComparison(LocalEncoder(archive), load_classifier(local_weights.JUDGE_WEIGHTS.name))
+        )
+
+    return LocalJudge(load, least_confidence)

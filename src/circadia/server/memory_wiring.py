@@ -1,0 +1,160 @@
+"""Joins memory: the part of `wiring` that picks its classes."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import aiohttp
+
+from circadia.clock import Clock
+from circadia.gateway.answers.answer_book import AnswerBook
+from circadia.gateway.answers.serving import AnswerResolver
+from circadia.gateway.memory.call_memory import CallMemory, ExchangeQueue
+from circadia.gateway.memory.change_notice import ChangeNotice
+from circadia.gateway.memory.injection import Injection
+from circadia.ids import IdSource
+from circadia.llm import local_weights
+from circadia.memory.banks import USER, BankService, NewBank
+from circadia.memory.blocks import BlockService
+from circadia.memory.capture.attribution import Attribution
+from circadia.memory.capture.recorder import ExchangeRecorder
+from circadia.memory.context import ContextBuilder
+from circadia.memory.embedding.background import BackgroundEmbedder
+from circadia.memory.embedding.base import Embedder
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.embedding.endpoint import EndpointEmbedder
+from circadia.memory.embedding.in_process import FastEmbedder, LocalEmbedder
+from circadia.memory.embedding.questions import ActiveEmbedder, QuestionVectors
+from circadia.memory.episodes import EpisodeService
+from circadia.memory.search import languages
+from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.services import MemoryServices
+from circadia.memory.transfer.importer import BankImporter
+from circadia.settings import Settings
+from circadia.settings.memory import (
+    BundledEmbedderSettings,
+    EmbedderSettings,
+    EndpointEmbedderSettings,
+    FastembedEmbedderSettings,
+    LocalEmbedderSettings,
+)
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+
+Secret = Callable[[str, str | None], str | None]
+"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
+
+
+def build_memory(
+    settings: Settings,
+    secret: Secret,
+    session: aiohttp.ClientSession,
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    signals: Signals,
+) -> tuple[MemoryServices, Sequence[BackgroundEmbedder]]:
+    """Build the services, and what is to run beside them.
+
+    Raises:
+        ConfigError: a variable is not set, a key is none, a package is not installed, or weights are not fetched.
+    """
+    chosen = settings.memory
+    embedder = build_embedder("memory.embedder", chosen.embedder, secret, session)
+    before = build_embedder("memory.previous_embedder", chosen.previous_embedder, secret, session)
+    previous = None if before is None else ActiveEmbedder(before)
+    languages.load()
+    memory = build_memory_services(settings, clock, ids, signals, embedder, previous)
+    if embedder is None:
+        return memory, ()
+    background = BackgroundEmbedder(
+        clock, store, signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store)
+    )
+    return replace(memory, embedding=background), (background,)
+
+
+def build_memory_services(
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource,
+    signals: Signals,
+    embedder: Embedder | None,
+    previous: ActiveEmbedder | None = None,
+) -> MemoryServices:
+    """Build the services. Without an embedder searches go by words; `previous` is read as long as it is needed."""
+    readings = [ActiveEmbedder(embedder)] if embedder is not None else []
+    if previous is not None:
+        readings.append(previous)
+    questions = QuestionVectors(clock, readings, timeout_seconds=settings.memory.question_timeout_seconds)
+    retrieval = Retrieval(clock, questions, max_bytes=settings.memory.max_index_bytes)
+    banks = BankService(clock, ids, {name: each.policy() for name, each in settings.banks.items()})
+    episodes = EpisodeService(clock, ids, signals)
+    words = embedder if isinstance(embedder, BundledEmbedder) else BundledEmbedder()
+    return MemoryServices(
+        banks=banks,
+        episodes=episodes,
+        blocks=BlockService(clock),
+        retrieval=retrieval,
+        contexts=ContextBuilder(retrieval),
+        intake=BankImporter(clock, banks, episodes),
+        words=words,
+    )
+
+
+def build_embedder(
+    where: str, chosen: EmbedderSettings | None, secret: Secret, session: aiohttp.ClientSession
+) -> Embedder | None:
+    """Return the embedder of the section `where`.
+
+    Raises:
+        ConfigError: a variable is not set, a key is none, a package is not installed, or weights are not fetched.
+    """
+    match chosen:
+        case BundledEmbedderSettings():
+            return BundledEmbedder()
+        case EndpointEmbedderSettings():
+            return EndpointEmbedder(session, chosen, secret(where, chosen.key_env))
+        case LocalEmbedderSettings():
+            return LocalEmbedder(chosen, local_weights.models_folder(os.environ))
+        case FastembedEmbedderSettings():
+            return FastEmbedder(chosen)
+        case _:
+            return None
+
+
+def build_gateway_memory(
+    clock: Clock,
+    store: Store,
+    signals: Signals,
+    memory: MemoryServices,
+    dreams: SleeptimeService,
+    answering: AnswerResolver,
+    book: AnswerBook,
+) -> tuple[ExchangeQueue, CallMemory]:
+    """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
+    exchanges = ExchangeQueue(clock, store, ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock))
+    injection = Injection(store, memory, ChangeNotice(signals, dreams), answering)
+    return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book)
+
+
+async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServices) -> None:
+    """Make the banks that the file names and there are not yet; set all, those of templates too, to what it states.
+
+    A policy that a person has set for a bank stays.
+    """
+    async with store.begin_write() as tx:
+        for name, each in settings.banks.items():
+            if USER in name:
+                found = await tx.banks.find_all(template=name)
+            else:
+                found = [bank for bank in [await tx.banks.get_by_name(name)] if bank is not None]
+                if not found:
+                    new = NewBank(name=name, description=each.description, policy=each.policy())
+                    await memory.banks.create(tx, new, by="file")
+            for bank in found:
+                description = bank.description if bank.template else each.description
+                policy = bank.policy if bank.policy.own else each.apply_to(bank.policy)
+                if (bank.description, bank.policy) != (description, policy):
+                    await memory.banks.change(tx, bank, by="file", description=description, policy=policy)

@@ -1,0 +1,62 @@
+"""Joins model providers: the part of `wiring` that opens connections to them."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+
+from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.gateway.calls.model_call import Provider
+from circadia.gateway.calls.paths import parse_rules
+from circadia.gateway.calls.upstream import Upstream, provider_headers
+from circadia.gateway.dialects.registry import build_dialects
+from circadia.gateway.wire.base import Origin
+from circadia.gateway.wire.dialer import tls_context
+from circadia.gateway.wire.pool import ConnectionPool
+from circadia.llm.prices import PriceList
+from circadia.settings import Settings, UpstreamSettings
+
+Secret = Callable[[str, str | None], str | None]
+"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
+
+
+async def open_providers(
+    settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack
+) -> Mapping[str, Provider]:
+    """Return the providers that the file names, by name; `stack` closes their connections.
+
+    Raises:
+        ConfigError: an address or a key is none.
+    """
+    providers: dict[str, Provider] = {}
+    for name, each in settings.upstreams.items():
+        key = secret(f"upstreams.{name}", each.key_env)
+        pool = await _build_pool(name, each, key)
+        stack.push_async_callback(pool.close)
+        providers[name] = Provider(
+            upstream=Upstream(name, each, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
+            dialects=build_dialects(each.api),
+            prices=PriceList(base_url=each.base_url, api=each.api),
+            rules=parse_rules(each.paths),
+        )
+    return providers
+
+
+async def _build_pool(name: str, settings: UpstreamSettings, key: str | None) -> ConnectionPool:
+    """Return the connections to a provider.
+
+    Raises:
+        ConfigError: its address or its key is none.
+    """
+    try:
+        origin = Origin.from_url(settings.base_url)
+    except ValueError as error:
+        raise ConfigError(f"upstreams.{name}.base_url {error}") from error
+    return ConnectionPool(
+        origin,
+        provider_headers(name, settings, key),
+        await asyncio.to_thread(tls_context) if origin.secure else None,
+        max_connections=settings.max_connections,
+        connect_timeout_seconds=settings.connect_timeout_seconds,
+        answer_timeout_seconds=settings.answer_timeout_seconds,
+    )

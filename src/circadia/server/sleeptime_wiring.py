@@ -1,0 +1,212 @@
+"""Joins sleep-time compute: the part of `wiring` that picks its classes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import cache, partial
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
+
+from circadia.answers.lookup import AnswerLookup
+from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.ids import IdSource
+from circadia.llm.chat_model import ChatModel, Prompt
+from circadia.llm.models import ModelSpec, open_model
+from circadia.llm.prices import PriceList
+from circadia.llm.providers import cheap_model, price_warning
+from circadia.llm.usage import Usage
+from circadia.memory.services import MemoryServices
+from circadia.settings import Settings
+from circadia.settings.sleeptime import SleepModelSettings
+from circadia.sleeptime.budget.savings import Savings
+from circadia.sleeptime.engine.agents import SleeptimeAgents
+from circadia.sleeptime.engine.pass_tasks import SleepParts
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.sleeptime.grounding.change_rules import Rule
+from circadia.sleeptime.grounding.source_check import check_grounding
+from circadia.sleeptime.grounding.wording import check_wording
+from circadia.sleeptime.operations.registry import choose_operations, load_own_operations
+from circadia.sleeptime.proposals.question_drafts import AnswerServices, QuestionDrafter
+from circadia.sleeptime.publish.claim_verifier import ClaimVerifier
+from circadia.sleeptime.publish.effects import Effects
+from circadia.sleeptime.publish.publisher import Publisher
+from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+from circadia.suggestions import did_you_mean
+from circadia.telemetry.traces import Traces
+from circadia.wake.admission.requests import WakeRequests
+
+_logger = logging.getLogger(__name__)
+
+UNPRICED: Final = "; no price of it is known, so limits of calls and tokens hold it, and none in US dollars does"
+"""What is told of a model without a known price."""
+
+T = TypeVar("T", bound=BaseModel)
+
+SleepModels = tuple[ChatModel | None, Callable[[str], ChatModel] | None]
+"""The tier's model, and what gives another one of its upstream, by name."""
+Secret = Callable[[str, str | None], str | None]
+"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
+
+RULES: Final[Sequence[Rule]] = (check_wording, check_grounding)
+"""What each proposed change is held to."""
+AT_ONCE: Final = 16
+"""Questions to a provider at the same time; to a model on this machine it is one (SLEEP-14)."""
+
+
+def build_sleeptime(
+    settings: Settings, clock: Clock, ids: IdSource, signals: Signals, memory: MemoryServices
+) -> SleeptimeService:
+    """Build what decides and tells."""
+    rows = PassLifecycle(clock, ids, signals)
+    return SleeptimeService(clock, settings.sleeptime, rows, Publisher(clock, Effects(clock, memory)))
+
+
+def build_sleep_worker(
+    tier: SleeptimeService,
+    settings: Settings,
+    minds: SleepModels,
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    signals: Signals,
+    memory: MemoryServices,
+    wakes: WakeRequests | None = None,
+    traces: Traces | None = None,
+    ahead: QuestionDrafter | None = None,
+    lookup: AnswerLookup | None = None,
+) -> SleepWorker:
+    """Build what runs passes; `minds` are the tier's model and others by name.
+
+    `ahead` asks agents' models and `lookup` finds what is ready; without both nothing is answered ahead.
+
+    Raises:
+        ConfigError: an operation of the user's own cannot be loaded.
+    """
+    if minds[0] is None:
+        _logger.info("%s", explain_missing_model(settings))
+    operations = partial(choose_operations, own=load_own_operations(settings.sleeptime.own_operations))
+    readying = None
+    if ahead is not None and lookup is not None:
+        readying = AnswerServices(ahead=ahead, lookup=lookup, settings=settings.answers, clock=clock, ids=ids)
+    parts = SleepParts(
+        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES, verify=ClaimVerifier(),
+        retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
+        embed=None if memory.embedding is None else memory.embedding.catch_up,
+        on_pass_end=None if wakes is None else SleeptimeAgents(wakes).wake_after_pass, traces=traces or Traces(),
+        readying=readying,
+    )  # fmt: skip
+    return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+
+
+def build_savings(settings: Settings, clock: Clock, store: Store, memory: MemoryServices) -> Savings:
+    """Build what counts what hot calls were spared."""
+    lists = {name: PriceList(base_url=each.base_url, api=each.api) for name, each in settings.upstreams.items()}
+    return Savings(clock, store, memory.uses, lists)
+
+
+def explain_missing_model(settings: Settings) -> str:
+    """Return what the log says of passes that have no model, and why."""
+    unknown = "no provider with a key among `upstreams` is known; name a model in `sleeptime`"
+    return f"passes ask no model: {'so it is set' if settings.sleeptime.model else unknown}"
+
+
+def build_sleep_models(settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack) -> SleepModels:
+    """Return the tier's model, if there is one, and what gives operations one of their own (SLEEP-41).
+
+    Raises:
+        ConfigError: the upstream is none, its provider's cheap model is not known, or its key is not set.
+    """
+    at = _sleep_model_spec(settings, secret)
+    if at is None:
+        return None, None
+    one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
+    turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
+    mind = LazyChatModel(at, clock, stack, turn)
+    _logger.info(
+        "passes ask %s of upstream %r%s", at.model, at.upstream, UNPRICED if mind.worst_price(1, 1) is None else ""
+    )
+    dear = price_warning(mind, _foreground_models(settings), clock.now())
+    if dear:
+        _logger.warning("%s", dear)
+
+    @cache
+    def build_named_model(model: str) -> ChatModel:
+        return LazyChatModel(replace(at, model=model), clock, stack, turn)
+
+    return mind, build_named_model
+
+
+def _foreground_models(settings: Settings) -> Mapping[str, PriceList]:
+    """Return the models that the file lets agents name, with their prices."""
+    names = {name for each in (settings.defaults, *settings.agents.values()) for name in each.models or ()}
+    lists = [PriceList(base_url=each.base_url, api=each.api) for each in settings.upstreams.values()]
+    return {name: known for name in names if (known := next((each for each in lists if each.has_model(name)), None))}
+
+
+def _sleep_model_spec(settings: Settings, secret: Secret) -> ModelSpec | None:
+    wanted = settings.sleeptime.model
+    if wanted == "none":
+        return None
+    if wanted is None:
+        found = (
+            (name, cheap_model(each.base_url, each.chat_api))
+            for name, each in settings.upstreams.items()
+            if each.key_env
+        )
+        first = next(((name, model) for name, model in found if model is not None), None)
+        if first is None:
+            return None
+        wanted = SleepModelSettings.model_validate({"upstream": first[0], "name": first[1]})
+    upstream = settings.upstreams.get(wanted.upstream)
+    if upstream is None:
+        hint = did_you_mean(wanted.upstream, list(settings.upstreams))
+        raise ConfigError(f"sleeptime.model.upstream: there is no upstream {wanted.upstream!r}{hint}")
+    model = wanted.name or cheap_model(upstream.base_url, upstream.chat_api)
+    if model is None:
+        raise ConfigError(
+            f"sleeptime.model.name: the cheap model of {upstream.base_url} is not known; name one, or write "
+            "`sleeptime: {model: none}`"
+        )
+    return ModelSpec(
+        upstream=wanted.upstream, base_url=upstream.base_url, api=upstream.chat_api,
+        key=secret(f"upstreams.{wanted.upstream}", upstream.key_env), key_header=upstream.key_header, model=model,
+        timeout_seconds=wanted.timeout_seconds, connect_timeout_seconds=upstream.connect_timeout_seconds,
+        reasoning=wanted.reasoning,
+    )  # fmt: skip
+
+
+class LazyChatModel:
+    """A model that is opened when it is first asked: what speaks to providers is large."""
+
+    def __init__(self, at: ModelSpec, clock: Clock, stack: AsyncExitStack, turn: asyncio.Semaphore) -> None:
+        self.name = at.model
+        self.upstream = at.upstream
+        self._at = at
+        self._clock = clock
+        self._stack = stack
+        self._turn = turn
+        self._opening: asyncio.Future[ChatModel] | None = None
+        self._prices = PriceList(base_url=at.base_url, api=at.api)
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return the model's answer and what it used. Raises Unusable."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.ensure_future(self._stack.enter_async_context(open_model(self._at, self._clock)))
+        mind = await asyncio.shield(self._opening)  # who does not wait so long leaves it to who asks next
+        async with self._turn:
+            return await mind.ask(prompt, output, most_tokens=most_tokens)
+
+    def price(self, used: Usage) -> int | None:
+        """Return the price in billionths of a US dollar; none if it is not known."""
+        return self._prices.price(self.name, used, self._clock.now())
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return the most that a question of this size can cost; none if no price is known."""
+        return self._prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())

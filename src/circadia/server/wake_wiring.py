@@ -1,0 +1,225 @@
+"""Joins the wake tier: the second half of `wiring`, which picks its classes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from circadia.agents.registry import AgentRegistry
+from circadia.agents.sessions import SessionService
+from circadia.agents.sleep import AgentSleepService
+from circadia.agents.threads import ThreadService
+from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.ids import IdSource, PulseId
+from circadia.os_user import OsUser
+from circadia.records.agent import Agent
+from circadia.settings import LauncherSettings, Settings
+from circadia.settings.launchers import (
+    CallableLauncherSettings,
+    ContainerLauncherSettings,
+    SubprocessLauncherSettings,
+    WebhookLauncherSettings,
+)
+from circadia.settings.memory import EndpointEmbedderSettings
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+from circadia.wake.admission.guardrails import FleetLimits
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.coordination import Coordinations
+from circadia.wake.inbox import Inbox
+from circadia.wake.launchers.base import Launcher
+from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
+from circadia.wake.launchers.container import ContainerLauncher, ContainerLimits
+from circadia.wake.launchers.environment import named_environment, program_environment
+from circadia.wake.launchers.subprocess import SubprocessLauncher
+from circadia.wake.launchers.webhook import WebhookLauncher
+from circadia.wake.pulse.attempts import WorkerParts
+from circadia.wake.pulse.reports import PulseReports
+from circadia.wake.pulse.transitions import PulseService
+from circadia.wake.pulse_lifecycle import RESIDENT, AwakePulseTracker, PulseLifecycle
+from circadia.wake.pulse_starter import PulseStarter
+from circadia.wake.routines import RoutineService
+from circadia.wake.services import WakeServices
+from circadia.wake.thread_events import ThreadEventHandler
+from circadia.wake.worker import WakeWorker
+
+
+def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, signals: Signals) -> WakeServices:
+    """Build the services."""
+    rows = PulseLifecycle(clock, ids, signals)
+    sleep = AgentSleepService(clock, signals, AwakePulseTracker(rows))
+    fleet = FleetLimits(
+        max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
+    )
+    requests = WakeRequests(clock, ids, signals, PulseStarter(rows, sleep), fleet)
+    inbox = Inbox(clock, ids, signals, requests, max_message_characters=settings.limits.max_message_characters)
+    routines = RoutineService(clock, ids, signals, requests)
+    pulses = PulseService(clock, signals, rows, sleep, inbox)
+    return WakeServices(
+        sleep=sleep,
+        requests=requests,
+        inbox=inbox,
+        rows=rows,
+        pulses=pulses,
+        routines=routines,
+        coordinations=Coordinations(clock, signals, routines, pulses, {RESIDENT, *settings.launchers}),
+        thread_events=ThreadEventHandler(sleep, requests),
+        reports=PulseReports(),
+    )
+
+
+def build_agent_services(
+    settings: Settings, clock: Clock, ids: IdSource, signals: Signals, tier: WakeServices
+) -> tuple[AgentRegistry, ThreadService, SessionService]:
+    """Build the services on agents, threads and sessions."""
+    registry = AgentRegistry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
+    threads = ThreadService(
+        clock,
+        ids,
+        signals,
+        tier.thread_events,
+        max_message_characters=settings.limits.max_message_characters,
+        max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
+    )
+    return registry, threads, SessionService(clock, ids, signals, registry, threads)
+
+
+def build_wake_worker(
+    tier: WakeServices,
+    settings: Settings,
+    environment: Mapping[str, str],
+    data: Path,
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    signals: Signals,
+    address: tuple[str, int],
+) -> WakeWorker:
+    """Build the worker, with the launchers of the configuration.
+
+    Raises:
+        ConfigError: a launcher's function, variable or secret is not there.
+    """
+    ground = _LauncherContext(
+        settings=settings, environment=environment, data=data, clock=clock, reports=tier.reports, address=address
+    )  # fmt: skip
+    launchers = {
+        name: launcher
+        for name, each in settings.launchers.items()
+        if (launcher := _build_launcher(name, each, ground)) is not None
+    }
+    parts = WorkerParts(
+        store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
+        routines=tier.routines, inbox=tier.inbox, launchers=launchers,
+        environment=_environment_builder(settings, address),
+    )  # fmt: skip
+    return WakeWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _LauncherContext:
+    """What launchers stand on."""
+
+    settings: Settings
+    environment: Mapping[str, str]
+    data: Path
+    clock: Clock
+    reports: PulseReports
+    address: tuple[str, int]
+
+
+def _build_launcher(name: str, chosen: LauncherSettings, ground: _LauncherContext) -> Launcher | None:
+    where = f"launchers.{name}"
+    match chosen:
+        case SubprocessLauncherSettings():
+            return _build_subprocess(where, chosen, ground)
+        case ContainerLauncherSettings():
+            return _build_container(where, chosen, ground)
+        case WebhookLauncherSettings():
+            return _build_webhook(where, chosen, ground)
+        case CallableLauncherSettings():
+            return CallableLauncher(import_agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
+        case _:
+            return None
+
+
+def _build_subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _LauncherContext) -> Launcher:
+    own = ground.environment
+    named = named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings))
+    user = OsUser.resolve(f"{where}.user", chosen.user) if chosen.user else None
+    return SubprocessLauncher(
+        user.command(chosen.command) if user else chosen.command,
+        environment=program_environment({**own, "HOME": user.home} if user else own, named),
+        folder=chosen.cwd,
+        prompt=chosen.prompt,
+        prompts=ground.data / "prompts",
+        secrets=[own[variable] for variable in chosen.env_from],
+        grace_seconds=chosen.grace_seconds,
+    )
+
+
+def _build_container(where: str, chosen: ContainerLauncherSettings, ground: _LauncherContext) -> Launcher:
+    own = ground.environment
+    return ContainerLauncher(
+        chosen.image,
+        command=chosen.command,
+        engine=chosen.engine,
+        pull=chosen.pull,
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _withheld_variables(ground.settings)),
+        prompt=chosen.prompt,
+        box=ContainerLimits(**{field: getattr(chosen, field) for field in ContainerLimits.__dataclass_fields__}),
+        gateway=ground.address,
+        clock=ground.clock,
+        secrets=[own[variable] for variable in chosen.env_from],
+        grace_seconds=chosen.grace_seconds,
+    )
+
+
+def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _LauncherContext) -> Launcher:
+    secret = ground.environment.get(chosen.secret_env)
+    if not secret:
+        raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
+    return WebhookLauncher(
+        chosen.url,
+        secret=secret,
+        reports=ground.reports,
+        clock=ground.clock,
+        allowed_networks=chosen.allowed_networks,
+        connect_timeout_seconds=chosen.connect_timeout_seconds,
+        answer_timeout_seconds=chosen.answer_timeout_seconds,
+        retries=chosen.retries,
+        retry_max_seconds=chosen.retry_max_seconds,
+        grace_seconds=chosen.grace_seconds,
+    )
+
+
+def _withheld_variables(settings: Settings) -> frozenset[str]:
+    """Return the variables whose values no agent may get (WAKE-52)."""
+    named = {each.key_env for each in settings.upstreams.values()} | {settings.server.metrics_token_env}
+    for embedder in (settings.memory.embedder, settings.memory.previous_embedder):
+        if isinstance(embedder, EndpointEmbedderSettings):
+            named.add(embedder.key_env)
+    for server in settings.mcp_servers.values():
+        named |= {*server.headers_env.values(), *server.env_from}
+    return frozenset({*(name for name in named if name), "CIRCADIA_ADMIN_TOKEN"})
+
+
+def _environment_builder(
+    settings: Settings, address: tuple[str, int]
+) -> Callable[[Agent, str, PulseId], Mapping[str, str]]:
+    """Return what makes the environment of a launched agent: the gateway's URLs and its token for this pulse."""
+    host, port = address
+    base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    urls = {"CIRCADIA_URL": base, "CIRCADIA_MCP_URL": f"{base}/mcp"}
+    keys: list[str] = ["CIRCADIA_TOKEN"]
+    for api, prefix, suffix in (("openai", "OPENAI", "/v1"), ("anthropic", "ANTHROPIC", "")):
+        first = next((name for name, each in settings.upstreams.items() if each.api == api), None)
+        if first is not None:
+            urls[f"{prefix}_BASE_URL"] = f"{base}/llm/{first}{suffix}"
+            keys.append(f"{prefix}_API_KEY")
+
+    def build_environment(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str, str]:
+        own = {"CIRCADIA_AGENT": agent.reference, "CIRCADIA_PULSE_ID": pulse_id}
+        return {**urls, **own, **dict.fromkeys(keys, token)}
+
+    return build_environment

@@ -1,0 +1,204 @@
+"""Answers expected questions ahead, each as the agent's own call would be answered, and keeps what may be served."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from circadia.ids import AgentId, AnswerId
+from circadia.llm.chat_model import ModelAnswerError
+from circadia.records.agent import Agent
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame
+from circadia.records.bank import Bank
+from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
+from circadia.sleeptime.answers.cleanup import PAGE, drop_excess_answers
+from circadia.sleeptime.answers.conditional_write import write_if_unchanged
+from circadia.sleeptime.answers.frames import AgentFrames
+from circadia.sleeptime.answers.phrasing import ExpectedQuestion
+from circadia.sleeptime.answers.prediction import QuestionMaterial, fetch_material, predict_questions
+from circadia.sleeptime.answers.verdicts import QuestionVerdict, judge_questions, keep_question
+from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
+from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer, QuestionDraft
+from circadia.stores.base import Tx
+
+OLD: Final = timedelta(hours=1)
+"""An answer that was paid for before this is asked for anew: the world has moved on, though the bank has not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _AnsweredQuestion:
+    """A question with its answer, and what that rests on."""
+
+    question: ExpectedQuestion
+    draft: QuestionDraft
+    answer: AnticipatedAnswer
+
+
+class AnswerMaker:
+    """Makes answers for one agent after the other; an upstream that does not answer is asked no more."""
+
+    def __init__(self, bench: AnswerRun) -> None:
+        self._bench = bench
+        self._silent: set[str] = set()
+        self.made = 0
+
+    async def answer_for_agent(self, asked: AgentFrames, most: int) -> None:
+        """Answer what is expected of an agent, `most` questions in all its scopes; `made` counts what is ready.
+
+        Raises:
+            OverBudget: no room for more. PassPreempted: somebody waits. ModelAnswerError: the tier's model is at fault.
+        """
+        left = most
+        for at, frame in enumerate(asked.frames):
+            share = -(-left // (len(asked.frames) - at))
+            if share and frame.upstream not in self._silent:
+                left -= await self._answer_in_scope(asked.agent, frame, share)
+
+    async def _answer_in_scope(self, agent: Agent, frame: AnswerFrame, share: int) -> int:
+        """Answer what is expected in one scope; return for how many questions that was tried.
+
+        What was made since the last call of the scope counts: nobody has asked since, so nothing else is expected.
+        """
+        bench = self._bench
+        ready = [each for each in await self._fetch_live_answers(agent.id) if each.scope == frame.scope]
+        own = sum(each.pass_id == bench.run.id for each in ready)
+        before = sum(each.pass_id != bench.run.id and each.made_at >= frame.at for each in ready)
+        if before + own >= share:
+            return own
+        await bench.ground.go_on()
+        async with bench.ground.store.begin_read() as tx:
+            found = await fetch_material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
+        expected = await self._predict_questions(agent, found, ready)
+        answered, tried = list[_AnsweredQuestion](), own
+        try:
+            for question in expected:
+                if tried + before >= share or frame.upstream in self._silent:
+                    break
+                fresh = await self._drop_ready_phrasings(frame, question, found.conversation)
+                if fresh is None:
+                    continue
+                await bench.ground.go_on()
+                tried += 1
+                if (one := await self._answer_question(frame, fresh)) is not None:
+                    answered.append(one)
+            verdicts = await self._ask_verdicts(answered)
+        except (OverBudget, PassPreempted):  # what is paid for is kept, as far as that needs no verdict
+            await self._store_answers(frame, found, answered, {})
+            raise
+        await self._store_answers(frame, found, answered, verdicts)
+        return tried
+
+    async def _ask_verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
+        if not answered:
+            return {}
+        return await judge_questions([(each.question, each.answer.text) for each in answered], self._bench.ask)
+
+    async def _store_answers(
+        self, frame: AnswerFrame, found: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
+        verdicts: Mapping[int, QuestionVerdict],
+    ) -> None:  # fmt: skip
+        for place, each in enumerate(answered):
+            kept = keep_question(each.question, verdicts.get(place))
+            if kept is None or (not kept.stands_alone and found.conversation is None):
+                continue
+            conversation = None if kept.stands_alone else found.conversation
+            self.made += await self._store_answer(frame, kept.question, conversation, each.draft, each.answer)
+
+    async def _predict_questions(
+        self, agent: Agent, found: QuestionMaterial, ready: Sequence[Answer]
+    ) -> Sequence[ExpectedQuestion]:
+        """Return what is expected; nothing if the tier's model makes nothing of this in particular."""
+        bench, run = self._bench, self._bench.run
+        try:
+            return await predict_questions(
+                found, agent, ready, bench.readying, bench.ask, instructions=run.instructions, own=run.id
+            )
+        except ModelAnswerError as error:
+            if error.passing:
+                raise
+            return ()
+
+    async def _fetch_live_answers(self, agent_id: AgentId) -> Sequence[Answer]:
+        """Return the agent's answers, without their texts."""
+        found: list[Answer] = []
+        while True:
+            after = found[-1].id if found else None
+            async with self._bench.ground.store.begin_read() as tx:
+                page = await tx.answers.find_live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
+            found += [replace(each, text="", reasoning="") for each in page]
+            if len(page) < PAGE:
+                return found
+
+    async def _drop_ready_phrasings(
+        self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None
+    ) -> ExpectedQuestion | None:
+        """Return the question without the phrasings that have an answer; none if its first has one."""
+        bench = self._bench
+        kept: list[str] = []
+        async with bench.ground.store.begin_read() as tx:
+            bank = await tx.banks.get(bench.bank.id)
+            if bank is None:
+                return None
+            for phrasing in question.phrasings:
+                if not await bench.readying.lookup.has_answer(tx, bank, frame.scope, phrasing, conversation):
+                    kept.append(phrasing)
+                elif not kept:
+                    return None
+        return replace(question, phrasings=kept)
+
+    async def _answer_question(self, frame: AnswerFrame, question: ExpectedQuestion) -> "_AnsweredQuestion | None":
+        """Answer one question; none if there is no answer of use."""
+        bench = self._bench
+        draft = await bench.readying.ahead.draft_question(bench.bank, frame, question.phrasings[0])
+        if draft is None:
+            return None
+        try:
+            answered = await self._ask_model(draft)
+        except OverBudget as error:
+            if not error.alone:
+                raise
+            return None
+        except ModelAnswerError as error:
+            if error.passing:
+                self._silent.add(frame.upstream)
+            return None
+        return (
+            _AnsweredQuestion(question=question, draft=draft, answer=answered) if is_usable_answer(answered) else None
+        )
+
+    async def _ask_model(self, draft: QuestionDraft) -> AnticipatedAnswer:
+        bench = self._bench
+        answered = await bench.ask(draft.prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
+        if answered.at > bench.run.created_at - OLD:
+            return answered
+        anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {bench.run.id}")
+        return await bench.ask(anew, AnticipatedAnswer, most_tokens=draft.most_tokens, mind=draft.mind)
+
+    async def _store_answer(
+        self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: QuestionDraft,
+        answered: AnticipatedAnswer,
+    ) -> bool:  # fmt: skip
+        """Store the answer if it stands, and its agent may have it, in the transaction that stores it."""
+        bench, readying = self._bench, self._bench.readying
+        answer = Answer(
+            id=AnswerId(readying.ids.new("ans")), bank_id=bench.bank.id, scope=frame.scope,
+            phrasings=question.phrasings, confidence=question.confidence, conversation=conversation,
+            text=answered.text,
+            reasoning=answered.reasoning, rests=draft.rests, pass_id=bench.run.id, made_at=answered.at,
+            expires_at=answered.at + timedelta(hours=readying.settings.ttl_hours), tokens=answered.tokens,
+            nanousd=answered.nanousd, seconds=answered.seconds,
+        )  # fmt: skip
+        now = readying.clock.now()
+
+        async def find_allowed_answer(tx: Tx, bank: Bank) -> Answer | None:
+            agent = await readying.ahead.find_agent(tx, bank, frame)
+            return None if agent is None or answer.expires_at <= now else answer
+
+        async def put(tx: Tx, bank: Bank, answer: Answer) -> bool:
+            if not await tx.answers.put([answer]):
+                return False
+            await tx.answers.add_counts([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
+            await drop_excess_answers(tx, bank.id, readying.settings, now)
+            return True
+
+        return await write_if_unchanged(bench, find_allowed_answer, put, in_doubt=True)

@@ -1,0 +1,111 @@
+"""Takes out ready answers that are over, that stand no more, and that there is no room for (ANS-05)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from circadia.answers.freshness import Validity
+from circadia.ids import AnswerId, BankId
+from circadia.records.answer import Answer, AnswerDay, DropReason
+from circadia.records.bank import Bank
+from circadia.settings.answers import AnswersSettings
+from circadia.sleeptime.proposals.operation import PassContext
+from circadia.sleeptime.proposals.question_drafts import AnswerServices
+from circadia.stores.base import Store, Tx
+
+PAGE: Final = 100
+"""Answers that are looked at in one transaction."""
+NEW: Final = timedelta(hours=1)
+"""An answer that nobody has used yet is worth a judge's look for so long."""
+_BYTES: Final = 1_000_000
+"""Of a megabyte."""
+
+
+class CleanupResult(NamedTuple):
+    """What was dropped, and what a judge is to be asked about."""
+
+    dropped: int
+    uncertain: Mapping[AnswerId, Validity]
+    """Answers that are used or new, and that a later row may have changed."""
+
+
+async def clean_up(bank: Bank, ground: PassContext, readying: AnswerServices) -> CleanupResult:
+    """Drop what is over or void, page after page, and then what is too much.
+
+    Raises:
+        PassPreempted: somebody waits.
+    """
+    dropped = 0
+    uncertain: dict[AnswerId, Validity] = {}
+    after: AnswerId | None = None
+    while True:
+        await ground.go_on()
+        now = readying.clock.now()
+        async with ground.store.begin_read() as tx:
+            present = await tx.banks.get(bank.id)
+            page = [] if present is None else list(await tx.answers.find_live(bank.id, after=after, limit=PAGE))
+            over = [each.id for each in page if each.expires_at <= now]
+            left = [] if present is None else [each for each in page if each.id not in over]
+            found = [(each, await _check_validity(tx, bank, each, readying)) for each in left]
+        void = [each.id for each, validity in found if validity.void]
+        uncertain |= {each.id: validity for each, validity in found if _is_worth_asking(each, validity, now)}
+        if over or void:
+            async with ground.store.begin_write() as tx:
+                dropped += len(await drop_ready_answers(tx, bank.id, over, DropReason.EXPIRED, now))
+                dropped += len(await drop_ready_answers(tx, bank.id, void, DropReason.VOID, now))
+        if len(page) < PAGE:
+            break
+        after = page[-1].id
+    async with ground.store.begin_write() as tx:
+        dropped += len(await drop_excess_answers(tx, bank.id, readying.settings, readying.clock.now()))
+    return CleanupResult(dropped, uncertain)
+
+
+async def forget_expired(store: Store, now: datetime) -> None:
+    """Drop what is over in all banks, in parts, whether passes run there or not."""
+    async with store.begin_read() as tx:
+        banks = [bank.id for bank in await tx.banks.find_all() if bank.answers]
+    for bank_id in banks:
+        over: Sequence[AnswerId] | None = None
+        while over is None or len(over) == PAGE:
+            async with store.begin_read() as tx:
+                over = await tx.answers.find_expired(bank_id, now, limit=PAGE)
+            if over:
+                async with store.begin_write() as tx:
+                    await drop_ready_answers(tx, bank_id, over, DropReason.EXPIRED, now)
+
+
+async def drop_excess_answers(tx: Tx, bank_id: BankId, settings: AnswersSettings, at: datetime) -> Sequence[Answer]:
+    """Drop what is more than the bank, or one of its agents, may have; what was used longest ago goes first."""
+    crowded = await tx.answers.find_surplus(
+        bank_id, most=settings.max_entries, most_bytes=int(settings.max_megabytes * _BYTES),
+        most_an_agent=settings.max_per_agent,
+    )  # fmt: skip
+    return await drop_ready_answers(tx, bank_id, crowded, DropReason.CROWDED, at)
+
+
+async def drop_ready_answers(
+    tx: Tx, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime
+) -> Sequence[Answer]:
+    """Drop answers, count those that nobody ever used as waste (ANS-08), and return them as they were."""
+    if not ids:
+        return ()
+    gone = await tx.answers.drop(bank_id, ids, why, at)
+    wasted = [each for each in gone if not each.uses]
+    if wasted:
+        tokens = sum(each.tokens for each in wasted)
+        await tx.answers.add_counts(
+            [AnswerDay(bank_id=bank_id, day=at.date(), wasted=len(wasted), wasted_tokens=tokens)]
+        )
+    return gone
+
+
+def _is_worth_asking(answer: Answer, validity: Validity, now: datetime) -> bool:
+    return not validity.void and bool(validity.concerns) and (answer.uses > 0 or answer.made_at > now - NEW)
+
+
+async def _check_validity(tx: Tx, bank: Bank, answer: Answer, readying: AnswerServices) -> Validity:
+    agent = await tx.agents.get(answer.scope.agent_id)
+    if agent is None or agent.deleted_at is not None:
+        return Validity("its agent is gone")
+    return await readying.lookup.validity(tx, bank, answer)

@@ -1,0 +1,49 @@
+"""Writes about an answer that stands, without a look at all that it rests on in the transaction that writes.
+
+Such a look may take as long as to load an index, and all other writers would wait; and what has not been committed yet
+must not get into an index.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from circadia.answers.freshness import fetch_bank_state
+from circadia.records.answer import Answer
+from circadia.records.bank import Bank
+from circadia.sleeptime.answers.answer_run import AnswerRun
+from circadia.stores.base import Tx
+
+TRIES: Final = 5
+"""So often it is looked again where the bank has moved in between; then nothing is written."""
+
+
+async def write_if_unchanged(
+    bench: AnswerRun,
+    found: Callable[[Tx, Bank], Awaitable[Answer | None]],
+    write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
+    *,
+    in_doubt: bool = False,
+) -> bool:
+    """Write about the answer that is `found`, if it stands in the transaction that writes; return what `write` does.
+
+    It may be `in_doubt`.
+    """
+    store = bench.ground.store
+    for _ in range(TRIES):
+        async with store.begin_read() as tx:
+            bank = await tx.banks.get(bench.bank.id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None:
+                return False
+            validity = await bench.readying.lookup.validity(tx, bank, answer)
+            if validity.void or (validity.doubt and not in_doubt):
+                return False
+            before = await fetch_bank_state(tx, bank)
+        async with store.begin_write() as tx:
+            bank = await tx.banks.get(bench.bank.id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None:
+                return False
+            if await fetch_bank_state(tx, bank) == before:
+                return await write(tx, bank, answer)
+    return False

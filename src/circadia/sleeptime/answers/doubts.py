@@ -1,0 +1,101 @@
+"""Asks the tier's model whether ready answers are still right after what was said since (ANS-04).
+
+One question for many answers, once a pass, for those that are used or new; the others stay as they are. Answers that
+are in doubt come first, then those of which a later row is only a little likely to change something.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from circadia.answers.freshness import Validity
+from circadia.ids import AnswerId, BankId
+from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.records.answer import Answer, DropReason
+from circadia.records.episode import Episode
+from circadia.records.index_entry import Layer
+from circadia.records.note import Note
+from circadia.sleeptime.answers.answer_run import AnswerRun
+from circadia.sleeptime.answers.cleanup import drop_ready_answers
+from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.proposals.prompts import build_file_prompt
+from circadia.stores.base import Tx
+
+TOGETHER: Final = 20
+"""Answers in one question."""
+QUESTIONS: Final = 5
+"""Questions of one pass."""
+LONGEST_ANSWER: Final = 1_000
+LONGEST_ROW: Final = 400
+TOKENS_EACH: Final = 30
+
+
+class AnswerVerdict(BaseModel):
+    """Whether one answer is still right."""
+
+    id: str
+    right: bool
+
+
+class AnswerVerdicts(BaseModel):
+    """Which answers are still right."""
+
+    verdicts: list[AnswerVerdict] = Field(max_length=2 * TOGETHER)
+
+
+async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], counts: Counter[str]) -> None:
+    """Ask about these answers; drop those that are wrong by now, and count both.
+
+    Raises:
+        OverBudget: no room for more. PassPreempted: somebody waits. ModelAnswerError: the tier's model is at fault.
+    """
+    order = sorted(found, key=lambda each: (not found[each].doubt, each))
+    for at in range(0, min(len(order), TOGETHER * QUESTIONS), TOGETHER):
+        await bench.ground.go_on()
+        batch = order[at : at + TOGETHER]
+        async with bench.ground.store.begin_read() as tx:
+            every = [await tx.answers.get(bench.bank.id, each) for each in batch]
+            answers = [each for each in every if each is not None and not each.dropped and each.phrasings]
+            prompt = await _build_prompt(tx, bench.bank.id, answers, found)
+        if not answers:
+            continue
+        try:
+            told = await bench.ask(prompt, AnswerVerdicts, most_tokens=100 + TOKENS_EACH * len(answers))
+        except ModelAnswerError as error:
+            if error.passing:
+                raise
+            continue
+        verdicts = {each.id.strip(): each.right for each in told.verdicts}
+        judged = {each.id: verdicts.get(f"a{place}") for place, each in enumerate(answers, 1)}
+        wrong = [each for each, right in judged.items() if right is False]
+        right = {each: found[each].heads for each, is_right in judged.items() if is_right}
+        async with bench.ground.store.begin_write() as tx:
+            dropped = await drop_ready_answers(tx, bench.bank.id, wrong, DropReason.VOID, bench.readying.clock.now())
+            await tx.answers.mark_still_right(bench.bank.id, right)
+        counts["answers_dropped"] += len(dropped)
+        counts["answers_settled"] += len(right)
+
+
+async def _build_prompt(
+    tx: Tx, bank_id: BankId, answers: Sequence[Answer], found: Mapping[AnswerId, Validity]
+) -> Prompt:
+    """Return the question about these answers: what was said since, each row once, then each answer with its rows."""
+    concerns = {(each.layer, each.number) for answer in answers for each in found[answer.id].concerns}
+    episodes = await tx.episodes.get_by_numbers(
+        bank_id, [number for layer, number in concerns if layer is Layer.EPISODES]
+    )
+    notes = await tx.notes.get_by_numbers(bank_id, [number for layer, number in concerns if layer is Layer.NOTES])
+    sheet = NumberedLines()
+    sheet.add_heading("Said since")
+    sheet.add_episodes([episodes[each] for each in sorted(episodes)], longest=LONGEST_ROW)
+    sheet.add_notes([notes[each] for each in sorted(notes)])
+    for place, answer in enumerate(answers, 1):
+        rows: list[Episode | Note | None] = [
+            episodes.get(each.number) if each.layer is Layer.EPISODES else notes.get(each.number)
+            for each in found[answer.id].concerns
+        ]
+        ids = " ".join(sheet.id_of(row) for row in rows if row is not None)
+        sheet.add_block(f"Answer a{place}, beside {ids}", f"{answer.phrasings[0]}\n{answer.text}", LONGEST_ANSWER)
+    return build_file_prompt("still_right", sheet.text)

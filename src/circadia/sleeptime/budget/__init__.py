@@ -1,0 +1,1 @@
+"""What passes may spend, what they spend, and what they save."""

@@ -1,0 +1,370 @@
+"""Asks the tier's model: within the budget, and never twice for one answer (SLEEP-10, SLEEP-40).
+
+A question's key is the hash of all that its answer depends on. Its ledger line is written before the model is asked,
+with the most that it can cost, and settled after, with the answer. So a pass that was killed or has yielded is run
+again from its beginning, over the same input, and finds each answer that was paid for.
+"""
+
+import asyncio
+import hashlib
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeVar, cast
+
+from opentelemetry.trace import Span
+from pydantic import BaseModel, ValidationError
+
+from circadia.clock import Clock
+from circadia.errors import StorageUnavailable
+from circadia.ids import AgentId, BankId, CallId, IdSource
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.schemas import answer_schema_json
+from circadia.llm.usage import Usage
+from circadia.records.call import Call, CallStatus
+from circadia.records.sleep_call import SleepCall, SleepCost
+from circadia.records.sleep_pass import Pass
+from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS
+from circadia.stores.base import Store, Tx
+from circadia.telemetry.traces import Traces, end_call_span
+
+T = TypeVar("T", bound=BaseModel)
+
+_logger = logging.getLogger(__name__)
+
+BYTES_A_TOKEN: Final = 3
+"""As `memory/context.py` counts: more than tokenizers make of English, so that a reservation is never too small."""
+WRAPPING_BYTES: Final = 200
+"""What a provider puts around a question and its schema, where the schema stands in the prompt."""
+TRIES: Final = 3
+"""How often a provider is asked that is at fault; each one counts as a call (SLEEP-13)."""
+DEATHS: Final = 3
+"""Processes that may end while they ask one question, before it is asked no more; fewer than a pass has starts."""
+PAUSE_SECONDS: Final = 2.0
+"""Before the second try; doubled for the third, unless the provider says how long."""
+LONGEST_PAUSE_SECONDS: Final = 60.0
+"""A provider that wants a longer pause is asked again by a later pass."""
+ELSEWHERE_SECONDS: Final = 0.5
+"""Time between two looks at a question that another process asks."""
+REWRITE_SECONDS: Final = 1.0
+"""Time until what came of a question is written again when the database was away."""
+ENDPOINT: Final = "sleep"
+"""What the ledger has in the place of an API's name."""
+
+
+class Scope(StrEnum):
+    """What a limit counts together."""
+
+    PASS = "pass"
+    BANK = "bank"
+    OPERATION = "operation"
+    FLEET = "fleet"
+
+
+class Unit(StrEnum):
+    """What a limit counts."""
+
+    CALLS = "calls"
+    TOKENS = "tokens"
+    NANOUSD = "nanousd"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """So much of a unit, within a window, over a scope."""
+
+    scope: Scope
+    unit: Unit
+    most: float
+    window: timedelta | None = None
+    """None counts all that there ever was of the scope."""
+    operation: str | None = None
+    """The operation that it holds for; none holds for all."""
+
+
+_OVER: Final[Mapping[Scope, str]] = {
+    Scope.PASS: "each pass", Scope.BANK: "each bank", Scope.OPERATION: "all banks", Scope.FLEET: "all banks",
+}  # fmt: skip
+_NANOUSD: Final = 1e9
+_HOUR: Final = timedelta(hours=1)
+
+
+class OverBudget(Exception):
+    """A limit is reached. What was asked stays to be asked when there is room again."""
+
+    def __init__(self, limit: Limit, *, alone: bool = False) -> None:
+        """`alone` says that the question is larger than the limit, whatever was spent: it will never be asked."""
+        most = (
+            f"${limit.most / _NANOUSD:,.4g}" if limit.unit is Unit.NANOUSD else f"{limit.most:,.12g} {limit.unit.value}"
+        )
+        of = "" if limit.operation is None else f" of {limit.operation}"
+        window = "" if limit.window is None else f" within {limit.window / _HOUR:g} h"
+        room = "are less than one question may take" if alone else "leave no room for the next question"
+        super().__init__(f"{most}{of} for {_OVER[limit.scope]}{window} {room}")
+        self.limit = limit
+        self.alone = alone
+
+
+class PassPreempted(Exception):
+    """Somebody waits: the pass goes on later (SLEEP-04)."""
+
+
+PendingQuestions = dict[tuple[BankId, str], "asyncio.Task[Any]"]
+"""Questions that are not answered yet, by bank and key."""
+
+
+class PassModelClient:
+    """Asks for one pass. Once `stop` is set, who asks is told to yield; what was asked is still heard and kept."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ids: IdSource,
+        store: Store,
+        mind: ChatModel,
+        run: Pass,
+        limits: Sequence[Limit],
+        *,
+        others: Mapping[str, ChatModel] | None = None,
+        stop: asyncio.Event | None = None,
+        flying: PendingQuestions | None = None,
+        traces: Traces | None = None,
+        alone: bool = False,
+        bank: str = "",
+    ) -> None:
+        """`bank` is the bank's name, for the ledger. `others` are models of single operations.
+
+        `flying` are questions of all passes that are not answered yet; `alone` says that no other process asks any.
+        """
+        self._alone = alone
+        self._bank = bank
+        self._flying: PendingQuestions = {} if flying is None else flying
+        self._clock = clock
+        self._ids = ids
+        self._store = store
+        self._mind = mind
+        self._run = run
+        self._limits = limits
+        self._others = others or {}
+        self._stop = stop or asyncio.Event()
+        self._draw = random.Random(run.id)
+        self._traces = traces or Traces()
+
+    async def ask(
+        self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None
+    ) -> T:
+        """Return the model's answer, or the one that was paid for before; `mind` is another than the operation's.
+
+        Raises:
+            ModelAnswerError: the model gave none, or each process that asked it died. OverBudget: it was not asked.
+            StorageUnavailable: ask again.
+        """
+        mind = mind or self._others.get(operation, self._mind)
+        key = _key(mind, operation, prompt, output, most_tokens)
+        place = (self._run.bank_id, key)
+        if place not in self._flying:  # asked by this pass before it yielded, and not answered yet
+            found, died = await self._find_previous_answer(place)
+            if found is not None and found.answer is not None:
+                try:
+                    return output.model_validate_json(found.answer)
+                except ValidationError:
+                    pass  # a schema of the same name that has changed: an answer of before is none
+            if died >= DEATHS:
+                raise ModelAnswerError(await self._record_quarantine(operation, key))
+            if self._stop.is_set():
+                raise PassPreempted
+        if place not in self._flying:
+            task = asyncio.create_task(self._ask_with_retries(mind, operation, prompt, output, key, most_tokens))
+            self._flying[place] = task
+            task.add_done_callback(lambda landed: self._forget_finished(place, landed))
+        asked = cast("asyncio.Task[T]", self._flying[place])
+        stopped = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            asked.cancel()
+            raise
+        finally:
+            stopped.cancel()
+        if not asked.done():
+            raise PassPreempted
+        return asked.result()
+
+    async def _find_previous_answer(self, place: tuple[BankId, str]) -> tuple[SleepCall | None, int]:
+        """Return the question's answer, if there is one, and how many processes ended while they asked it.
+
+        What another process still asks is waited for. Raises Yielded.
+        """
+        while True:
+            now = self._clock.now()
+            async with self._store.begin_read() as tx:
+                found = await tx.sleep_calls.get_answered(*place)
+                cut = () if found is not None else await tx.sleep_calls.find_unanswered(*place)
+            dead = [each for each in cut if each.lease_until is None or each.lease_until <= now]
+            if self._alone or len(dead) == len(cut):
+                return found, len(dead)
+            if self._stop.is_set():
+                raise PassPreempted
+            await self._clock.sleep(ELSEWHERE_SECONDS)
+
+    async def _record_quarantine(self, operation: str, key: str) -> str:
+        """Write down, and return, why a question is asked no more; that is no call, so it costs nothing."""
+        cause = f"{DEATHS} processes ended while they asked this question, so it is set apart"
+        call = SleepCall(
+            id=CallId(self._ids.new("call")), pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation,
+            key=key, error=cause, at=self._clock.now(),
+        )  # fmt: skip
+        async with self._store.begin_write() as tx:
+            await tx.sleep_calls.add(call)
+        return cause
+
+    def _forget_finished(self, place: tuple[BankId, str], asked: asyncio.Task[T]) -> None:
+        del self._flying[place]
+        if not asked.cancelled():
+            asked.exception()  # read: who asked may have yielded, and what it says is in the journal
+
+    async def _ask_with_retries(
+        self, mind: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
+    ) -> T:
+        """Ask, and ask again after a pause where the provider is at fault."""
+        for tried in range(1, TRIES + 1):
+            try:
+                return await self._ask_once(mind, operation, prompt, output, key, most_tokens)
+            except ModelAnswerError as error:
+                pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
+                if not error.passing or tried == TRIES or pause > LONGEST_PAUSE_SECONDS or self._stop.is_set():
+                    raise
+                await self._clock.sleep(pause * self._draw.uniform(1.0, 1.25))
+                if self._stop.is_set():  # whoever goes on with the pass may ask it meanwhile
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def _ask_once(
+        self, mind: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
+    ) -> T:
+        read = -(-(prompt.bytes + len(answer_schema_json(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
+        line, call = await self._reserve(mind, operation, read, key, most_tokens)
+        began = self._clock.monotonic()
+        span = self._traces.start_sleep_call_span(line, operation)
+        beating = asyncio.create_task(self._renew_lease(call.id))
+        try:
+            answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
+        except ModelAnswerError as error:
+            settled = self._settle_line(mind, line, error.used, began, CallStatus.FAILED, span)
+            await self._write_until_stored(settled, replace(call, error=error.cause))
+            raise
+        except BaseException:
+            settled = self._settle_line(mind, line, None, began, CallStatus.FAILED, span)
+            await self._write(settled, replace(call, error="dropped"))
+            raise
+        finally:
+            beating.cancel()
+        settled = self._settle_line(mind, line, used, began, CallStatus.DONE, span)
+        await self._write_until_stored(settled, replace(call, answer=answer.model_dump_json()))
+        return answer
+
+    async def _renew_lease(self, call_id: CallId) -> None:
+        """Say that the question is still being asked."""
+        while not self._alone:
+            await self._clock.sleep(LEASE_SECONDS / 3)
+            with suppress(StorageUnavailable):
+                async with self._store.begin_write() as tx:
+                    await tx.sleep_calls.renew_lease(call_id, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
+
+    async def _reserve(
+        self, mind: ChatModel, operation: str, read: int, key: str, most_tokens: int
+    ) -> tuple[Call, SleepCall]:
+        """Write the ledger's line with the most that the question can cost, if no limit forbids it."""
+        now = self._clock.now()
+        call_id = CallId(self._ids.new("call"))
+        line = Call(
+            id=call_id, at=now, agent_id=AgentId(""), session="", agent=self._bank, tier="sleep",
+            upstream=mind.upstream, endpoint=ENDPOINT, model=mind.name, status=CallStatus.RESERVED,
+            reserved_tokens=read + most_tokens,
+            reserved_nanousd=mind.worst_price(read, most_tokens) or 0,
+        )  # fmt: skip
+        call = SleepCall(
+            id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
+            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+        )  # fmt: skip
+        async with self._store.begin_write() as tx:
+            for limit in self._limits:
+                if limit.operation not in (None, operation):
+                    continue
+                spent, needed = (
+                    _spent_in_unit(limit.unit, await self._fetch_spending(tx, limit, operation, now)),
+                    _needed_in_unit(limit.unit, line),
+                )
+                if spent + needed > limit.most or (limit.unit is Unit.SECONDS and spent >= limit.most):
+                    raise OverBudget(limit, alone=needed > limit.most)
+            await tx.calls.add([line])
+            await tx.sleep_calls.add(call)
+        return line, call
+
+    async def _fetch_spending(self, tx: Tx, limit: Limit, operation: str, now: datetime) -> SleepCost:
+        return await tx.sleep_calls.sum_cost(
+            since=None if limit.window is None else now - limit.window,
+            bank_id=self._run.bank_id if limit.scope is Scope.BANK else None,
+            pass_id=self._run.id if limit.scope is Scope.PASS else None,
+            operation=limit.operation or (operation if limit.scope is Scope.OPERATION else None),
+        )
+
+    def _settle_line(
+        self, mind: ChatModel, line: Call, used: Usage | None, began: float, status: CallStatus, span: Span
+    ) -> Call:
+        """Return the line with what it has cost. A charge that is not known counts as what was reserved."""
+        settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
+        if used is not None:
+            settled = replace(
+                settled, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+                cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
+                cost_nanousd=mind.price(used),
+            )  # fmt: skip
+        end_call_span(span, settled)
+        return settled
+
+    async def _write_until_stored(self, settled: Call, call: SleepCall) -> None:
+        """Write what came of a question, again until that is written: it is paid for, and known here only."""
+        while True:
+            try:
+                await self._write(settled, call)
+            except StorageUnavailable as error:
+                _logger.warning("what came of a question of pass %s is not written yet: %s", self._run.id, error)
+            else:
+                return
+            await self._clock.sleep(REWRITE_SECONDS)
+
+    async def _write(self, settled: Call, call: SleepCall) -> None:
+        async with self._store.begin_write() as tx:
+            await tx.calls.add([settled])
+            await tx.sleep_calls.save_outcome(call)
+
+
+def _key(mind: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
+    digest = hashlib.sha256(answer_schema_json(output))
+    for part in (mind.upstream, mind.name, operation, prompt.rules, prompt.data, str(most_tokens)):
+        digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _spent_in_unit(unit: Unit, spent: SleepCost) -> float:
+    return {
+        Unit.CALLS: spent.calls,
+        Unit.TOKENS: spent.tokens,
+        Unit.NANOUSD: spent.nanousd,
+        Unit.SECONDS: spent.seconds,
+    }[unit]
+
+
+def _needed_in_unit(unit: Unit, line: Call) -> float:
+    return {
+        Unit.CALLS: 1,
+        Unit.TOKENS: line.reserved_tokens,
+        Unit.NANOUSD: line.reserved_nanousd,
+        Unit.SECONDS: 0.0,
+    }[unit]

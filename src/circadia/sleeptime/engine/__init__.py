@@ -1,0 +1,1 @@
+"""Running passes: worker, pass runner, bank reader, services."""

@@ -1,0 +1,393 @@
+"""One run of a pass: page after page of its input, each worked through by every operation and published as one.
+
+    leftovers, then pages of new episodes:  view -> steps -> proposed changes -> publish, cursor
+
+A run keeps nothing in memory that matters: killed, pre-empted or taken over, it is simply begun again where the cursor
+stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from opentelemetry.trace import Span
+
+from circadia.clock import Clock
+from circadia.errors import Conflict, StorageUnavailable
+from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.memory.search.retrieval import Retrieval
+from circadia.records.bank import Bank
+from circadia.records.block import Block
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_state import Leftover
+from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
+from circadia.sleeptime.engine.bank_reader import CachedBankReader
+from circadia.sleeptime.engine.operation_threads import OperationThreads
+from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_changes
+from circadia.sleeptime.operations.dedupe import is_repeat_demotion
+from circadia.sleeptime.proposals.notebook import Notebook
+from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step, T
+from circadia.sleeptime.proposals.question_drafts import AnswerServices
+from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
+from circadia.sleeptime.publish.effects import BY
+from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress, Publisher
+from circadia.stores.base import Store
+from circadia.telemetry.traces import Traces, mark_failed
+
+_logger = logging.getLogger(__name__)
+
+PAGE: Final = 500
+"""Episodes that are read and published together."""
+NOT_DONE: Final = ("refused", "staged", FULL)
+"""Counts of a pass that change nothing."""
+UPKEEP_COUNTS: Final = (
+    "thresholds",
+    "vectors",
+    "views",
+    "answers",
+    "answers_dropped",
+    "answers_settled",
+    "answers_judged",
+)
+"""Counts of a pass that only keep up with what is remembered."""
+PATIENCE: Final = 3
+"""Passes that may fail in a row since the provider does; then a step that gets no answer is set apart, if others do."""
+
+
+class _ProviderUnavailable(Exception):
+    """The provider is at fault: the pass ends here, and its input waits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassOutcome:
+    """How a run has ended."""
+
+    run: Pass
+    """The pass as it stands."""
+    status: PassStatus
+    """Where it is to stand."""
+    detail: str
+    """Why, in words."""
+
+
+class PassRunner:
+    """Runs one pass. `go_on` returns if the next step may begin, and raises Yielded if somebody waits."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        publisher: Publisher,
+        operations: Sequence[Operation],
+        rules: Sequence[Rule],
+        asking: PassModelClient | None,
+        go_on: Callable[[], Awaitable[None]],
+        retrieval: Retrieval | None = None,
+        embed: Callable[[], Awaitable[None]] | None = None,
+        traces: Traces | None = None,
+        readying: AnswerServices | None = None,
+        apart: OperationThreads | None = None,
+        notebook: Notebook | None = None,
+        verify: ClaimVerifier | None = None,
+    ) -> None:
+        """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
+
+        `embed` makes vectors that lack; without `readying` no answer is made ready. `notebook` is that of all passes.
+        Without `verify` no model judges what operations write.
+        """
+        self._clock = clock
+        self._store = store
+        self._publisher = publisher
+        self._operations = operations
+        self._rules = rules
+        self._asking = asking
+        self._go_on = go_on
+        self._retrieval = retrieval
+        self._embed = embed
+        self._readying = readying
+        self._away = False
+        self._traces = traces or Traces()
+        self._apart = apart or OperationThreads()
+        self._notebook = notebook or Notebook()
+        self._verify = verify
+        self._failed: list[str] = []
+        self._again = False
+        self._patient = True
+        self._answered = 0
+        self._silent = ""
+
+    async def run_pass(self, run: Pass, bank: Bank) -> PassOutcome:
+        """Work through what was left over and what is new, up to where the pass was to go.
+
+        Raises:
+            PassPreempted: it is to go on later. Conflict: it is no longer ours. StorageUnavailable: likewise.
+        """
+        async with self._store.begin_read() as tx:
+            state = await tx.sleep_states.get(bank.id)
+        self._patient = state.failures < PATIENCE
+        try:
+            for leftover in state.leftovers:
+                if not leftover.is_quarantined:
+                    run = await self._retry_leftover(run, bank, leftover)
+            worked = any(not each.is_quarantined for each in state.leftovers)
+            if run.full:  # of the whole bank first; what is new is looked at as always
+                worked = True
+            if run.full and FULL not in run.counts:
+                run = await self._work_page(run, bank, (), replace_from=None, upto=run.after, full=True)
+            while run.after < run.upto or not worked:  # what was asked for is done though nothing is new
+                worked = True
+                page = await self._fetch_episodes(bank, run.after, run.upto)
+                upto = page[-1].number if len(page) == PAGE else run.upto
+                run = await self._work_page(run, bank, page, replace_from=None, upto=upto)
+        except _ProviderUnavailable as error:
+            self._failed.append(str(error))
+            self._away = True
+        return self._decide_outcome(await self._close_operations(run, bank))
+
+    async def _close_operations(self, run: Pass, bank: Bank) -> Pass:
+        """Bring what is derived from the bank up with what was published, and write down how much that was."""
+        if run.dry_run or self._retrieval is None:
+            return run
+        ground = PassContext(
+            store=self._store, retrieval=self._retrieval, now=self._clock.now(), go_on=self._go_on,
+            embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
+        )  # fmt: skip
+        silent = self._asking is None or self._away
+        counts = dict(run.counts)
+        for operation in self._operations:
+            if isinstance(operation, ClosingOperation):
+                ask = None if silent else _OperationAsk(self._asking, operation.name)
+                for name, number in (await self._close_operation(operation, bank, replace(ground, ask=ask))).items():
+                    counts[name] = counts.get(name, 0) + number
+        now = replace(run, counts=counts)
+        if now != run:
+            async with self._store.begin_write() as tx:
+                present = await tx.passes.get(run.id)  # its lease was renewed meanwhile
+                ours = present is not None and replace(present, lease_until=run.lease_until) == run
+                if not ours or not await tx.passes.save(now, origin=run):
+                    raise Conflict(f"pass {run.id!r} is no longer this process'")
+        return now
+
+    async def _close_operation(self, operation: ClosingOperation, bank: Bank, ground: PassContext) -> Mapping[str, int]:
+        """Close one; if it fails, what was published stays, and the others close all the same."""
+        try:
+            return await operation.close(bank, ground)
+        except (PassPreempted, Conflict, StorageUnavailable):
+            raise
+        except Exception as error:  # the boundary of operations, which may be anybody's code
+            _logger.exception("operation %r has failed at the end of a pass", operation.name)
+            self._failed.append(f"{operation.name}: {_describe_fault(operation.name, error)}")
+            return {}
+
+    async def _retry_leftover(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
+        """Work through what failed before, in halves: so one poisonous episode is found and the rest is not lost."""
+        episodes = await self._fetch_episodes(bank, leftover.first - 1, leftover.last)
+        middle = len(episodes) // 2
+        halves, left = [episodes], leftover
+        if leftover.failures and middle:
+            halves, left = [episodes[:middle], episodes[middle:]], replace(leftover, failures=0)
+        for half in halves:
+            run = await self._work_page(run, bank, half, replace_from=left, upto=run.after)
+            left = replace(left, first=half[-1].number + 1) if half else left
+        return run
+
+    async def _fetch_episodes(self, bank: Bank, after: int, upto: int) -> list[Episode]:
+        async with self._store.begin_read() as tx:
+            found = await tx.episodes.find_all(bank.id, after=after, limit=PAGE)
+        return [each for each in found if each.number <= upto]
+
+    async def _work_page(
+        self, run: Pass, bank: Bank, page: Sequence[Episode], *, replace_from: Leftover | None, upto: int,
+        full: bool = False,
+    ) -> Pass:  # fmt: skip
+        """Propose and publish for one page; what fails of it is left over."""
+        view, seen = await self._build_view(run, bank, page, full=full)
+        self._again = False
+        left: list[Leftover] = []
+        for operation in self._operations:
+            steps, again = await self._plan_steps(operation, view, replace_from)
+            left += again
+            for step in steps:
+                await self._go_on()
+                with self._traces.step_span(operation.name, len(step.episodes)) as span:
+                    changes, again = await self._run_step(operation, step, view, replace_from, span)
+                    span.set_attribute("circadia.step.changes", len(changes))
+                left += again
+                view = replace(view, proposed=(*view.proposed, *changes))
+        await self._go_on()
+        if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
+            raise _ProviderUnavailable(self._silent)
+        proposed, wrong, again = await self._verify_claims(view, await self._check_rules(view), replace_from)
+        left += again
+        async with self._store.begin_write() as tx:
+            state = await tx.sleep_states.get(bank.id)
+            place = None if replace_from is None else (replace_from.first, replace_from.last)
+            kept = [each for each in state.leftovers if (each.first, each.last) != place]
+            if replace_from is not None and page and page[-1].number < replace_from.last:
+                kept.append(replace(replace_from, first=page[-1].number + 1))
+            leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first_episode)
+            done = PageProgress(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
+            return await self._publisher.publish(tx, run, bank, proposed, done, wrong)
+
+    async def _check_rules(self, view: PageContext) -> Sequence[str]:
+        """Return what the rules find wrong with each change that is proposed."""
+        wrong: list[str] = []
+        for part in split_changes(view.proposed) if self._rules else ():
+            rows = await view.look.fetch_episodes({key for each in part for key in source_ids_of(each)})
+            wrong += await self._apart.find_violations(part, rows, self._rules)
+            await self._go_on()
+        return wrong
+
+    async def _verify_claims(
+        self, view: PageContext, wrong: Sequence[str], before: Leftover | None
+    ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:
+        """Return what is proposed with the model's verdicts, what is wrong with it, and what is to be tried again."""
+        if self._verify is None or self._asking is None:
+            return view.proposed, wrong, ()
+        asks = {each.name for each in self._operations if each.asks}
+        reasons = list(wrong or ("",) * len(view.proposed))
+        at = [number for number, each in enumerate(view.proposed) if each.operation in asks and not reasons[number]]
+        written = replace(view, proposed=[view.proposed[number] for number in at])
+        judged: Sequence[Change] = ()
+        again: Sequence[Leftover] = ()
+        for step in self._verify.plan(written):
+            with self._traces.step_span(self._verify.name, len(step.episodes)) as span:
+                judged, again = await self._run_step(self._verify, step, written, before, span)
+            if before is None:  # the first time that was no fault of the input: it is tried again as a whole
+                again = [replace(each, failures=0) for each in again]
+        changes = list(view.proposed)
+        for number, change in zip(at, judged or [mark_missing_verdict(each) for each in written.proposed], strict=True):
+            changes[number], reasons[number] = change, refusal_reason(change)
+        await self._go_on()
+        return changes, reasons, again
+
+    async def _build_view(
+        self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool
+    ) -> tuple[PageContext, BankWatermark]:
+        """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""
+        async with self._store.begin_read() as tx:
+            present = await tx.banks.get(bank.id) or bank
+            notes = await self._notebook.fetch_newest(tx, present)
+            blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
+            stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
+        now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
+        view = PageContext(
+            bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
+            look=CachedBankReader(self._store, bank, self._retrieval, page),
+            stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
+            edited=() if present.edited_at == state.edited_at else _edited_labels(blocks, state.edited_at),
+        )  # fmt: skip
+        return view, BankWatermark(demotions=present.demotions, edited_at=present.edited_at)
+
+    async def _plan_steps(
+        self, operation: Operation, view: PageContext, before: Leftover | None
+    ) -> tuple[Sequence[Step], Sequence[Leftover]]:
+        """Return the steps of an operation; if it fails at that, the page is what it is to try again."""
+        try:
+            return await self._apart.plan_steps(operation, view), ()
+        except Exception as error:  # the boundary of operations, which may be anybody's code
+            _logger.exception("operation %r has failed to plan", operation.name)
+            cause = _describe_fault(operation.name, error)
+        failures = 1 + (0 if before is None else before.failures)
+        return (), self._record_failure(operation, Step(name="plan", episodes=view.page), cause, failures)
+
+    async def _run_step(
+        self, operation: Operation, step: Step, view: PageContext, before: Leftover | None, span: Span
+    ) -> tuple[Sequence[Change], Sequence[Leftover]]:
+        failures, waits = 0 if before is None else before.failures, False
+        try:
+            changes = await self._apart.propose_changes(
+                operation, step, view, _OperationAsk(self._asking, operation.name)
+            )
+            self._answered += operation.asks
+            return changes, ()
+        except ModelAnswerError as error:
+            cause = error.cause
+            mark_failed(span, "unusable")
+            if error.passing and self._patient:
+                raise _ProviderUnavailable(_describe_step(operation, step, cause)) from error
+            self._silent = self._silent or (_describe_step(operation, step, cause) if error.passing else "")
+            failures += 1
+        except OverBudget as error:
+            cause, waits = str(error), not error.alone
+            mark_failed(span, "over_budget")
+            failures += error.alone
+        except (PassPreempted, Conflict, StorageUnavailable):
+            raise
+        except Exception as error:  # as above
+            _logger.exception("operation %r has failed in a step", operation.name)
+            cause = _describe_fault(operation.name, error)
+            mark_failed(span, "error")
+            failures += 1
+        return (), self._record_failure(operation, step, cause, failures, waits=waits)
+
+    def _record_failure(
+        self, operation: Operation, step: Step, cause: str, failures: int, *, waits: bool = False
+    ) -> Sequence[Leftover]:
+        """Return what is to be tried again of a step that has failed.
+
+        Of one without new episodes that is what others did: it is looked at again until it has failed as often as we
+        are patient, or has room in the budget, if it `waits` for that.
+        """
+        self._failed.append(_describe_step(operation, step, cause))
+        self._again = self._again or self._patient or waits or bool(step.episodes)
+        if not step.episodes:
+            return ()
+        first, last = step.episodes[0].number, step.episodes[-1].number
+        return (Leftover(first=first, last=last, failures=failures, cause=cause),)
+
+    def _decide_outcome(self, run: Pass) -> PassOutcome:
+        done = sum(number for kind, number in run.counts.items() if kind not in (*NOT_DONE, *UPKEEP_COUNTS))
+        if self._failed:
+            status = PassStatus.PARTIAL if done else PassStatus.FAILED
+            return PassOutcome(run=run, status=status, detail="; ".join(list(dict.fromkeys(self._failed))[:5]))
+        if done:
+            return PassOutcome(run=run, status=PassStatus.SUCCEEDED, detail="")
+        if staged := run.counts.get("staged", 0):
+            waits = f"{staged} changes are proposed" + (
+                "" if run.dry_run else ": `circadia sleeptime accept` or `refuse`"
+            )
+            return PassOutcome(run=run, status=PassStatus.NO_CHANGE, detail=waits)
+        kept_up = ", ".join(f"{name} {number}" for name in UPKEEP_COUNTS if (number := run.counts.get(name, 0)))
+        detail = f" (made anew: {kept_up})" if kept_up else ""
+        return PassOutcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")
+
+
+def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
+    """Return the labels of what was written since then, and not by a pass."""
+    return frozenset(
+        each.label for each in blocks if (since is None or each.at > since) and not each.by.startswith(f"{BY} ")
+    )
+
+
+def _describe_fault(name: str, error: Exception) -> str:
+    """Return a fault of an operation as a cause, without what was said."""
+    return f"it raised {type(error).__name__}; see the log, or switch {name!r} off"
+
+
+def _describe_step(operation: Operation, step: Step, cause: str) -> str:
+    """Return what failed, without what was said: a step's name may hold it."""
+    if not step.episodes:
+        return f"{operation.name}: {cause}"
+    return f"{operation.name}: episodes {step.episodes[0].number} to {step.episodes[-1].number}: {cause}"
+
+
+class _OperationAsk:
+    """Asks for one operation."""
+
+    def __init__(self, asking: PassModelClient | None, operation: str) -> None:
+        self._asking = asking
+        self._operation = operation
+
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
+        if self._asking is None:
+            raise ModelAnswerError("there is no model")
+        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, mind=mind)
+
+
+def _first_episode(leftover: Leftover) -> int:
+    return leftover.first

@@ -1,0 +1,248 @@
+"""Runs passes that this process has taken, each in a task: it yields to whoever waits, and its end is written."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.ids import IdSource
+from circadia.llm.chat_model import ChatModel
+from circadia.memory.search.retrieval import Retrieval
+from circadia.records.bank import Bank
+from circadia.records.sleep_pass import ONCE, Pass, PassStatus, Trigger
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.budget.model_calls import PassModelClient, PassPreempted, PendingQuestions
+from circadia.sleeptime.engine.operation_threads import OperationThreads
+from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
+from circadia.sleeptime.engine.services import SleeptimeService
+from circadia.sleeptime.grounding.change_rules import Rule
+from circadia.sleeptime.proposals.notebook import Notebook
+from circadia.sleeptime.proposals.operation import Operation
+from circadia.sleeptime.proposals.question_drafts import AnswerServices
+from circadia.sleeptime.publish.claim_verifier import ClaimVerifier
+from circadia.stores.base import Store, Tx
+from circadia.stores.signals.base import Signals
+from circadia.telemetry.traces import Traces, record_pass_end
+
+_logger = logging.getLogger(__name__)
+
+THROTTLE_SECONDS: Final = 1.0
+"""Pause before each step of a pass that goes on though somebody waits, since its turns have waited for too long."""
+RESUME_SECONDS: Final = 1.0
+"""Least pause of a pass that has yielded."""
+LONGEST_QUIET_SECONDS: Final = 60.0
+"""A pass that was begun for what happens once, and has yielded, waits for so much quiet at most."""
+RETRY_SECONDS: Final = 1.0
+"""Time until the end of a pass is written again when the database was away."""
+
+Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
+"""Returns what a pass does: by the bank's policy, whether there is a model, and what was asked for (empty: all)."""
+
+PassEndHook = Callable[[Tx, Bank, SleepPolicySettings, Pass], Awaitable[None]]
+"""Does, in the transaction that ends a pass, what follows from that."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepParts:
+    """What the worker works with."""
+
+    store: Store
+    """The database."""
+    signals: Signals
+    """Hints."""
+    ids: IdSource
+    """Ids of calls."""
+    tier: SleeptimeService
+    """What decides."""
+    operations: Operations
+    """What passes do."""
+    rules: Sequence[Rule] = ()
+    """What each proposed change is held to."""
+    verify: ClaimVerifier | None = None
+    """Judges what operations write, where the bank's policy wants that; none judges nothing."""
+    retrieval: Retrieval
+    """Searches of banks."""
+    mind: ChatModel | None = None
+    """The tier's model; none for passes that ask no model."""
+    minds: Callable[[str], ChatModel] | None = None
+    """Gives another model of the tier's upstream, by name: for operations that have their own."""
+    embed: Callable[[], Awaitable[None]] | None = None
+    """Makes vectors that lack; none if searches go by words alone."""
+    on_pass_end: PassEndHook | None = None
+    """What else belongs to the end of a pass."""
+    readying: AnswerServices | None = None
+    """What answers are made ready with; none if none are."""
+    traces: Traces = field(default_factory=Traces)
+    """Spans of what is done."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ActivePass:
+    """A pass that this process runs."""
+
+    run: Pass
+    bank: Bank
+    newest: int
+    """Number of the newest episode that was seen; a newer one is a turn that came meanwhile."""
+    asleep: bool
+    """Whether all agents of the bank slept when it was last looked at."""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    late: bool = False
+    """Whether turns have waited for too long, so that the pass is slowed down instead of stopped."""
+    slowed: bool = False
+    until: datetime | None = None
+    """When its hours are over; none if they do not end."""
+    task: asyncio.Task[None] = field(init=False)
+
+    def started_before(self, turn_at: datetime | None) -> bool:
+        """Return whether a turn that is under way began after the pass did."""
+        return turn_at is not None and self.run.started_at is not None and turn_at > self.run.started_at
+
+    def request_yield(self) -> None:
+        """Somebody waits; for a pass that the next answer depends on, that is who it works for."""
+        if self.run.trigger is Trigger.NEEDED:
+            return
+        if self.late:
+            self.slowed = True
+        else:
+            self.stop.set()
+
+
+class PassTasks:
+    """Runs passes."""
+
+    def __init__(self, clock: Clock, parts: SleepParts, *, alone: bool) -> None:
+        self._clock = clock
+        self._alone = alone
+        self._parts = parts
+        self._tier = parts.tier
+        self._flying: PendingQuestions = {}
+        self._notebook = Notebook()
+        # As many as can be busy: a pass works out one step at a time.
+        self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
+        self._draining = False
+
+    async def drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Put back what runs, and ask nothing more: the next process goes on with it."""
+        self._draining = True
+        for task in tasks:
+            task.cancel("the server is stopping")
+        await asyncio.gather(*tasks, return_exceptions=True)
+        flying = tuple(self._flying.values())
+        for asked in flying:
+            asked.cancel()
+        await asyncio.gather(*flying, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run_to_end(self, each: ActivePass) -> None:
+        """Run it to its end, or until it is to go on later; what became of it is written, whatever befalls."""
+        with self._parts.traces.pass_span(each.run, each.bank) as span:
+            try:
+                await self._run_guarded(each)
+            finally:
+                record_pass_end(span, each.run)
+
+    async def _run_guarded(self, each: ActivePass) -> None:
+        run, bank = each.run, each.bank
+        try:
+            outcome = await self._run_pass(each)
+        except PassPreempted:
+            await self._write_result(
+                each, lambda tx, now: self._requeue(tx, bank, now, "it yields to whoever waits", yields=True)
+            )
+        except asyncio.CancelledError:
+            await asyncio.shield(
+                self._write_result(each, lambda tx, now: self._requeue(tx, bank, now, "the server stopped"))
+            )
+            raise
+        except (Conflict, StorageUnavailable) as error:
+            why = error.message
+            await self._write_result(each, lambda tx, now: self._requeue(tx, bank, now, why))
+        except Exception:
+            _logger.exception("pass %s over bank %r has failed", run.id, bank.name)
+            detail = "a fault of Circadia's own; the log says more"
+            await self._write_result(each, lambda tx, now: self._end_pass(tx, bank, now, PassStatus.FAILED, detail))
+        else:
+            await self._write_result(
+                each, lambda tx, now: self._end_pass(tx, bank, now, outcome.status, outcome.detail)
+            )
+
+    async def _run_pass(self, each: ActivePass) -> PassOutcome:
+        parts, run, bank = self._parts, each.run, each.bank
+        policy = self._tier.policy(bank)
+        operations = parts.operations(policy, parts.mind is not None, run.operations)
+        if not run.operations:  # what a person names is done
+            async with parts.store.begin_read() as tx:
+                paused = await self._tier.fetch_paused_operations(tx, bank)
+            operations = [each for each in operations if each.name not in paused]
+        asking = None
+        if parts.mind is not None:
+            named, stated = parts.minds, policy.operations.items()
+            others = {} if named is None else {name: named(each.model) for name, each in stated if each.model}
+            asking = PassModelClient(
+                self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=others,
+                stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,
+                bank=bank.name,
+            )  # fmt: skip
+        running = PassRunner(
+            self._clock,
+            parts.store,
+            self._tier.publisher,
+            operations,
+            parts.rules,
+            asking,
+            lambda: self._check_stop(each),
+            retrieval=parts.retrieval,
+            embed=parts.embed,
+            traces=parts.traces,
+            readying=parts.readying,
+            apart=OperationThreads(self._threads),
+            notebook=self._notebook,
+            verify=parts.verify if policy.verify == "model" else None,
+        )
+        return await running.run_pass(run, bank)
+
+    async def _check_stop(self, each: ActivePass) -> None:
+        """Let the next step begin. Raises PassPreempted: somebody waits."""
+        if each.stop.is_set():
+            raise PassPreempted
+        if each.slowed:
+            await self._clock.sleep(THROTTLE_SECONDS)
+
+    async def _requeue(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
+        """Let it go on once it is due again, or, where nothing makes it due again, once it is quiet for a while."""
+        idle = self._tier.policy(bank).idle_seconds
+        quiet = LONGEST_QUIET_SECONDS if idle is None else min(idle, LONGEST_QUIET_SECONDS)
+        seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger in ONCE else RESUME_SECONDS
+        return await self._tier.rows.requeue(tx, bank, run, why, seconds=seconds)
+
+    async def _end_pass(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
+        ended = await self._tier.rows.end(tx, bank, run, status, detail)
+        await self._tier.pause_unprofitable(tx, bank)
+        if self._parts.on_pass_end is not None:
+            await self._parts.on_pass_end(tx, bank, self._tier.policy(bank), ended)
+        return ended
+
+    async def _write_result(self, each: ActivePass, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:
+        """Write what became of a pass as it stands, if it is still ours; try again until that is written."""
+        while True:
+            try:
+                async with self._parts.store.begin_write() as tx:
+                    present = await tx.passes.get(each.run.id)
+                    if present is not None and present.epoch == each.run.epoch and present.status is PassStatus.RUNNING:
+                        present = await act(tx, present)
+                if present is not None:
+                    each.run = present
+                return
+            except CircadiaError as error:
+                _logger.warning("what became of pass %s is not written yet: %s", each.run.id, error)
+            except Exception:  # a pass that never ends would keep its bank for ever
+                _logger.exception("what became of pass %s is not written yet", each.run.id)
+            if self._draining:
+                return  # the next process puts it back
+            await self._clock.sleep(RETRY_SECONDS)

@@ -1,0 +1,396 @@
+"""Begins the passes that are due, runs them, lets them yield to whoever waits, and recovers what died.
+
+The rows say what is due and whose it is; signals say it sooner. A signal that is lost costs some seconds. A pass that
+this process has taken is its own until its lease runs out; whoever writes with an older epoch is refused.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, cast
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.ids import AgentId, BankId, PassId
+from circadia.jobs.leases import LeaseMonitor
+from circadia.memory.banks import USER
+from circadia.records.bank import Bank
+from circadia.records.event import EventType
+from circadia.records.pulse import PULSE_MOVES, PulseStatus
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.sleeptime.answers.cleanup import forget_expired
+from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks, SleepParts
+from circadia.sleeptime.engine.services import binding_of, names_of
+from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
+from circadia.sleeptime.triggers.due import ActivityEnd, PassBlocker, PassDecision
+from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS, TOPIC, NewPass
+
+_logger = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 1.0
+"""SLEEP-04: a pass yields within a second, also where the wake's signal is lost."""
+BEAT_SECONDS: Final = LEASE_SECONDS / 3
+LOOK_SECONDS: Final = 10.0
+"""A bank that waits is looked at again after so long, whatever signals say."""
+GATHER_SECONDS: Final = 0.1
+"""Least time between two looks, so that a burst of signals costs one."""
+AT_ONCE: Final = 100
+"""Banks that one look decides over, and passes that it tries to begin."""
+PAUSED_SECONDS: Final = 10.0
+"""A pass of a bank that is paused is looked at again after so long."""
+SCHEDULES_SECONDS: Final = 60.0
+"""Banks with schedules and nothing new are looked at so often, and those in which others have changed too little."""
+MOVED_SECONDS: Final = 10.0
+"""Banks are looked for so often in which nothing was said, but something was written or demoted by others."""
+FORGET_SECONDS: Final = 3600.0
+BENEFIT_DAYS: Final = 366
+"""What operations bring is kept by day for so long, a day longer than any window over which they are judged."""
+
+
+class SleepWorker:
+    """One per process. `owner` names it in the rows; `alone` says that no other process works on this database."""
+
+    def __init__(self, clock: Clock, parts: SleepParts, *, owner: str, alone: bool) -> None:
+        self._clock = clock
+        self._parts = parts
+        self._tier = parts.tier
+        self._owner = owner
+        self._alone = alone
+        self._leases = LeaseMonitor[tuple[PassId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
+        self._bell = asyncio.Event()
+        self._look_at: dict[BankId, float] = {}
+        self._names: dict[str, set[BankId]] = {}
+        self._bound: dict[tuple[str, str | None], BankId] = {}
+        self._heard: dict[tuple[AgentId, str | None], ActivityEnd | None] = {}
+        """Agents, and end users of conversations, of which signals spoke since the last look, with what has ended."""
+        self._schedules_at = self._moved_at = 0.0
+        self._forget_at = 0.0
+        self._askings_at = 0.0
+        self._beat_at = 0.0
+        self._runs = PassTasks(clock, parts, alone=alone)
+        self._running: dict[PassId, ActivePass] = {}
+        self._draining = False
+        if not alone:
+            self._tier.turns.owner = owner
+        for topic, heard in (
+            ("memory", self._look_soon),
+            (EventType.PASSES_RESUMED.value, self._look_soon),
+            ("turn", self._on_turn_event),
+            ("sleep", self._on_agent_event),
+            ("pulse", self._on_pulse_event),
+            ("conversation", self._on_conversation_end),
+            (TOPIC, self._on_pass_event),
+        ):
+            parts.signals.listen(topic, heard)
+
+    @property
+    def running_count(self) -> int:
+        """Return how many passes this process runs."""
+        return len(self._running)
+
+    async def run(self) -> None:
+        """Work until cancelled; a failing step is told and tried again."""
+        async with asyncio.TaskGroup() as all_three:
+            for work in (self._work, self._watch_forever, self._share_turns):
+                all_three.create_task(work())
+
+    async def _watch_forever(self) -> None:
+        """See to the passes that run here, however long the decisions over all banks take (SLEEP-04, SLEEP-10)."""
+        while True:
+            await self._watch()
+            await self._clock.sleep(EVERY_SECONDS)
+
+    async def _share_turns(self) -> None:
+        """Tell other processes of turns at this one's gateway (SLEEP-01, SLEEP-04)."""
+        while True:
+            await self._tier.turns.some.wait()
+            await self._clock.sleep(GATHER_SECONDS)  # one that is over by then is not worth a row
+            await self._run_guarded(partial(self._tier.turns.write_turns, self._parts.store))
+
+    async def _work(self) -> None:
+        while True:
+            await self.step()
+            await self._clock.sleep(GATHER_SECONDS)
+            timer = asyncio.ensure_future(self._clock.sleep(EVERY_SECONDS))
+            bell = asyncio.ensure_future(self._bell.wait())
+            try:
+                await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+                bell.cancel()
+                self._bell.clear()
+
+    async def step(self) -> None:
+        """Do all that is due now, once."""
+        for work in (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget):
+            await self._run_guarded(work)
+
+    async def _watch(self) -> None:
+        """See to the passes that run here."""
+        await self._run_guarded(self._preempt_passes)
+        await self._run_guarded(self._renew_leases)
+
+    async def _run_guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Conflict:
+            pass  # another process was first
+        except CircadiaError as error:
+            _logger.warning("sleep-time work waits: %s", error)
+        except Exception:  # the next look may pass, and nobody else does this work
+            _logger.exception("sleep-time work failed in a step")
+
+    async def drain(self) -> None:
+        """Begin nothing more, and put back what runs: the next process goes on with it."""
+        self._draining = True
+        await self._runs.drain([each.task for each in self._running.values()])
+
+    def _look_soon(self, key: str, _: Mapping[str, object]) -> None:
+        self._look_at.pop(BankId(key), None)  # the next look is soon enough
+
+    def _on_pass_event(self, key: str, _: Mapping[str, object]) -> None:
+        self._look_at.pop(BankId(key), None)
+        self._bell.set()
+
+    def _on_turn_event(self, key: str, data: Mapping[str, object]) -> None:
+        bound = self._tier.turns.on_turn_event(key, data)
+        bank_id = self._bound.get(bound)
+        filled = cast("float", data.get("filled", 0.0))
+        if filled > self._tier.filled.get(bound, 0.0):
+            self._tier.filled[bound] = filled
+            if bank_id is not None:
+                self._look_at.pop(bank_id, None)
+        if bank_id is None:
+            return
+        if data.get("ended"):
+            self._look_at.pop(bank_id, None)
+            return
+        for each in self._running.values():
+            if each.bank.id == bank_id:
+                each.request_yield()
+
+    def _on_agent_event(self, key: str, data: Mapping[str, object]) -> None:
+        self._heard.setdefault((AgentId(key), None), None)
+        if self._running and not data["asleep"]:  # a pass may have to yield
+            self._bell.set()
+
+    def _on_pulse_event(self, _: str, data: Mapping[str, object]) -> None:
+        if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
+            self._heard[AgentId(str(data["agent"])), None] = ActivityEnd(of="pulse", at=self._clock.now())
+
+    def _on_conversation_end(self, key: str, data: Mapping[str, object]) -> None:
+        end = ActivityEnd(of="conversation", at=self._clock.now())
+        self._heard[AgentId(key), cast("str | None", data.get("user"))] = end
+
+    async def _recover(self) -> None:
+        """Put back what dead processes had taken: of who works alone on the database, all others."""
+        try:
+            async with self._parts.store.begin_read() as tx:
+                taken = await tx.passes.find_claimed()
+        except StorageUnavailable:
+            self._leases.reset()
+            raise
+        seen = {(run.id, run.epoch, run.lease_until): run for run in taken if run.owner != self._owner}
+        # Taken by this process, which was not told so: its database was away at that moment.
+        lost = [run for run in taken if run.owner == self._owner and run.id not in self._running]
+        for run in [*map(seen.__getitem__, seen if self._alone else self._leases.find_expired(seen)), *lost]:
+            with suppress(Conflict):  # somebody else was first
+                async with self._parts.store.begin_write() as tx:
+                    bank = await tx.banks.get(run.bank_id)
+                    if bank is not None:
+                        await self._tier.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
+
+    async def _preempt_passes(self) -> None:
+        """Look for whoever waits for a bank whose pass runs here, and for a pass that was taken away."""
+        for each in tuple(self._running.values()):
+            async with self._parts.store.begin_read() as tx:
+                run, state = await tx.passes.get(each.run.id), await tx.sleep_states.get(each.bank.id)
+                newer = await tx.sleep_states.fetch_backlog(each.bank.id, each.newest)
+                since = await tx.sleep_states.asleep_since(names_of(each.bank))
+                late = await self._tier.is_late(tx, each.bank)
+                _, turn_at = await self._tier.turns.fetch_turn_times(tx, binding_of(each.bank))
+            if run is None or run.epoch != each.run.epoch or run.status is not PassStatus.RUNNING:
+                each.task.cancel("it is no longer this process'")
+                continue
+            each.late = late
+            until = each.until
+            if state.paused_by is not None or (until is not None and until <= self._clock.now()):
+                each.stop.set()
+            elif newer.episodes or (each.asleep and since is None) or each.started_before(turn_at):
+                each.newest, each.asleep = max(each.newest, newer.last), since is not None
+                each.request_yield()
+
+    async def _decide(self) -> None:
+        """Begin the passes that are due, and write down which gate keeps the others."""
+        if self._draining:
+            return
+        await self._apply_agent_events()
+        now = self._clock.monotonic()
+        async with self._parts.store.begin_read() as tx:
+            waiting = list(await tx.sleep_states.find_banks_with_backlog())
+            if now >= self._moved_at:
+                self._moved_at = now + MOVED_SECONDS
+                waiting += await tx.sleep_states.find_banks_with_changes()
+            if now >= self._schedules_at:
+                self._schedules_at = now + SCHEDULES_SECONDS
+                waiting += [bank.id for bank in await tx.banks.find_all() if self._tier.policy(bank).schedules]
+        due = [each for each in dict.fromkeys(waiting) if self._look_at.get(each, now) <= now]
+        due.sort(key=lambda each: self._look_at.get(each, 0.0))
+        for bank_id in due[:AT_ONCE]:
+            self._look_at[bank_id] = now + LOOK_SECONDS  # also if it fails: the others are not to wait for it
+            await self._run_guarded(partial(self._decide_bank, bank_id))
+        if len(due) > AT_ONCE:
+            self._bell.set()
+
+    async def _apply_agent_events(self) -> None:
+        for heard, end in tuple(self._heard.items()):
+            for bank_id in await self._banks_of(*heard):
+                if end is not None:
+                    self._tier.ended[bank_id] = end
+                self._look_at.pop(bank_id, None)
+            if self._heard[heard] is end:  # else more was heard meanwhile
+                del self._heard[heard]
+
+    async def _banks_of(self, agent_id: AgentId, user: str | None) -> Collection[BankId]:
+        """Return the banks that the agent is bound to; only the end user's where each has one."""
+        async with self._parts.store.begin_read() as tx:
+            agent = await tx.agents.get(agent_id)
+            name = None if agent is None else agent.policy.bank
+            if name is None:
+                return ()
+            if USER in name and user is not None:
+                bank = await tx.banks.get_by_end_user(name, user)
+                return () if bank is None else (bank.id,)
+            if name not in self._names and (bank := await tx.banks.get_by_name(name)) is not None:
+                self._register(bank)
+        return self._names.get(name, ())
+
+    async def _decide_bank(self, bank_id: BankId) -> None:
+        async with self._parts.store.begin_read() as tx:
+            bank = await tx.banks.get(bank_id)
+            if bank is None:
+                return
+            verdict = await self._tier.fetch_verdict(tx, bank)
+            state = await tx.sleep_states.get(bank.id)
+        self._register(bank)
+        if verdict.trigger is not None:
+            self._tier.ended.pop(bank.id, None)
+            self._tier.filled.pop(binding_of(bank), None)
+            with suppress(Conflict):
+                async with self._parts.store.begin_write() as tx:
+                    new = NewPass(trigger=verdict.trigger, by="circadia", full=verdict.full)
+                    await self._tier.request_pass(tx, bank, new)
+        else:
+            self._look_at[bank_id] = self._clock.monotonic() + self._seconds_until(verdict)
+            if verdict.gate is not None and state.gate != verdict.gate.value:
+                await self._record_gate(bank, verdict.gate, verdict.detail)
+
+    def _register(self, bank: Bank) -> None:
+        """Note by which names signals speak of the bank."""
+        for name in names_of(bank):
+            self._names.setdefault(name, set()).add(bank.id)
+        self._bound[binding_of(bank)] = bank.id
+
+    def _seconds_until(self, verdict: PassDecision) -> float:
+        if verdict.at is None:
+            return SCHEDULES_SECONDS if verdict.gate is PassBlocker.EMPTY else LOOK_SECONDS
+        return min(LOOK_SECONDS, max(0.0, (verdict.at - self._clock.now()).total_seconds()))
+
+    async def _record_gate(self, bank: Bank, gate: PassBlocker, detail: str) -> None:
+        async with self._parts.store.begin_write() as tx:
+            state = await tx.sleep_states.get(bank.id)
+            noted = replace(state, gate=gate.value, gate_detail=detail, gate_at=self._clock.now())
+            await tx.sleep_states.put(noted)
+
+    async def _start(self) -> None:
+        if self._draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
+            return
+        async with self._parts.store.begin_read() as tx:
+            found = await tx.passes.find_startable(self._clock.now(), limit=AT_ONCE)
+        if found:
+            await self._tier.flush_answered_calls()
+            await self._write_askings(now=True)
+        for run in sorted(found, key=lambda each: each.trigger is not Trigger.NEEDED):  # somebody waits for those
+            if len(self._running) >= self._tier.settings.max_concurrent_passes:
+                return
+            if run.id not in self._running:  # else what another process has put back ends here first
+                await self._run_guarded(partial(self._take, run))
+
+    async def _take(self, run: Pass) -> None:
+        """Take a pass if what it was asked for still holds (SLEEP-03), and run it."""
+        async with self._parts.store.begin_write() as tx:
+            bank = await tx.banks.get(run.bank_id)
+            if bank is None:
+                return
+            state = await tx.sleep_states.get(bank.id)
+            if state.paused_by is not None:
+                await self._tier.rows.postpone(tx, run, f"paused by {state.paused_by}", seconds=PAUSED_SECONDS)
+                return
+            if run.trigger not in (Trigger.HAND, Trigger.NEEDED):  # a person's is begun anyway
+                verdict = await self._tier.fetch_verdict(tx, bank, own=run)
+                if verdict.gate is PassBlocker.EMPTY and not run.attempt:
+                    await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
+                    return
+                if over := await self._tier.reason_to_skip(tx, bank, run):
+                    await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, over)
+                    return
+                if verdict.gate not in (None, PassBlocker.EMPTY):
+                    seconds = max(RESUME_SECONDS, self._seconds_until(verdict))
+                    await self._tier.rows.postpone(tx, run, verdict.detail, seconds=seconds)
+                    return
+            taken = await self._tier.rows.claim(tx, bank, run, self._owner)
+            since = await tx.sleep_states.asleep_since(names_of(bank))
+            newest = max(taken.upto, (await tx.sleep_states.fetch_backlog(bank.id, taken.upto)).last)
+            late = await self._tier.is_late(tx, bank)
+            hours = await self._tier.load_hours(tx, bank)
+        self._register(bank)
+        each = ActivePass(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)
+        if run.trigger is Trigger.SCHEDULE:
+            each.until = hours.end_of_window(self._clock.now())
+        each.task = asyncio.create_task(self._runs.run_to_end(each))
+        self._running[run.id] = each
+        each.task.add_done_callback(lambda _: self._on_task_done(each))
+
+    def _on_task_done(self, each: ActivePass) -> None:
+        if self._running.get(each.run.id) is each:
+            del self._running[each.run.id]
+
+    async def _renew_leases(self) -> None:
+        """Say that this process lives."""
+        now = self._clock.monotonic()
+        if now < self._beat_at:
+            return
+        self._beat_at = now + BEAT_SECONDS
+        until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
+        if self._running or self._tier.turns.told:
+            async with self._parts.store.begin_write() as tx:
+                await tx.passes.renew_leases(self._owner, until)
+                await self._tier.turns.renew_leases(tx, until)
+
+    async def _write_askings(self, *, now: bool = False) -> None:
+        """Write down what is asked often, seldom and together, since searches do not wait for it."""
+        at = self._clock.monotonic()
+        if now or at >= self._askings_at:
+            self._askings_at = at + ASKINGS_SECONDS
+            await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
+
+    async def _forget(self) -> None:
+        """Take out what no pass can need any more: models' answers, old records and askings, what is over."""
+        now = self._clock.monotonic()
+        if now < self._forget_at:
+            return
+        today = self._clock.now()
+        before = today - timedelta(days=self._tier.settings.keep_days)
+        await forget_expired(self._parts.store, today)
+        async with self._parts.store.begin_write() as tx:
+            await tx.sleep_calls.forget_answers(before)
+            await tx.passes.purge(before)
+            await tx.answers.purge(before)
+            await tx.open_turns.delete_expired(today - timedelta(seconds=FORGET_SECONDS))
+            await tx.benefits.delete_before((today - timedelta(days=BENEFIT_DAYS)).date())
+        await forget_askings(self._parts.store, self._tier.policy, today)
+        self._forget_at = now + FORGET_SECONDS

@@ -1,0 +1,1 @@
+"""Checks of proposed text against its sources: numbers, dates, names, quotations."""

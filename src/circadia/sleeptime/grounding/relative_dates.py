@@ -1,0 +1,185 @@
+"""Dates that are told from the day of a message, such as `yesterday`, as days of the calendar (SLEEP-24).
+
+The wordings are those of Unicode's CLDR (`date_phrases`), the same for all languages. What they do not have, such as
+`on Monday`, is left to the model, which is shown the day of each message and writes dates of the calendar.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from circadia.records.bank import Trust
+from circadia.records.episode import Episode
+from circadia.sleeptime.grounding.date_phrases import WEEKDAYS, Phrase, find_phrases
+
+MAX_CHARACTERS: Final = 20_000
+"""Characters of a text that are looked at."""
+CACHED_TEXTS: Final = 2_000
+"""Texts of which is remembered what they tell: several operations of a page ask the same."""
+LONGEST_AGO: Final = 100
+"""Years, months, weeks or days that are counted from a message at most."""
+TRUST_WITHOUT_DAY: Final = frozenset({Trust.TOOL, Trust.EXTERNAL})
+"""Texts of these were not written on the day when they were stored."""
+_ZONES: Final = ("timezone", "zone", "utc_offset")
+"""Names in an episode's metadata under which a zone or an offset such as `+02:00` may stand."""
+_OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")
+_BESIDE: Final = re.compile(r" \((?:week of )?\d{4}")
+"""A date beside its wording."""
+_IS_BESIDE: Final = rf"{_BESIDE.pattern}[^)]*\)"
+_MARKS: Final = "\"'“”‘’«»「」『』`*_"
+_QUOTATION: Final = re.compile(r"\"[^\"\n]*\"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|「[^「」\n]*」|『[^『』\n]*』")
+_DAY: Final = timedelta(days=1)
+_WEEK: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResolvedDate:
+    """A relative date in a text, with the days that it may be."""
+
+    start: int
+    end: int
+    first: date
+    last: date
+
+    @property
+    def iso(self) -> str:
+        """Return it as a day, a month, a year or a range, as exact as it was told."""
+        first, days = self.first.isoformat(), (self.last - self.first).days + 1
+        if days == 1:
+            return first
+        if days == len(WEEKDAYS):
+            return f"week of {first}"
+        return first[:4] if days > 31 else first[:7]
+
+
+def local_time(episode: Episode) -> datetime:
+    """Return when it was said by the clock of whoever said it, as far as that is known; else as it was stored."""
+    for name in _ZONES if episode.metadata else ():
+        zone = _parse_zone(episode.metadata.get(name))
+        if zone is not None:
+            return episode.at.astimezone(zone)
+    return episode.at
+
+
+def episode_text_with_dates(episode: Episode) -> str:
+    """Return an episode's text with the dates beside their wording.
+
+    What a tool or a stranger's page says is left as it is.
+    """
+    if episode.trust in TRUST_WITHOUT_DAY:
+        return episode.text
+    return add_dates(episode.text, local_time(episode))
+
+
+def add_dates(text: str, at: datetime) -> str:
+    """Return a text that was said then with each date that it tells beside the wording: `yesterday (2023-05-07)`."""
+    parts, upto = list[str](), 0
+    for each in find_relative_dates(text, at):
+        parts += (text[upto : each.end], f" ({each.iso})")
+        upto = each.end
+    return "".join((*parts, text[upto:]))
+
+
+def add_dates_from_sources(text: str, sources: Sequence[tuple[str, datetime]]) -> str:
+    """Return what was derived from these, each a text and when it was said, with the dates beside their wording.
+
+    A wording means what it means in the newest source that has it. One that no source has is left as it is.
+    """
+    newest = sorted(sources, key=lambda each: each[1], reverse=True)
+    said = [add_dates(*each) for each in newest]
+    parts, upto = list[str](), 0
+    for each in find_relative_dates(text, newest[0][1]) if newest else ():
+        wording = re.compile(re.escape(text[each.start : each.end]) + _IS_BESIDE, re.IGNORECASE)
+        meant = next((found[0] for source in said if (found := wording.search(source))), None)
+        if meant is not None:
+            parts += (text[upto : each.end], meant[each.end - each.start :])
+            upto = each.end
+    return "".join((*parts, text[upto:]))
+
+
+def first_open_date(text: str) -> str:
+    """Return the first relative date of a text that has no date of the calendar beside it, empty if there is none.
+
+    Quotations are left out: they are told as somebody's words.
+    """
+    plain = _QUOTATION.sub(lambda quoted: "¤" * len(quoted[0]), text[:MAX_CHARACTERS])
+    return next((each.match[0] for each in _find_undated_phrases(plain)), "")
+
+
+def find_relative_dates(text: str, at: datetime) -> Sequence[ResolvedDate]:
+    """Return the dates that a text tells from the day on which it was said, in order, where there is no doubt.
+
+    `at` is in the zone of whoever said it. Those that have the date beside them already are left out.
+    """
+    return _find_relative_dates(text[:MAX_CHARACTERS], at.date())
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _find_relative_dates(text: str, today: date) -> Sequence[ResolvedDate]:
+    found: list[ResolvedDate] = []
+    for match, unit, number in _find_undated_phrases(text):
+        try:
+            days = _day_range(unit, number, today)
+        except (ValueError, OverflowError):  # outside of the calendar
+            continue
+        if days is not None:
+            found.append(ResolvedDate(start=match.start(), end=match.end(), first=days[0], last=days[1]))
+    return tuple(_drop_overlaps(found))
+
+
+def _find_undated_phrases(text: str) -> Iterator[Phrase]:
+    """Yield the relative dates without a date beside them; what stands alone between marks is a title."""
+    for each in find_phrases(text):
+        start, end = each.match.span()
+        around = text[max(start - 1, 0) : start] + text[end : end + 1]
+        if not _BESIDE.match(text, end) and not (len(around) == 2 and all(mark in _MARKS for mark in around)):
+            yield each
+
+
+def _day_range(unit: str, number: int, today: date) -> tuple[date, date] | None:
+    """Return the first and the last day; a day of last week only where it is the last one of its name, too."""
+    if unit in WEEKDAYS:
+        day = _monday(today) - _WEEK + WEEKDAYS.index(unit) * _DAY
+        return (day, day) if today - day <= _WEEK else None
+    if abs(number) > LONGEST_AGO:
+        return None
+    if unit == "day":
+        return today + number * _DAY, today + number * _DAY
+    if unit == "week":
+        monday = _monday(today) + number * _WEEK
+        return monday, monday + 6 * _DAY
+    if unit == "month":
+        year, month = divmod(today.year * 12 + today.month - 1 + number, 12)
+        following = divmod(year * 12 + month + 1, 12)
+        return date(year, month + 1, 1), date(following[0], following[1] + 1, 1) - _DAY
+    return date(today.year + number, 1, 1), date(today.year + number, 12, 31)
+
+
+def _monday(day: date) -> date:
+    return day - day.weekday() * _DAY
+
+
+def _drop_overlaps(found: list[ResolvedDate]) -> Iterator[ResolvedDate]:
+    """Return those that do not lie in one before, the longest first where two begin together."""
+    end = 0
+    for each in sorted(found, key=lambda each: (each.start, -each.end)):
+        if each.start >= end:
+            end = each.end
+            yield each
+
+
+def _parse_zone(given: object) -> tzinfo | None:
+    if not isinstance(given, str) or not given:
+        return None
+    offset = _OFFSET.fullmatch(given)
+    if offset is not None and int(offset[2]) < 24:
+        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        return timezone(ahead if offset[1] == "+" else -ahead)
+    try:
+        return ZoneInfo(given)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None

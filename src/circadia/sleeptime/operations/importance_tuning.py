@@ -1,0 +1,76 @@
+"""Tunes from which importance on a bank keeps turns, by what agents were given later of those that it has (MEM-18).
+
+What was left out can show nothing any more, so little is risked: only what next to nothing of all that was found lies
+below is left out, never what scores 0.3 or more, and nothing while there is too little to tell. Nothing is tuned that
+nobody has asked for, nor by a pass whose proposals wait for a person. What a person or the file states as
+`min_importance` holds instead, and stays as it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.records.bank import Bank, ImportanceTuning
+from circadia.records.event import Event, EventType
+from circadia.records.sleep_pass import Pass
+from circadia.sleeptime.proposals.operation import PassContext
+from circadia.stores.base import Tx
+
+STEPS: Final = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+"""Thresholds besides 0."""
+MIN_TURN_AGE: Final = timedelta(days=7)
+"""After which it can be told of a turn whether it is of use."""
+FEWEST: Final = 200
+"""Such turns without which nothing can be told."""
+FEWEST_FOUND: Final = 20
+"""Of them those that were found, likewise."""
+MOST_LOST: Final = 0.01
+"""Share of all that was found that may lie below the threshold."""
+
+
+async def tune_importance(bank: Bank, ground: PassContext) -> bool:
+    """Tune the bank's threshold, with an event, where its policy leaves it to passes; return whether it was another."""
+    run = ground.run
+    if not _is_tunable(bank) or (run is not None and run.review):
+        return False
+    async with ground.store.begin_read() as tx:
+        kept, found, *below = await tx.episodes.count_by_importance(bank.id, STEPS, before=ground.now - MIN_TURN_AGE)
+    new = choose_threshold(kept, found, below)
+    if new == bank.policy.tuned_importance:
+        return False
+    async with ground.store.begin_write() as tx:
+        present = await tx.banks.get(bank.id)
+        if present is None or not _is_tunable(present) or present.policy.tuned_importance == new:
+            return False
+        key, last = "" if run is None else run.id, present.policy.tuned
+        anew = key and last is not None and last.pass_id == key
+        before = last.before if anew and last is not None else present.policy.tuned_importance
+        tuned = ImportanceTuning(importance=new, before=before, pass_id=key)
+        await _save(tx, present, tuned, by=f"pass {key}" if key else "circadia", at=ground.now)
+    return True
+
+
+async def undo_tuning(tx: Tx, bank: Bank, run: Pass, *, by: str, at: datetime) -> None:
+    """Take back what the pass has tuned; what another has tuned since stays."""
+    tuned = bank.policy.tuned
+    if tuned is not None and tuned.pass_id == run.id:
+        await _save(tx, bank, replace(tuned, importance=tuned.before, pass_id=""), by=by, at=at)
+
+
+def _is_tunable(bank: Bank) -> bool:
+    return bank.policy.tune_importance and not bank.policy.min_importance
+
+
+async def _save(tx: Tx, bank: Bank, tuned: ImportanceTuning, *, by: str, at: datetime) -> None:
+    before = bank.policy.tuned_importance
+    await tx.banks.save(replace(bank, policy=replace(bank.policy, tuned=tuned)))
+    told = {"bank": bank.name, "by": by, "tuned_importance": tuned.importance, "before": before}
+    await tx.events.add([Event(type=EventType.BANK_CHANGED, at=at, data=told)])
+
+
+def choose_threshold(kept: int, found: int, below: Sequence[int]) -> float:
+    """Return the greatest step `below` which next to nothing of what was found lies; 0 if it cannot be told."""
+    if kept < FEWEST or found < FEWEST_FOUND:
+        return 0.0
+    return max((step for step, lost in zip(STEPS, below, strict=True) if lost <= MOST_LOST * found), default=0.0)

@@ -1,0 +1,1 @@
+"""What an operation reads and how it proposes changes."""

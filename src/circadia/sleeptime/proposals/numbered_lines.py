@@ -1,0 +1,179 @@
+"""What a model is shown of a step: lines below their days, each under a short id that means something here only."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from circadia.ids import EpisodeId
+from circadia.memory.context import estimate_tokens
+from circadia.memory.episodes import shown_name
+from circadia.memory.redaction import redact
+from circadia.memory.search.terms import question_terms
+from circadia.records.bank import Trust
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.relative_dates import add_dates, local_time
+from circadia.sleeptime.grounding.wording import one_line
+from circadia.visibility import visible_text
+
+LONGEST: Final = 800
+"""Characters of an episode that a model reads; what is longer is mostly pasted."""
+LONGEST_NAME: Final = 60
+CACHED_TEXTS: Final = 2_000
+"""Texts that are remembered as a sheet has them: several sheets of a page show the same rows."""
+_ROW_ID: Final = re.compile(r"[a-z]\d{1,5}")
+_LABELLED_TRUST: Final = (Trust.TOOL, Trust.EXTERNAL)
+"""The trust that is told; a line without it is of somebody in the conversation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReferencedRows:
+    """What the ids of an answer stand for."""
+
+    episodes: Sequence[Episode]
+    """Episodes, each once."""
+    notes: Sequence[Note]
+    """Notes, each once."""
+    strangers: Sequence[str]
+    """Ids that stand for nothing on the sheet."""
+
+
+class NumberedLines:
+    """Lines with ids. Whatever a text holds, it stays in its line."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._day = ""
+        self._rows: dict[str, Episode | Note] = {}
+        self._ids: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    @property
+    def text(self) -> str:
+        """Return all lines."""
+        return "\n".join(self._lines)
+
+    def add_heading(self, text: str) -> None:
+        """Begin a part."""
+        self._lines.append(f"## {_clean_line(text)}")
+        self._day = ""
+
+    def add_line(self, text: str) -> None:
+        """Add a line that is no row."""
+        self._lines.append(_clean_line(text))
+
+    def add_block(self, head: str, value: str, longest: int | None = None) -> None:
+        """Begin a part with the lines of a block."""
+        self.add_heading(head)
+        for line in (
+            redact(visible_text(value))[:longest].split("\n") if value else ()
+        ):  # a secret may have several lines
+            self.add_line(f"| {line}")
+
+    def add_episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
+        """Add lines of what was said, but of what is there already."""
+        for row in rows:
+            if row.id not in self._ids:
+                self._begin_day(local_time(row).date().isoformat())
+                self._lines.append(f"{self._assign_id('e', row)} {speaker_label(row)}: {episode_line(row, longest)}")
+
+    def add_notes(self, rows: Iterable[Note], *, evidence: Collection[EpisodeId] = ()) -> None:
+        """Add lines of notes, but of those that are there already; with the ids of `evidence` that is on the sheet."""
+        for row in rows:
+            if row.id not in self._ids:
+                self._begin_day(row.at.date().isoformat())
+                trust = f" ({row.trust})" if row.trust in _LABELLED_TRUST else ""
+                rests = [self._ids[each] for each in row.evidence if each in evidence and each in self._ids]
+                on = f" [{' '.join(rests)}]" if rests else ""
+                key = self._assign_id("b" if row.kind is NoteKind.BELIEF else "n", row)
+                self._lines.append(f"{key}{trust}{on} {_clean_note_text(row.text)}")
+
+    def id_of(self, row: Episode | Note) -> str:
+        """Return the id of a row that is on the sheet."""
+        return self._ids[row.id]
+
+    def resolve_ids(self, ids: Iterable[str]) -> ReferencedRows:
+        """Return what ids stand for."""
+        rows: dict[str, Episode | Note] = {}
+        strangers: list[str] = []
+        for given in ids:
+            key = given.strip("[]() .,;:").lower()
+            row = self._rows.get(key) if _ROW_ID.fullmatch(key) else None
+            if row is None:
+                strangers.append(one_line(given)[:LONGEST_NAME])
+            else:
+                rows[row.id] = row
+        return ReferencedRows(
+            episodes=[each for each in rows.values() if isinstance(each, Episode)],
+            notes=[each for each in rows.values() if isinstance(each, Note)],
+            strangers=list(dict.fromkeys(strangers)),
+        )
+
+    def add_uncited_sources(self, text: str, named: ReferencedRows) -> ReferencedRows:
+        """Return what an answer's text rests on: what it names, and what nobody in the conversation said of its words.
+
+        So a text that comes from a tool or from outside is trusted no more because it names somebody else.
+        """
+        sources = [*named.episodes, *named.notes]
+        others = [row for row in self._rows.values() if row.trust in _LABELLED_TRUST and row not in sources]
+        if not others:
+            return named
+        loose = set(question_terms(text)).difference(
+            *(question_terms(f"{speaker_label(row)} {row.text}") for row in sources)
+        )
+        more = [row for row in others if not loose.isdisjoint(question_terms(row.text))]
+        return ReferencedRows(
+            episodes=[*named.episodes, *(each for each in more if isinstance(each, Episode))],
+            notes=[*named.notes, *(each for each in more if isinstance(each, Note))],
+            strangers=named.strangers,
+        )
+
+    def _begin_day(self, day: str) -> None:
+        if day != self._day:
+            self._lines.append(f"[{day}]")
+            self._day = day
+
+    def _assign_id(self, letter: str, row: Episode | Note) -> str:
+        self._counts[letter] = self._counts.get(letter, 0) + 1
+        key = f"{letter}{self._counts[letter]}"
+        self._rows[key], self._ids[row.id] = row, key
+        return key
+
+
+@lru_cache(maxsize=1_000)
+def _clean_line(text: str) -> str:
+    """Return a text in one line, without secrets; speakers and lines of blocks are shown again and again."""
+    return redact(one_line(text))
+
+
+def speaker_label(row: Episode | Note) -> str:
+    """Return who said it, in a form that cannot pass for anything else on a line; nobody in particular for a note."""
+    if isinstance(row, Note):
+        return ""
+    shown = _clean_line(shown_name(row.speaker))
+    name = " ".join("".join(each for each in shown if each not in ":()[]<>#").split())[:LONGEST_NAME]
+    return f"{name or 'somebody'} ({row.trust})" if row.trust in _LABELLED_TRUST else name or "somebody"
+
+
+def episode_line(row: Episode, longest: int = LONGEST) -> str:
+    """Return what was said in one line: without what nobody sees and without secrets, with days told as dates."""
+    text = _clean_episode_text(row.text, local_time(row).replace(tzinfo=None))
+    return text if len(text) <= longest else f"{text[:longest]} […]"
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _clean_episode_text(text: str, at: datetime) -> str:
+    return redact(add_dates(one_line(text), at))
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _clean_note_text(text: str) -> str:
+    return one_line(redact(text))
+
+
+def estimate_line_tokens(rows: Iterable[Episode]) -> int:
+    """Return about how many tokens the lines of these take; dates and secrets change little of that."""
+    return sum(estimate_tokens(each.text[:LONGEST]) + 6 for each in rows)

@@ -1,0 +1,1 @@
+"""Verifying proposed changes and publishing them in one transaction."""

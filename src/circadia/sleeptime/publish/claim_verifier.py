@@ -1,0 +1,203 @@
+"""Has the tier's model judge whether what a model wrote says what its cited sources say (SLEEP-33).
+
+All claims of a page go into one question, each above the lines that it cites and no others. What operations propose
+that ask no model is not judged, nor are exact extracts. A missing verdict is a no.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, cast
+
+from pydantic import BaseModel, Field
+
+from circadia.ids import EpisodeId
+from circadia.memory.search.terms import question_terms
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode
+from circadia.records.note import NoteKind
+from circadia.sleeptime.budget.benefit import VERIFY
+from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.quotations import is_extract
+from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.proposals.numbered_lines import NumberedLines
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.prompts import build_fixed_prompt
+
+MOST_CLAIMS: Final = 40
+"""Claims of a question; a page has seldom more."""
+MOST_CHARACTERS: Final = 60_000
+"""Characters of a question, unless one claim alone has more."""
+MOST_LINES: Final = 40
+"""Sources that are shown beside a claim: those that share most words with it."""
+VERDICT_TOKENS: Final = 40
+"""Most output for a claim."""
+VERDICT: Final = "verdict"
+"""Where the verdict stands in what a change is to make."""
+SAID: Final = "said"
+MISSING: Final = "missing"
+REASONS: Final[Mapping[str, str]] = {
+    "not_said": "its sources do not say it, as the model judges",
+    "contradicted": "its sources say otherwise, as the model judges",
+    "instructs": "it instructs its reader, as the model judges",
+    "undated": "its date is one only for who knows when it was written, as the model judges",
+    MISSING: "the model gave no verdict on it",
+}
+"""Why a change is refused, by the verdict."""
+
+
+class ClaimVerdict(BaseModel):
+    """What the model says of a claim."""
+
+    id: str
+    verdict: Literal["said", "not_said", "contradicted"]
+    instructs: bool
+    undated: bool
+
+
+class ClaimVerdicts(BaseModel):
+    """What the model says of a question's claims."""
+
+    verdicts: list[ClaimVerdict] = Field(max_length=2 * MOST_CLAIMS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A text of a change, with what it cites."""
+
+    number: int
+    """Which of the changes has it."""
+    text: str
+    mark: str = ""
+    sources: Sequence[Episode]
+    before: str = ""
+    """Lines of the block that it takes the place of."""
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """Return what it is shown beside; claims that share all of it are shown together."""
+        return (self.before, *(each.id for each in self.sources))
+
+
+class ClaimVerifier:
+    """Judges what a page's operations propose, as a step of its own that may fail and be tried again."""
+
+    name = VERIFY
+    asks = True
+
+    def plan(self, view: PageContext) -> Sequence[Step]:
+        """Return one step with what is proposed in the view, none if nothing is."""
+        return [Step(name="verdicts", episodes=view.page)] if view.proposed else []
+
+    async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
+        """Return the changes in their order, each with its verdict; those that claim nothing as they are."""
+        ids = {key for each in view.proposed for key in _cited_episode_ids(each)}
+        rows = await view.look.fetch_episodes(sorted(ids))
+        found: dict[int, list[str]] = {}
+        for part in _split_questions(
+            [each for at, change in enumerate(view.proposed) for each in _find_claims(at, change, rows)]
+        ):
+            most = VERDICT_TOKENS * (len(part) + 2)
+            answer = await ask(build_fixed_prompt(self.name, _build_question(part)), ClaimVerdicts, most_tokens=most)
+            for key, claim in part.items():
+                given = {_worst_verdict(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
+                found.setdefault(claim.number, []).append(next(iter(sorted(given - {SAID}) or given), MISSING))
+        return [
+            replace(each, after={**(each.after or {}), VERDICT: next((v for v in found[at] if v != SAID), SAID)})
+            if at in found
+            else each
+            for at, each in enumerate(view.proposed)
+        ]
+
+
+def refusal_reason(change: Change) -> str:
+    """Return why a change is refused by its verdict, empty if it is not."""
+    return REASONS.get(str((change.after or {}).get(VERDICT, SAID)), "")
+
+
+def mark_missing_verdict(change: Change) -> Change:
+    """Return a change that needs a verdict and has none."""
+    return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited_episode_ids(change) else change
+
+
+def _worst_verdict(given: ClaimVerdict) -> str:
+    if given.instructs:
+        return "instructs"
+    return "undated" if given.verdict == SAID and given.undated else given.verdict
+
+
+def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
+    """Return the ids of the episodes that what a change says rests on."""
+    if change.kind is ChangeKind.FLAG:
+        ids = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
+        return [EpisodeId(each) for each in ids if each.startswith("epi_")]
+    return source_ids_of(change)
+
+
+def _find_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+    """Yield what a change claims: a note or a flag one thing, a block each new line."""
+    after = change.after or {}
+    cited = [rows[each] for each in _cited_episode_ids(change) if each in rows]
+    if change.kind is ChangeKind.WRITE_BLOCK:
+        yield from _find_line_claims(number, change, rows)
+    elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
+        text = one_line(str(after.get("text", "")))
+        if not is_extract(text, cited):
+            belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
+            mark = " (open)" if change.kind is ChangeKind.FLAG else belief
+            yield Claim(number=number, text=text, mark=mark, sources=_select_sources(text, cited))
+
+
+def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+    after, old = change.after or {}, str((change.before or {}).get("value", "")).split("\n")
+    new = str(after.get("value", "")).split("\n")
+    spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
+    gone = "\n".join(each for each in old if each not in new)
+    start = 0
+    for line in new:
+        end = start + len(line)
+        if line.strip() and line not in old:
+            ids = dict.fromkeys(key for first, last, keys in spans if first < end and start < last for key in keys)
+            cited = [rows[EpisodeId(each)] for each in ids if each in rows]
+            yield Claim(number=number, text=one_line(line), sources=_select_sources(line, cited), before=gone)
+        start = end + 1
+
+
+def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
+    """Return the sources that are shown beside a claim, in order."""
+    wanted = set(question_terms(text)) if len(cited) > MOST_LINES else set[int]()
+    shared = {each.id: len(wanted.intersection(question_terms(each.text))) if wanted else 0 for each in cited}
+    best = sorted(cited, key=lambda each: (-shared[each.id], each.number))[:MOST_LINES]
+    return sorted(best, key=lambda each: each.number)
+
+
+def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
+    """Yield the claims of each question, by their ids in it."""
+    part: dict[str, Claim] = {}
+    for claim in claims:
+        wider = {**part, f"c{len(part) + 1}": claim}
+        if part and (len(part) == MOST_CLAIMS or len(_build_question(wider)) > MOST_CHARACTERS):
+            yield part
+            wider = {"c1": claim}
+        part = wider
+    if part:
+        yield part
+
+
+def _build_question(part: Mapping[str, Claim]) -> str:
+    """Return what a question is about: claims, with the lines that they cite below them."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for key, claim in part.items():
+        together.setdefault(claim.cites, []).append(key)
+    texts: list[str] = []
+    for keys in together.values():
+        sheet = NumberedLines()
+        sheet.add_heading("Claims")
+        for key in keys:
+            sheet.add_line(f"{key}{part[key].mark} {part[key].text}")
+        first = part[keys[0]]
+        if first.before:
+            sheet.add_block("The text before", first.before)
+        sheet.add_heading("Their lines")
+        sheet.add_episodes(first.sources)
+        texts.append(sheet.text)
+    return "\n".join(texts)

@@ -1,0 +1,274 @@
+"""What each kind of change does to a bank, and how it is taken back. Both return why not, or none if it is done.
+
+What stands in `after` of a change, by kind:
+    add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over)
+    retire_note     instead (id of the note that takes its place; nothing if none does)
+    demote_episode  reason, evidence, weight
+    write_block     value, spans [[start, end, [episode ids]]], version (of the block that was written; set when it is)
+and in `before`:
+    write_block     value, spans, version (of the block that the pass has read; 0 for none)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, TypeVar, cast
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.memory.blocks import BlockAuthor, BlockUpdate
+from circadia.memory.services import MemoryServices
+from circadia.records.bank import Bank, Trust
+from circadia.records.block import BlockSpan
+from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.publish.merge import merge_lines
+from circadia.stores.base import Tx
+
+K = TypeVar("K", bound=str)
+
+BY: Final = "pass"
+"""Writer of what passes write, before the pass' id."""
+NOTE: Final = "not_"
+"""What ids of notes begin with."""
+READ_AT_ONCE: Final = 200
+"""Ids that are looked for between two turns of the event loop."""
+WRITTEN_AT_ONCE: Final = 20
+"""Notes that are written between two."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AppliedChange:
+    """A change that was applied."""
+
+    change: Change
+    """The change, with what came of it."""
+    why_not: str = ""
+    """Why it was not; empty if it was."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceRows:
+    """What changes of one publication rest on, read once for all of them."""
+
+    homes: Mapping[EpisodeId, BankId]
+    """The bank of each source that is there."""
+    there: set[NoteId]
+    """Of the notes that are to be added those that are there already; it grows by what is added."""
+    new: dict[NoteId, Note]
+    """Notes that are added, and not written yet."""
+
+
+class Effects:
+    """Applies changes and takes them back, in the caller's transaction."""
+
+    def __init__(self, clock: Clock, memory: MemoryServices) -> None:
+        self._clock = clock
+        self._memory = memory
+        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change, SourceRows], Awaitable[AppliedChange]]] = {
+            ChangeKind.ADD_NOTE: self._add_note,
+            ChangeKind.RETIRE_NOTE: self._retire_note,
+            ChangeKind.DEMOTE_EPISODE: self._demote_episode,
+            ChangeKind.WRITE_BLOCK: self._write_block,
+            ChangeKind.FLAG: self._add_flag,
+        }
+        self._undo: Mapping[ChangeKind, Callable[[Tx, Bank, Change], Awaitable[str]]] = {
+            ChangeKind.ADD_NOTE: self._drop_note,
+            ChangeKind.RETIRE_NOTE: self._restore_note,
+            ChangeKind.DEMOTE_EPISODE: self._restore_episode,
+            ChangeKind.WRITE_BLOCK: self._undo_block,
+            ChangeKind.FLAG: self._remove_flag,
+        }
+
+    async def fetch_source_rows(self, tx: Tx, changes: Sequence[Change]) -> SourceRows:
+        """Return what these changes rest on, as it is now."""
+        homes: dict[EpisodeId, BankId] = {}
+        for part in _split_batches(list(dict.fromkeys(key for each in changes for key in source_ids_of(each)))):
+            homes |= await tx.episodes.find_bank_ids(part)
+            await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
+        there: set[NoteId] = set()
+        for part in _split_batches([NoteId(each.target) for each in changes if each.kind is ChangeKind.ADD_NOTE]):
+            there |= (await tx.notes.find_bank_ids(part)).keys()
+            await asyncio.sleep(0)
+        return SourceRows(homes=homes, there=there, new={})
+
+    async def apply(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+        """Do it, if the bank still is as the change needs it to be; `settle` ends what is done of a footing."""
+        return await self._apply[change.kind](tx, bank, change, footing)
+
+    async def flush_notes(self, tx: Tx, bank: Bank, footing: SourceRows) -> None:
+        """Write the notes that are added."""
+        new = list(footing.new.values())
+        footing.new.clear()
+        for at in range(0, len(new), WRITTEN_AT_ONCE):
+            await tx.notes.add_all(new[at : at + WRITTEN_AT_ONCE])
+            await asyncio.sleep(0)
+        if new:
+            await self._memory.episodes.touch(tx, bank)
+
+    async def undo(self, tx: Tx, bank: Bank, change: Change) -> str:
+        """Take it back; return why that cannot be done, empty if it was."""
+        return await self._undo[change.kind](tx, bank, change)
+
+    async def _add_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+        after = _after(change)
+        evidence = tuple(source_ids_of(change))
+        strangers = [each for each in evidence if footing.homes.get(each) != bank.id]
+        if strangers:
+            return AppliedChange(
+                change=change, why_not=f"{len(strangers)} of its sources are not in this bank any more"
+            )
+        if NoteId(change.target) in footing.there:
+            return AppliedChange(change=change, why_not="there is this note already")
+        at = datetime.fromisoformat(str(after["at"]))
+        note = Note(
+            id=NoteId(str(after["id"])),
+            number=0,
+            bank_id=bank.id,
+            kind=NoteKind(str(after["kind"])),
+            text=str(after["text"]),
+            evidence=evidence,
+            trust=Trust(str(after["trust"])),
+            at=at,
+            importance=cast("float | None", after.get("importance")),
+            pass_id=change.pass_id,
+            operation=change.operation,
+            created_at=self._clock.now(),
+            terms=projected_notes.note_terms(str(after["text"])),
+        )
+        footing.there.add(note.id)
+        footing.new[note.id] = note
+        return AppliedChange(change=change)
+
+    async def _drop_note(self, tx: Tx, bank: Bank, change: Change) -> str:
+        """Retire it: what later passes made of it may name it."""
+        await tx.notes.retire(NoteId(change.target), self._clock.now())
+        return ""
+
+    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+        if change.target in footing.new:
+            await self.flush_notes(tx, bank, footing)
+        note = await tx.notes.get(bank.id, NoteId(change.target))
+        if note is None or note.retired_at is not None:
+            return AppliedChange(change=change, why_not="there is no such note any more")
+        if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), footing):
+            return AppliedChange(change=change, why_not="what was to take its place is not there")
+        await tx.notes.retire(note.id, self._clock.now())
+        return AppliedChange(change=change)
+
+    async def _restore_note(self, tx: Tx, bank: Bank, change: Change) -> str:
+        if await tx.notes.get(bank.id, NoteId(change.target)) is None:
+            return "the note was forgotten"
+        of_it = await tx.passes.find_changes_of(bank.id, change.target)
+        if any(each.kind is ChangeKind.ADD_NOTE and each.state is ChangeState.UNDONE for each in of_it):
+            return "the pass that made the note is undone"
+        await tx.notes.retire(NoteId(change.target), None)
+        return ""
+
+    async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+        after = _after(change)
+        if not await _is_note_present(tx, bank, str(after["evidence"]), footing):
+            return AppliedChange(change=change, why_not="the note that shows it is not there")
+        try:
+            new = await self._memory.episodes.demote(
+                tx, bank, EpisodeId(change.target), by=f"{BY} {change.pass_id}", reason=str(after["reason"]),
+                evidence=str(after["evidence"]), weight=float(cast("float", after["weight"])),
+            )  # fmt: skip
+        except CircadiaError as error:
+            return AppliedChange(change=change, why_not=error.message)
+        return AppliedChange(change=change, why_not="" if new else "it was demoted for this already")
+
+    async def _restore_episode(self, tx: Tx, bank: Bank, change: Change) -> str:
+        try:
+            await self._memory.episodes.restore(
+                tx, bank, EpisodeId(change.target), evidence=str(_after(change)["evidence"])
+            )
+        except CircadiaError as error:
+            return error.message
+        return ""
+
+    async def _write_block(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+        """Write a block, merged with what somebody wrote since the pass has read it (SLEEP-30)."""
+        before, after = change.before or {}, _after(change)
+        found = await tx.blocks.get_latest(bank.id, change.target)
+        version, theirs = (found.version, "" if found.deleted else found.value) if found else (0, "")
+        value, why = str(after["value"]), change.why
+        spans = _parse_spans(after.get("spans"))
+        if version != before.get("version", 0):
+            came = merge_lines(str(before.get("value", "")), ours=value, theirs=theirs)
+            if came.lost or came.text == theirs:
+                return AppliedChange(change=change, why_not="it was written by somebody else meanwhile")
+            value, why = came.text, f"{why} (merged with version {version})"
+            spans = None
+        edit = BlockUpdate(
+            value=value, spans=spans, expected_version=version if found and not found.deleted else 0, why=why,
+            operation=change.operation,
+        )  # fmt: skip
+        try:
+            block = await self._memory.blocks.write(
+                tx, bank, change.target, edit, writer=BlockAuthor.SLEEP, by=f"{BY} {change.pass_id}"
+            )
+        except CircadiaError as error:
+            return AppliedChange(change=change, why_not=error.message)
+        written = {**after, "value": block.value, "version": block.version}
+        return AppliedChange(change=replace(change, after=written, why=why))
+
+    async def _undo_block(self, tx: Tx, bank: Bank, change: Change) -> str:
+        """Take the pass' lines out and leave what others wrote since; return where those are the same lines."""
+        before, after = change.before or {}, _after(change)
+        found = await tx.blocks.get_latest(bank.id, change.target)
+        if found is None or found.deleted:
+            return "the block was deleted since"
+        came = merge_lines(str(after["value"]), ours=str(before.get("value", "")), theirs=found.value, undoing=True)
+        left = "the same lines were written by somebody else since" if came.lost else ""
+        if came.text == found.value:
+            return left
+        edit = BlockUpdate(value=came.text, expected_version=found.version, why=f"undo of {change.pass_id}")
+        try:
+            if not came.text and not before.get("version"):
+                await self._memory.blocks.delete(
+                    tx, bank, change.target, writer=BlockAuthor.SLEEP, by=f"{BY} {change.pass_id}", why=edit.why
+                )
+            else:
+                await self._memory.blocks.write(
+                    tx, bank, change.target, edit, writer=BlockAuthor.SLEEP, by=f"{BY} {change.pass_id}"
+                )
+        except Conflict as error:
+            return error.message
+        return f"{left}; the others are taken back" if left else ""
+
+    async def _add_flag(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
+        return AppliedChange(change=change)  # the row is the flag
+
+    async def _remove_flag(self, tx: Tx, bank: Bank, change: Change) -> str:
+        return ""
+
+
+def _split_batches(ids: Sequence[K]) -> Iterator[Sequence[K]]:
+    for start in range(0, len(ids), READ_AT_ONCE):
+        yield ids[start : start + READ_AT_ONCE]
+
+
+async def _is_note_present(tx: Tx, bank: Bank, key: str, footing: SourceRows) -> bool:
+    """Return whether this note is there, if it is a note that is named."""
+    if not key.startswith(NOTE) or key in footing.new:
+        return True
+    found = await tx.notes.get(bank.id, NoteId(key))
+    return found is not None and found.retired_at is None
+
+
+def _after(change: Change) -> Mapping[str, object]:
+    return change.after or {}
+
+
+def _parse_spans(given: object) -> Sequence[BlockSpan] | None:
+    if given is None:
+        return None
+    return tuple(
+        BlockSpan(start=int(start), end=int(end), episodes=tuple(EpisodeId(each) for each in episodes))
+        for start, end, episodes in cast("Sequence[tuple[Any, Any, Any]]", given)
+    )

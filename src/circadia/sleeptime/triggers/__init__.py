@@ -1,0 +1,1 @@
+"""When a pass is due, and the life cycle of its row."""

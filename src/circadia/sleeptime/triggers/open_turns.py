@@ -1,0 +1,90 @@
+"""Turns that are under way: at this process' gateway, which tells it by signals, and at others, whose rows do."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, cast
+
+from circadia.bounded_dict import BoundedDict
+from circadia.clock import Clock
+from circadia.memory.banks import USER
+from circadia.records.open_turn import OpenTurn
+from circadia.sleeptime.triggers.due import LONGEST_REPLY_SECONDS
+from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS
+from circadia.stores.base import Store, Tx
+
+BankBinding = tuple[str, str | None]
+"""What agents are bound to a bank by: its name, or its template and the end user."""
+
+MAX_BANKS: Final = 100_000
+"""Banks whose last turn is remembered."""
+
+
+class OpenTurnTracker:
+    """Hears of turns; once it has an `owner`, other processes are told of them too."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.owner: str | None = None
+        self.some = asyncio.Event()
+        """Set when others are to be told something."""
+        self._open: dict[int, tuple[BankBinding, datetime]] = {}
+        self.told: dict[int, tuple[BankBinding, datetime]] = {}
+        """Those of which rows tell the others."""
+        self._last: BoundedDict[BankBinding, datetime] = BoundedDict(MAX_BANKS)
+
+    def on_turn_event(self, key: str, data: Mapping[str, object]) -> BankBinding:
+        """Note that a turn has begun or ended; return what its bank is bound by."""
+        now = self._clock.now()
+        bound = key, str(data["user"]) if USER in key else None
+        turn = cast("int", data.get("turn", 0))
+        self._last[bound] = now
+        if data.get("ended"):
+            self._open.pop(turn, None)
+        else:
+            self._open[turn] = bound, now
+        self.some.set()
+        return bound
+
+    async def fetch_turn_times(self, tx: Tx, bound: BankBinding) -> tuple[datetime | None, datetime | None]:
+        """Return when a bank's last turn began, and when the newest did of those that are under way."""
+        under_way = [at for each, at in self._open.values() if each == bound]
+        if self.owner is not None:
+            name, user = bound
+            other = await tx.open_turns.find_newest_start(name, user or "", besides=self.owner, now=self._clock.now())
+            under_way += [] if other is None else [other]
+        newest = max(under_way, default=None)
+        return max([*under_way, *([self._last[bound]] if bound in self._last else [])], default=None), newest
+
+    async def write_turns(self, store: Store) -> None:
+        """Write down what has begun and ended since the last time. Raises StorageUnavailable: tell it again."""
+        if self.owner is None:
+            return
+        self.some.clear()
+        now = self._clock.now()
+        oldest = now - timedelta(seconds=LONGEST_REPLY_SECONDS)  # of an older one the end was not seen
+        self._open = {turn: (bound, at) for turn, (bound, at) in self._open.items() if at > oldest}
+        there = dict(self._open)
+        new = [
+            OpenTurn(
+                owner=self.owner, id=turn, bank=bound[0], end_user=bound[1] or "", at=at,
+                lease_until=now + timedelta(seconds=LEASE_SECONDS),
+            )
+            for turn, (bound, at) in there.items()
+            if self.told.get(turn) != (bound, at)
+        ]  # fmt: skip
+        gone = self.told.keys() - there.keys()
+        if new or gone:
+            try:
+                async with store.begin_write() as tx:
+                    await tx.open_turns.add(new)
+                    await tx.open_turns.remove(self.owner, gone)
+            except BaseException:
+                self.some.set()
+                raise
+        self.told = there
+
+    async def renew_leases(self, tx: Tx, until: datetime) -> None:
+        """Say that this process lives."""
+        if self.owner is not None:
+            await tx.open_turns.renew_leases(self.owner, until)

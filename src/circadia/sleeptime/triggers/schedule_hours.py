@@ -1,0 +1,75 @@
+"""Hours of a bank's schedules: the one that has come, until when passes may run for it, and the next one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.records.schedule import Recurrence
+from circadia.records.sleep_pass import FARTHEST
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.wake.scheduling.planning import SET_BACK
+from circadia.wake.scheduling.recurrence import last_between, next_after
+
+_HOUR: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Schedule:
+    rule: Recurrence
+    full: bool
+    within: timedelta | None
+
+    def last_hour(self, since: datetime, now: datetime, seed: str) -> datetime | None:
+        """Return the last hour after `since` for which a pass may still begin."""
+        first = since if self.within is None else max(since, now - self.within)
+        found = last_between(self.rule, first, now, seed=seed)
+        return None if found is None or found <= first else found
+
+
+class ScheduleHours:
+    """The hours of one bank, whose id is the seed of its rules."""
+
+    def __init__(self, policy: SleepPolicySettings, zone: str, seed: str) -> None:
+        self.zone = zone
+        self._seed = seed
+        self._schedules: Sequence[_Schedule] = [
+            _Schedule(
+                rule=each.recurrence(zone), full=each.full,
+                within=None if each.within_hours is None else timedelta(hours=each.within_hours),
+            )
+            for each in policy.schedules
+        ]  # fmt: skip
+
+    def find_due_hour(self, since: datetime, now: datetime) -> tuple[datetime | None, bool]:
+        """Return the last hour since then for which no pass was begun, and whether one of them is a full one."""
+        if since > now + SET_BACK:  # told by a clock that was days ahead: no hour would come until then
+            since = now - _HOUR
+        found = [(each.last_hour(since, now, self._seed), each.full) for each in self._schedules]
+        past = [(at, full) for at, full in found if at is not None]
+        return max((at for at, _ in past), default=None), any(full for _, full in past)
+
+    def next_hour(self, now: datetime) -> datetime | None:
+        """Return the next hour."""
+        ahead = (next_after(each.rule, now, seed=self._seed) for each in self._schedules)
+        return min((at for at in ahead if at is not None), default=None)
+
+    def end_of_window(self, now: datetime) -> datetime | None:
+        """Return until when a pass may run that was begun for an hour, `now` if no longer; none is without an end."""
+        if any(each.within is None for each in self._schedules):
+            return None
+        ends = [
+            at + each.within
+            for each in self._schedules
+            if each.within is not None and (at := each.last_hour(now - each.within, now, self._seed)) is not None
+        ]
+        return max(ends, default=now)
+
+    def find_missed_hour(self, oldest: datetime, now: datetime) -> datetime | None:
+        """Return an hour that has come and gone since the oldest turn that still waits."""
+        found = (
+            last_between(each.rule, oldest, late, seed=self._seed)
+            for each in self._schedules
+            if (late := now - (each.within or FARTHEST)) > oldest
+        )
+        return min((at for at in found if at is not None), default=None)

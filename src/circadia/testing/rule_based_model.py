@@ -1,0 +1,366 @@
+"""A model of sleep-time work that is none: it answers each question of the operations by rules, always the same.
+
+For the demo without a key, for benchmarks of what a pass costs, and for tests. It understands plain statements such as
+`I live in Porto` or `the deadline is 3 May`, groups the rest by rare words, and is right about nothing else.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
+
+from pydantic import BaseModel
+
+from circadia.gateway.answers.judging import SameQuestions
+from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.llm.usage import Usage
+from circadia.memory.search.terms import STOP_WORDS, question_terms
+from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
+from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
+from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
+from circadia.sleeptime.operations.compress import SummaryDraft
+from circadia.sleeptime.operations.consolidate import ConsolidationAnswer, NoteDraft
+from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction
+from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, ReflectionAnswer
+from circadia.sleeptime.operations.rethink import BlockEdit, RethinkAnswer
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
+from circadia.testing.stated_facts import NO_OWNER, Fact, find_facts
+
+T = TypeVar("T", bound=BaseModel)
+
+BYTES_A_TOKEN: Final = 4
+"""About what tokenizers make of English."""
+NANOUSD_IN: Final = 50
+"""Price of an input token, that of a small model."""
+NANOUSD_OUT: Final = 400
+"""Price of an output token."""
+QUOTATION_CHARACTERS: Final = 160
+"""Characters of a quotation."""
+NOTE_CHARACTERS: Final = 800
+"""Characters of a note, after which another one is begun."""
+_ROW: Final = re.compile(r"([enb]\d+)(?: \((?:tool|external)\))?(?: \[([^\]]*)\])? (.*)")
+_SAID: Final = re.compile(r"([^:]*?)(?: \((?:tool|external)\))?: (.*)")
+_DAY: Final = re.compile(r"\[(\d{4}-\d\d-\d\d)\]")
+_PAIR: Final = re.compile(r"(n\d+) with (n\d+)")
+_MONTH: Final = re.compile(
+    r"\b\d{1,2} (?:January|February|March|April|May|June|July|August|September|October|November|December)"
+)
+_WORD: Final = re.compile(r"[A-Za-z][a-z]{4,}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromptRow:
+    """A line of a question's data."""
+
+    key: str
+    """Its id."""
+    part: str
+    """The heading that it stands below."""
+    day: str
+    """Its day."""
+    speaker: str
+    """Who said it; empty for a note."""
+    text: str
+    """What it says."""
+    evidence_keys: Sequence[str]
+    """Of a note: the lines of its evidence."""
+
+    @property
+    def facts(self) -> Sequence[Fact]:
+        """Return what it states."""
+        return list(find_facts(self.speaker, self.text))
+
+    @property
+    def quotation(self) -> str:
+        """Return it as a note may quote it."""
+        if not self.speaker:
+            return self.text
+        short = (
+            self.text
+            if len(self.text) <= QUOTATION_CHARACTERS
+            else f"{self.text[:QUOTATION_CHARACTERS].rsplit(' ', 1)[0]} …"
+        )
+        return f'{self.speaker[:1].upper()}{self.speaker[1:]} said on {self.day}: "{short}"'
+
+
+class RuleBasedModel:
+    """Answers by rules."""
+
+    def __init__(self, *, name: str = "dreamer") -> None:
+        self.name = name
+        self.upstream = "scripted"
+        self.asked: list[tuple[str, Usage]] = []
+        """The name of each answer's schema, with what it used."""
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return the answer. Raises ModelAnswerError: nobody has told it how to answer that."""
+        answering = ANSWER_BUILDERS.get(output)
+        if answering is None:
+            raise ModelAnswerError(f"it cannot answer {output.__name__}")
+        answer = answering(prompt.data)
+        used = Usage(
+            input_tokens=prompt.bytes // BYTES_A_TOKEN,
+            output_tokens=len(answer.model_dump_json().encode()) // BYTES_A_TOKEN,
+        )
+        self.asked.append((output.__name__, used))
+        return cast("T", answer), used
+
+    def price(self, used: Usage) -> int | None:
+        """Return the price in billionths of a US dollar."""
+        return (used.input_tokens or 0) * NANOUSD_IN + (used.output_tokens or 0) * NANOUSD_OUT
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return the same for a size."""
+        return input_tokens * NANOUSD_IN + output_tokens * NANOUSD_OUT
+
+
+def parse_rows(data: str) -> list[PromptRow]:
+    """Return the lines of a question's data that have ids."""
+    found: list[PromptRow] = []
+    part = day = ""
+    for line in data.split("\n"):
+        if line.startswith("## "):
+            part, day = line[3:], ""
+        elif dated := _DAY.fullmatch(line):
+            day = dated[1]
+        elif row := _ROW.fullmatch(line):
+            said = _SAID.fullmatch(row[3]) if row[1][0] == "e" else None
+            speaker, text = (said[1], said[2]) if said else ("", row[3])
+            rests = (row[2] or "").split()
+            found.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=rests))
+    return found
+
+
+def build_consolidation(data: str) -> ConsolidationAnswer:
+    """Return a note for each subject that has facts, and for each rare word that several lines share."""
+    every = parse_rows(data)
+    new = {row.key for row in every if row.part == "Said now"}
+    told: dict[str, list[tuple[Fact, PromptRow]]] = {}
+    for row in sorted(every, key=lambda row: (row.key in new, row.day)):
+        for fact in row.facts:
+            told.setdefault(fact.about if fact.subject == NO_OWNER else fact.subject, []).append((fact, row))
+    found = [_build_subject_note(group, new) for group in told.values()]
+    notes = [each for each in found if each is not None]
+    used = {key for note in notes for key in note.ids}
+    return ConsolidationAnswer(notes=[*notes, *_build_word_notes([row for row in every if row.key in new - used])][:40])
+
+
+def _build_subject_note(told: Sequence[tuple[Fact, PromptRow]], new: set[str]) -> NoteDraft | None:
+    """Return a note of what holds, each with what was before; none if one line says all of it, or none is new."""
+    by_about: dict[str, list[tuple[Fact, PromptRow]]] = {}
+    for fact, row in told:
+        by_about.setdefault(fact.about, []).append((fact, row))
+    sentences: list[str] = []
+    ended: list[str] = []
+    for group in by_about.values():
+        fact, row = group[-1]
+        before = [(old, its) for old, its in group if old.value != fact.value]
+        known = next((old.history for old, _ in reversed(group) if old.history), "")
+        over = f"; before (until {row.day}): {before[-1][0].past_sentence}" if before and row.key in new else ""
+        sentences.append(f"{fact.present_sentence}{over}{known}")
+        ended += [its.key for _, its in before if row.key in new]
+    ids = list(dict.fromkeys(row.key for _, row in told))
+    if len(ids) < 2 or new.isdisjoint(ids):
+        return None
+    notes = [key for key in ids if key[0] == "n"]
+    text = f"{'. '.join(sentences)}."
+    if len(text) > NOTE_CHARACTERS:  # the note that there is stays as it is, beside another
+        fresh = [(fact, row) for fact, row in told if row.key not in notes]
+        return (
+            _build_subject_note(fresh, new)
+            if notes
+            else NoteDraft(text=f"{text[:NOTE_CHARACTERS]} …", ids=ids[:40], ended=ended[:20])
+        )
+    return NoteDraft(text=text, ids=ids[:40], replaces=notes[:6], ended=ended[:20])
+
+
+def _build_word_notes(said: Sequence[PromptRow]) -> Iterator[NoteDraft]:
+    """Return notes of lines that share a word which few have, each line in one note."""
+    having: dict[str, list[PromptRow]] = {}
+    for row in said:
+        for word in sorted({each.casefold() for each in _WORD.findall(row.text)} - STOP_WORDS):
+            having.setdefault(word, []).append(row)
+    taken: set[str] = set()
+    for word, group in sorted(having.items(), key=lambda each: (-len(each[1]), each[0])):
+        left = [row for row in group if row.key not in taken]
+        if 2 <= len(left) <= 4 and len(group) <= 6 and word:
+            taken.update(row.key for row in left)
+            yield NoteDraft(text=" ".join(row.quotation for row in left), ids=[row.key for row in left])
+
+
+def build_comparison(data: str) -> ComparisonAnswer:
+    """Return the facts of which two notes say another value."""
+    by_key = {row.key: row for row in parse_rows(data)}
+    found: list[Contradiction] = []
+    for one, other in _PAIR.findall(data):
+        first, second = sorted((by_key[one], by_key[other]), key=lambda row: (row.day, row.key))
+        values = {(fact.subject, fact.about): fact for fact in first.facts}
+        for fact in second.facts:
+            old = values.get((fact.subject, fact.about))
+            if old is None or old.value == fact.value:
+                continue
+            said = [by_key[key] for key in first.evidence_keys if key in by_key]
+            stale = [row.key for row in said if any(each.value == old.value for each in row.facts)]
+            found.append(
+                Contradiction(
+                    now=fact.present_sentence, before=old.past_sentence, holds=[second.key], ended=[first.key, *stale],
+                    verdict="replaced" if first.day < second.day else "unclear",
+                )
+            )  # fmt: skip
+    return ComparisonAnswer(found=found[:12])
+
+
+def build_reflection(data: str) -> ReflectionAnswer:
+    """Return whom something occupies on several days, and which beliefs rest on what is over."""
+    every = parse_rows(data)
+    over = set(re.findall(r"^(e\d+): ", data, re.M))
+    said = [row for row in every if row.speaker and row.key not in over]
+    words: dict[tuple[str, str], dict[str, PromptRow]] = {}
+    for row in said:
+        for word in {each.casefold() for each in _WORD.findall(row.text)} - STOP_WORDS:
+            words.setdefault((row.speaker, word), {}).setdefault(row.day, row)
+    often = sorted(words.items(), key=lambda each: (-len(each[1]), each[0]))[:3]
+    known = " ".join(row.text for row in every if row.key[0] == "b")
+    beliefs = [
+        Belief(
+            text=f"{who[:1].upper()}{who[1:]} often speaks of {word}.", ids=[row.key for row in days.values()][:10]
+        )
+        for (who, word), days in often
+        if len(days) > 1 and f" {word}." not in known
+    ]  # fmt: skip
+    checked = [BeliefCheck(id=row.key, holds=over.isdisjoint(row.evidence_keys)) for row in every if row.key[0] == "b"]
+    return ReflectionAnswer(beliefs=beliefs, checked=checked[:6])
+
+
+def build_compression(data: str) -> SummaryDraft:
+    """Return the first sentence of each note."""
+    every = parse_rows(data)
+    firsts = [re.split(r"(?<=[.!?\"]) ", row.text, maxsplit=1)[0][:QUOTATION_CHARACTERS] for row in every]
+    text = " ".join(dict.fromkeys(firsts))[:1_200]
+    return SummaryDraft(text=text, ids=[row.key for row in every][:40])
+
+
+def build_rethink(data: str) -> RethinkAnswer:
+    """Return a line for each fact of the new notes: in the place of the line about the same, or at the end."""
+    blocks: dict[str, list[str]] = {}
+    for line in data.split("\n"):
+        if head := re.match(r"## Block (.*?)(?: \(.*\))?, room for ", line):
+            blocks[head[1]] = []
+        elif line.startswith("| ") and blocks:
+            blocks[next(reversed(blocks))].append(line[2:])
+    edits: list[BlockEdit] = []
+    done: Counter[tuple[str, str]] = Counter()
+    for row in sorted(parse_rows(data), key=lambda row: row.day, reverse=True):
+        for fact in row.facts:
+            about = (fact.subject, fact.about)
+            done[about] += 1
+            if done[about] == 1 and (edit := _build_edit(blocks, fact, row)) is not None:
+                edits.append(edit)
+    return RethinkAnswer(edits=edits[:10], finished=True)
+
+
+def _build_edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: PromptRow) -> BlockEdit | None:
+    for label, lines in blocks.items():
+        for line in lines:
+            for known in find_facts("", line):
+                if (known.subject, known.about) == (fact.subject, fact.about):
+                    same = known.value == fact.value
+                    return None if same else BlockEdit(
+                        label=label, old_text=line, new_text=f"{fact.present_sentence}.", ids=[row.key]
+                    )  # fmt: skip
+    return BlockEdit(label=next(iter(blocks)), new_text=f"{fact.present_sentence}.", ids=[row.key]) if blocks else None
+
+
+def build_predictions(data: str) -> Predictions:
+    """Return a question for each fact that a block states: as its person would ask it."""
+    lines = [line[2:] for line in data.split("\n") if line.startswith("| ")]
+    asked = {
+        (fact.subject == NO_OWNER, fact.about): _phrase_questions(fact)
+        for line in lines
+        for fact in find_facts("", line)
+    }
+    return Predictions(
+        questions=[PredictedQuestion(phrasings=list(each), confidence=0.6) for each in asked.values()][:10]
+    )
+
+
+def _phrase_questions(fact: Fact) -> Sequence[str]:
+    if fact.about == "home":
+        return "Where do I live?", "In which city do I live?"
+    asks = "When" if _MONTH.search(fact.value) else "What"
+    of = "the" if fact.subject == NO_OWNER else "my"
+    return f"{asks} is {of} {fact.about}?", f"Tell me {asks.lower()} {of} {fact.about} is"
+
+
+def build_question_verdicts(data: str) -> QuestionVerdicts:
+    """Return that each question is answered, stands alone, and is asked by each of its phrasings."""
+    found: list[QuestionVerdict] = []
+    for line in data.split("\n"):
+        if question := re.match(r"question (\d+): ", line):
+            found.append(QuestionVerdict(number=int(question[1]), answered=True, stands_alone=True, same=[]))
+        elif (phrasing := re.match(r"  phrasing (\d+): ", line)) and found:
+            found[-1].same.append(int(phrasing[1]))
+    return QuestionVerdicts(questions=found)
+
+
+def find_same_questions(data: str) -> SameQuestions:
+    """Return the questions that have the same words, in any order."""
+    asked = re.search(r"^question: (.*)$", data, re.M)
+    words = Counter(re.findall(r"\w+", asked[1].casefold())) if asked else Counter[str]()
+    listed = re.findall(r"^(\d+)\. (.*)$", data, re.M)
+    return SameQuestions(
+        same=[int(number) for number, text in listed if Counter(re.findall(r"\w+", text.casefold())) == words]
+    )
+
+
+def build_answer_verdicts(data: str) -> AnswerVerdicts:
+    """Return for each answer whether it is right: unless a new line states a fact that it lacks, or shares a word."""
+    by_key = {row.key: row for row in parse_rows(data)}
+    answers = re.findall(r"(?m)^## Answer (a\d+), beside (.*)\n((?:\| .*\n?)*)", data)
+    return AnswerVerdicts(
+        verdicts=[
+            AnswerVerdict(id=key, right=_is_still_right(lines, beside.split(), by_key))
+            for key, beside, lines in answers
+        ]
+    )
+
+
+def _is_still_right(lines: str, beside: Sequence[str], by_key: Mapping[str, PromptRow]) -> bool:
+    words = {each.casefold() for each in _WORD.findall(lines)} - STOP_WORDS
+    new = [by_key[key] for key in beside if key in by_key]
+    shared = any(words & {each.casefold() for each in _WORD.findall(row.text)} for row in new)
+    return not shared and all(fact.value in lines for row in new for fact in row.facts)
+
+
+_OWN: Final = frozenset(question_terms(
+    "allergic before belief follow is lives often prefers said speaks until was works one several together week"
+))  # fmt: skip
+"""Words of the notes that are written here."""
+
+
+def build_claim_verdicts(data: str) -> ClaimVerdicts:
+    """Return that a claim is said if all of its telling words and numbers are in its lines."""
+    found: list[ClaimVerdict] = []
+    for part in data.split("## Claims\n")[1:]:
+        claims, _, lines = part.partition("\n## ")
+        said = {*question_terms(lines), *_OWN}
+        for key, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? (.*)$", claims):
+            verdict = "said" if said.issuperset(question_terms(text)) else "not_said"
+            found.append(ClaimVerdict(id=key, verdict=verdict, instructs=False, undated=False))
+    return ClaimVerdicts(verdicts=found)
+
+
+ANSWER_BUILDERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
+    ConsolidationAnswer: build_consolidation,
+    ComparisonAnswer: build_comparison,
+    ReflectionAnswer: build_reflection,
+    SummaryDraft: build_compression,
+    RethinkAnswer: build_rethink,
+    Predictions: build_predictions,
+    QuestionVerdicts: build_question_verdicts,
+    SameQuestions: find_same_questions,
+    AnswerVerdicts: build_answer_verdicts,
+    ClaimVerdicts: build_claim_verdicts,
+}
+"""Answers by the schema that is asked for."""

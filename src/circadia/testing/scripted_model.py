@@ -1,0 +1,49 @@
+"""A model that answers as a test says."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar, cast
+
+from pydantic import BaseModel
+
+from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.llm.usage import Usage
+
+T = TypeVar("T", bound=BaseModel)
+
+ScriptedAnswer = BaseModel | ModelAnswerError | BaseException
+AnswerScript = Callable[[Prompt, type[BaseModel]], ScriptedAnswer | Awaitable[ScriptedAnswer]]
+
+
+class ScriptedChatModel:
+    """Answers each question by a function, or by a list in its order; keeps what it was asked."""
+
+    def __init__(
+        self, script: AnswerScript | Iterable[ScriptedAnswer], *, name: str = "scripted", used: Usage | None = None
+    ) -> None:
+        self.name = name
+        self.upstream = "scripted"
+        self.asked: list[Prompt] = []
+        self._used = used or Usage(input_tokens=100, output_tokens=10)
+        if callable(script):
+            self._script: AnswerScript = script
+        else:
+            answers: Iterator[ScriptedAnswer] = iter(script)
+            self._script = lambda _, __: next(answers)
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return what the script says. Raises what the script gives, if that is an exception."""
+        self.asked.append(prompt)
+        answer = self._script(prompt, output)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return cast("T", answer), self._used
+
+    def price(self, used: Usage) -> int | None:
+        """Return a billionth of a dollar for each token."""
+        return (used.input_tokens or 0) + (used.output_tokens or 0)
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return the same for a size."""
+        return input_tokens + output_tokens

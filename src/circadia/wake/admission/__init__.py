@@ -1,0 +1,1 @@
+"""Deciding on wake requests: guardrails, budgets, chains, replay."""

@@ -1,0 +1,129 @@
+"""What is left of the budgets after a decision, and the decision in words: what every door tells (WAKE-05)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.ids import WakeId
+from circadia.records.agent import Agent
+from circadia.records.coordination import PairMode
+from circadia.records.wake import Decision, GuardrailCounts, Wake
+from circadia.stores.base import Tx
+from circadia.wake.admission.chains import ChainPosition
+from circadia.wake.scheduling.wall_clock import day_bounds
+
+SPENT: Final = frozenset({
+    "max_wakes_per_session", "max_wakes_per_day", "max_wakes_per_pair_per_day", "max_daily_session_minutes", "fleet",
+    "money",
+})  # fmt: skip
+"""Guardrails that are budgets: waiting a moment does not help."""
+_OF_THE_DAY: Final = frozenset({"max_wakes_per_day", "max_wakes_per_pair_per_day", "max_daily_session_minutes"})
+_NO_WAKE: Final = WakeId("")
+"""Is no request's id: a tally without it counts all."""
+_NO_ROOT: Final = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """A limit and what is used of it."""
+
+    limit: float | None
+    """The setting; none means no limit."""
+    used: float
+    """What counts against it now."""
+
+    @property
+    def remaining(self) -> float | None:
+        """Return what is left, none where there is no limit."""
+        return None if self.limit is None else max(0.0, self.limit - self.used)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budgets:
+    """The budgets of wakes between a sender and a target."""
+
+    session: Budget | None
+    """Wakes that the sender may ask for in its present pulse or time awake; none for a person."""
+    day: Budget
+    """Wakes of the target in its day."""
+    pair: Budget | None
+    """Of these, those of the pair; none for a person."""
+
+
+async def fetch_tally(
+    tx: Tx, target: Agent, now: datetime, *, sender: Agent | None = None, place: ChainPosition
+) -> GuardrailCounts:
+    """Return what the ledger counts now, with all that is decided."""
+    return await tx.wakes.tally(
+        target.id,
+        wake_id=_NO_WAKE,
+        sender_id=sender.id if sender is not None else None,
+        sender_pulse=place.pulse_id,
+        asked_since=place.counting_window(now)[0],
+        root_id=place.root_id or _NO_ROOT,
+        day=day_bounds(target.coordination.zone, now)[0],
+        utc_day=_utc_midnight(now),
+        now=now,
+    )
+
+
+async def fetch_budgets(tx: Tx, target: Agent, now: datetime, *, sender: Agent | None, place: ChainPosition) -> Budgets:
+    """Return what is left of the budgets now."""
+    tally = await fetch_tally(tx, target, now, sender=sender, place=place)
+    limits = target.coordination.wake_guardrails
+    day = Budget(limit=limits.max_wakes_per_day, used=tally.wakes_today)
+    if sender is None:
+        return Budgets(session=None, day=day, pair=None)
+    pair = tally.by_sender_today + (tally.of_sender_today if limits.pair_mode is PairMode.UNDIRECTED else 0)
+    return Budgets(
+        session=Budget(limit=sender.coordination.wake_guardrails.max_wakes_per_session, used=tally.asked_in_session),
+        day=day,
+        pair=Budget(limit=limits.max_wakes_per_pair_per_day, used=pair),
+    )
+
+
+def retry_at(wake: Wake, target: Agent) -> datetime | None:
+    """Return from when on the wake may pass: a deferred one is tried by itself then; none if that is not known."""
+    if wake.decision not in (Decision.DEFERRED, Decision.REFUSED):
+        return None
+    if wake.not_before is not None:
+        return wake.not_before
+    if wake.rule in _OF_THE_DAY:
+        return day_bounds(target.coordination.zone, wake.decided_at)[1]
+    if wake.rule == "money":
+        return _utc_midnight(wake.decided_at) + timedelta(days=1)
+    return None
+
+
+def describe_decision(wake: Wake | None, target: Agent) -> str:
+    """Return what became of a message and its wake, for whoever sent it."""
+    name = target.reference
+    if wake is None:
+        return f"The message is in the inbox of {name!r}, which reads it at its next run. No wake was asked for."
+    kept = " The message is in its inbox." if wake.message_id is not None else ""
+    match wake.decision:
+        case Decision.ADMITTED:
+            passed = f" ({wake.detail})" if wake.detail else ""
+            return f"{name!r} is woken{passed}."
+        case Decision.COALESCED:
+            return f"{name!r} is about to begin a run, and this is part of it ({wake.detail})."
+        case Decision.DEFERRED:
+            return (
+                f"{name!r} is woken later, without another request: {wake.detail}.{kept} "
+                f"The request waits until {_format_time(wake.expires_at)} at most."
+            )
+        case Decision.REFUSED:
+            free = " message_agent stays free: use it for what can wait." if wake.rule in SPENT else ""
+            return f"{name!r} is not woken: {wake.detail}.{kept}{free}"
+        case Decision.EXPIRED:
+            return f"{name!r} was not woken in time: {wake.detail}."
+        case Decision.CANCELLED:
+            return f"The wake was taken back: {wake.detail}.{kept}"
+
+
+def _utc_midnight(now: datetime) -> datetime:
+    return now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _format_time(at: datetime | None) -> str:
+    return "then" if at is None else at.isoformat(timespec="seconds")

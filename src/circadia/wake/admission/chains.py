@@ -1,0 +1,75 @@
+"""Where in a chain somebody acts: what an agent does in a pulse belongs to the chain of that pulse (WAKE-60)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from circadia.ids import PulseId
+from circadia.records.agent import Agent
+from circadia.records.principal import Principal
+from circadia.records.pulse import Pulse, PulseStatus
+from circadia.stores.base import Tx
+from circadia.wake.scheduling.wall_clock import day_bounds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainPosition:
+    """A place in a chain."""
+
+    root_id: str | None = None
+    """First wake or message of the chain; none outside of all chains: what is done there is a root itself."""
+    parent_id: str | None = None
+    """The wake behind the pulse."""
+    depth: int = 0
+    """Wakes from the root so far."""
+    pulse_id: PulseId | None = None
+    """The pulse in which it is done."""
+    since: datetime | None = None
+    """When that pulse, or the time awake, began."""
+    endless_in: str | None = None
+    """The agent's zone if nothing but a sleep ends that pulse or time awake; none where a time limit does."""
+
+    def counting_window(self, now: datetime) -> tuple[datetime, datetime | None]:
+        """Return since when what is asked for here counts together, and when it is counted anew without a sleep.
+
+        Of what may never end, each day is counted by itself: a limit of it would be one for ever.
+        """
+        since = self.since or now
+        if self.endless_in is None:
+            return since, None
+        starts, ends = day_bounds(self.endless_in, now)
+        return max(since, starts), ends
+
+
+NOWHERE = ChainPosition()
+
+
+async def fetch_place(tx: Tx, principal: Principal) -> ChainPosition:
+    """Return where the principal acts: in the pulse of its token, else in its time awake, else nowhere."""
+    agent = principal.agent
+    if agent is None:
+        return NOWHERE
+    if principal.pulse_id is None:
+        return await fetch_agent_place(tx, agent)
+    pulse = await tx.pulses.get(principal.pulse_id)
+    return _awake_place(agent) if pulse is None else _pulse_place(pulse, agent)
+
+
+async def fetch_agent_place(tx: Tx, agent: Agent) -> ChainPosition:
+    """Return where an agent acts that no token tells more of: in its latest pulse, else in its time awake."""
+    running = [each for each in await tx.pulses.find_open(agent.id) if each.status is PulseStatus.RUNNING]
+    return _pulse_place(running[-1], agent) if running else _awake_place(agent)
+
+
+def _awake_place(agent: Agent) -> ChainPosition:
+    return ChainPosition(since=agent.since, endless_in=agent.coordination.zone)
+
+
+def _pulse_place(pulse: Pulse, agent: Agent) -> ChainPosition:
+    return ChainPosition(
+        root_id=pulse.root_id,
+        parent_id=pulse.wake_id,
+        depth=pulse.depth,
+        pulse_id=pulse.id,
+        since=pulse.created_at,  # not of the present attempt: what it asked for before counts
+        endless_in=agent.coordination.zone if pulse.timeout_seconds is None else None,
+    )

@@ -1,0 +1,15 @@
+"""Whether a routine would find something to do (WAKE-46)."""
+
+from circadia.records.agent import Agent
+from circadia.records.schedule import Routine
+from circadia.stores.base import Tx
+from circadia.wake.pulse_lifecycle import RESIDENT
+
+
+async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None:
+    """Return why a pulse of the routine would find nothing to do, none if it would find something."""
+    if agent.coordination.launcher == RESIDENT and not agent.asleep:
+        return "it is awake already"
+    if routine.instructions.strip() or await tx.deliveries.count_unread(agent.id):
+        return None
+    return "no instructions and nothing unread"

@@ -1,0 +1,414 @@
+"""Wake requests: the one function that decides, for every door (WAKE-10 … WAKE-25).
+
+A request is decided in the transaction that stores what is behind it. What is deferred is decided again, by the same
+function, when something that may have been in its way has ended.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import IdSource, MessageId, PulseId, WakeId
+from circadia.records.agent import Agent
+from circadia.records.coordination import Guardrails, OnBlock
+from circadia.records.event import Event, EventType
+from circadia.records.message import DeliveryState, Priority
+from circadia.records.pulse import PulseKind
+from circadia.records.schedule import BlackoutPolicy
+from circadia.records.wake import (
+    DECISION_MOVES,
+    Charge,
+    Decision,
+    GuardrailCheck,
+    GuardrailCounts,
+    Wake,
+    WakeSource,
+    matches_override,
+)
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+from circadia.wake.admission.chains import NOWHERE, ChainPosition
+from circadia.wake.admission.guardrails import (
+    CIRCUIT_FAILURES,
+    AdmissionFacts,
+    FleetLimits,
+    WakeDecision,
+    check_guardrails,
+)
+from circadia.wake.admission.idleness import find_idle_reason
+from circadia.wake.pulse_lifecycle import RESIDENT
+from circadia.wake.pulse_starter import PulseStarter
+from circadia.wake.scheduling.blackouts import blackout_at
+from circadia.wake.scheduling.wall_clock import day_bounds
+
+DRAINING: Final = "draining"
+"""The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
+FLEET: Final = "fleet"
+"""The rule of a request that waits for a place among the pulses of all agents."""
+_QUEUED: Final = "others wait for a place among the pulses of all agents; it has its turn among them"
+AGEING_SECONDS: Final = 600.0
+"""A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
+_ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
+_KINDS: Final = {
+    WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
+    WakeSource.PERSON: PulseKind.MANUAL,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewWake:
+    """What somebody asks for."""
+
+    target: Agent
+    """Whom to wake."""
+    source: WakeSource
+    """What asks."""
+    sender: Agent | None = None
+    """The agent that asks."""
+    by: str
+    """Who asks, as people read it."""
+    reason: str
+    """What for."""
+    priority: Priority = Priority.URGENT
+    """How soon."""
+    message_id: MessageId | None = None
+    """The message behind it."""
+    message_root: str | None = None
+    """The chain that the message begins, where it begins one."""
+    routine: str | None = None
+    """The routine that is due."""
+    timeout_seconds: float | None = None
+    """Longest pulse, if not the agent's own limit."""
+    place: ChainPosition = NOWHERE
+    """Where the asker acts."""
+    key: str | None = None
+    """Idempotency key, with the sender before it."""
+    overridden_by: str | None = None
+    """The person who lets it pass, and why."""
+
+
+class WakeRequests:
+    """The only writer of wake requests."""
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, signals: Signals, openings: PulseStarter, fleet: FleetLimits
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._openings = openings
+        self._fleet = fleet
+        self._draining = False
+
+    def drain(self) -> None:
+        """Admit nothing more: what would be admitted is deferred, for another process or the next start (WAKE-55)."""
+        self._draining = True
+        self._openings.drain()
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the server is stopping."""
+        return self._draining
+
+    async def ask(self, tx: Tx, ask: NewWake) -> Wake:
+        """Decide, and store the request with its decision; one of the same key is returned as it stands.
+
+        Raises:
+            Conflict: the key stands for another request.
+        """
+        known = None if ask.key is None else await tx.wakes.get_by_key(ask.key)
+        if known is not None:
+            asked = (ask.target.id, ask.reason, ask.message_id)
+            same = matches_override(known, override=ask.overridden_by is not None)
+            if not same or (known.agent_id, known.reason, known.message_id) != asked:
+                raise Conflict("this key stands for another agent, reason, message or override; take a new key")
+            return known
+        wake, facts = await self._decide_new(tx, ask)
+        if wake.decision is Decision.ADMITTED:
+            wake = await self._admit(tx, wake, facts)
+        elif wake.decision is not Decision.DEFERRED:
+            wake = replace(wake, expires_at=None)
+        await self._openings.extend_joined_pulse(tx, ask.target, wake)
+        await tx.wakes.add(wake)
+        await self._record_event(tx, wake, ask.target)
+        return wake
+
+    async def explain(self, tx: Tx, ask: NewWake) -> Wake:
+        """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
+        return (await self._decide_new(tx, ask, to_the_end=True))[0]
+
+    async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
+        """Decide an agent's deferred requests again: by priority, then age (WAKE-25)."""
+        now = self._clock.now()
+        moved: list[Wake] = []
+        opened: PulseId | None = None
+        for wake in sorted(waiting, key=lambda each: (-_aged_priority(each, now), each.at)):
+            again = await self._decide_again(tx, wake, agent, opened, now)
+            if not await tx.wakes.save(again):
+                continue
+            if again.decision is not Decision.DEFERRED:
+                moved.append(again)
+                if agent is not None:
+                    await self._openings.extend_joined_pulse(tx, agent, again)
+                    await self._record_event(tx, again, agent)
+            if again.decision is Decision.ADMITTED:
+                opened = again.pulse_id
+        return moved
+
+    async def cancel(self, tx: Tx, wake: Wake, agent: Agent, *, by: str) -> Wake:
+        """Take back a request that is deferred; its message stays.
+
+        Raises:
+            Conflict: it is decided.
+        """
+        cancelled = self._move(wake, Decision.CANCELLED, detail=f"cancelled by {by}")
+        if not await tx.wakes.save(cancelled):
+            raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
+        await self._record_event(tx, cancelled, agent)
+        return cancelled
+
+    def _build_wake(self, ask: NewWake) -> Wake:
+        now = self._clock.now()
+        wake_id = WakeId(self._ids.new("wak"))
+        return Wake(
+            id=wake_id,
+            at=now,
+            agent_id=ask.target.id,
+            agent=ask.target.reference,
+            source=ask.source,
+            sender_id=ask.sender.id if ask.sender else None,
+            sender=ask.by,
+            sender_pulse=ask.place.pulse_id,
+            reason=ask.reason,
+            priority=ask.priority,
+            message_id=ask.message_id,
+            routine=ask.routine,
+            decision=Decision.DEFERRED,
+            expires_at=now + timedelta(seconds=ask.target.coordination.defer_max_seconds),
+            decided_at=now,
+            root_id=ask.place.root_id or ask.message_root or wake_id,
+            parent_id=ask.place.parent_id,
+            depth=ask.place.depth + 1,
+            key=ask.key,
+            timeout_seconds=ask.timeout_seconds,
+        )
+
+    async def _decide_new(self, tx: Tx, ask: NewWake, *, to_the_end: bool = False) -> tuple[Wake, AdmissionFacts]:
+        """Return the request with its decision, and what it rests on; `to_the_end` asks all guardrails."""
+        wake = self._build_wake(ask)
+        facts = await self._gather_facts(tx, wake, ask.target, ask.sender, ask.place)
+        wake = self._decide(wake, facts, ask.overridden_by, to_the_end=to_the_end)
+        if ask.overridden_by is None and await self._must_queue(tx, wake, ask.target):
+            wake = _put_in_queue(wake, ask.target)
+        return wake, facts
+
+    def _decide(
+        self, wake: Wake, facts: AdmissionFacts, overridden_by: str | None, *, to_the_end: bool = False
+    ) -> Wake:
+        verdict = WakeDecision(decision=Decision.ADMITTED)
+        enabled = facts.target.enabled  # nothing and nobody lets a wake pass that its agent could not answer
+        if not (enabled and _is_unguarded(wake, facts.target)):
+            verdict = check_guardrails(facts, to_the_end=to_the_end or overridden_by is not None)
+        overridden_by = overridden_by if enabled else None
+        needed = verdict.decision is not Decision.ADMITTED
+        if overridden_by is not None and needed:
+            verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
+        # While the server stops it is kept in any case: the guardrails speak again after the start.
+        overridden_by = overridden_by if needed or self._draining else None
+        if overridden_by != wake.overridden_by:
+            wake = replace(wake, overridden_by=overridden_by)
+        return self._apply_verdict(wake, verdict, facts.tally, facts.target)
+
+    async def _decide_again(
+        self, tx: Tx, wake: Wake, agent: Agent | None, opened: PulseId | None, now: datetime
+    ) -> Wake:
+        if agent is None or agent.deleted_at is not None:
+            return self._move(wake, Decision.CANCELLED, detail="the agent was deleted")
+        if await self._is_read(tx, wake):
+            return self._move(wake, Decision.COALESCED, detail="its message was read meanwhile")
+        if wake.expires_at is not None and wake.expires_at <= now:
+            return self._move(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
+        if opened is not None:
+            return replace(self._move(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
+        policy, idle = BlackoutPolicy.RUN, None
+        if wake.routine is not None:
+            routine = await tx.routines.get(agent.id, wake.routine)
+            if routine is None or not routine.enabled:
+                return self._move(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
+            wake = replace(wake, timeout_seconds=routine.timeout_seconds)
+            policy = routine.blackout_policy or agent.coordination.blackout_policies.policy_for(routine.recurrence.kind)
+            idle = await find_idle_reason(tx, agent, routine)
+        facts = await self._gather_facts(tx, wake, agent, None, NOWHERE)
+        # Its sender was free to ask when it asked; what the sender has asked for since then does not count against it.
+        tally = replace(facts.tally, asked_in_session=0)
+        if wake.rule == "cooldown_seconds" and wake.not_before is not None and wake.not_before <= now:
+            last = tally.last_wake_at  # in the future only where the clock was set back: then once is enough
+            tally = replace(tally, last_wake_at=None if last is not None and last > now else last)
+        facts = replace(facts, tally=tally, asker=_ANY_NUMBER, routine_policy=policy)
+        again = self._decide(wake, facts, wake.overridden_by)
+        if again.decision is Decision.ADMITTED and idle is not None:
+            return self._move(wake, Decision.CANCELLED, detail=f"skipped: {idle}")
+        if again.decision is Decision.ADMITTED:
+            again = await self._admit(tx, again, facts)
+        return again
+
+    async def _must_queue(self, tx: Tx, wake: Wake, target: Agent) -> bool:
+        """Return whether others wait for the place in the fleet that it would take: the worker lets them in by turn."""
+        bounded = self._fleet.max_concurrent_pulses is not None
+        if not bounded or wake.decision is not Decision.ADMITTED or _is_unguarded(wake, target):
+            return False
+        return await tx.wakes.has_deferred_by(FLEET)
+
+    async def _is_read(self, tx: Tx, wake: Wake) -> bool:
+        if wake.message_id is None:
+            return False
+        delivery = await tx.deliveries.get(wake.agent_id, wake.message_id)
+        return delivery is not None and delivery.state in (DeliveryState.HANDLED, DeliveryState.DEAD)
+
+    def _apply_verdict(self, wake: Wake, verdict: WakeDecision, tally: GuardrailCounts, target: Agent) -> Wake:
+        joins = tally.joinable is not None and target.enabled and verdict.rule not in ("enabled", "max_chain_depth")
+        if joins and tally.joinable is not None:
+            joined = self._move(wake, Decision.COALESCED, detail="joined a pulse that had not begun")
+            return replace(joined, pulse_id=tally.joinable, trace=verdict.trace)
+        if self._draining and verdict.decision is Decision.ADMITTED:
+            verdict = _defer_until_start(verdict, self._clock.now())
+        return replace(
+            wake,
+            decision=verdict.decision,
+            rule=verdict.rule,
+            detail=verdict.detail,
+            not_before=verdict.not_before,
+            decided_at=self._clock.now(),
+            trace=verdict.trace,
+        )
+
+    def _move(self, wake: Wake, to: Decision, *, detail: str) -> Wake:
+        if to not in DECISION_MOVES[wake.decision]:
+            raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
+        return replace(wake, decision=to, rule=None, detail=detail, not_before=None, decided_at=self._clock.now())
+
+    async def _admit(self, tx: Tx, wake: Wake, facts: AdmissionFacts) -> Wake:
+        target = facts.target
+        unguarded = _is_unguarded(wake, target)
+        counts = wake.source is not WakeSource.SCHEDULE and not unguarded
+        if unguarded and target.coordination.launcher == RESIDENT:
+            await self._openings.open_gate(tx, target, wake)
+            return replace(wake, expires_at=None)
+        limit = wake.timeout_seconds or target.coordination.pulse_timeout_seconds
+        spare = remaining_run_seconds(target, facts.tally)
+        if spare is not None and wake.overridden_by is None:
+            limit = min(limit or spare, spare)
+        pulse = await self._openings.open_pulse(
+            tx,
+            target,
+            kind=_KINDS[wake.source],
+            by=wake.sender,
+            reason=wake.reason,
+            wake=wake,
+            timeout_seconds=limit,
+        )
+        started = pulse.launcher == RESIDENT
+        charge = (Charge.CHARGED if started else Charge.RESERVED) if counts else Charge.NONE
+        return replace(wake, pulse_id=pulse.id, charge=charge, expires_at=None)
+
+    async def _gather_facts(
+        self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, place: ChainPosition
+    ) -> AdmissionFacts:
+        now = self._clock.now()
+        coordination = target.coordination
+        starts, _ = day_bounds(coordination.zone, now)
+        utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        asked_since, asks_anew_at = place.counting_window(now)
+        asker = None if sender is None else sender.coordination.wake_guardrails
+        asked_most = (asker or coordination.wake_guardrails).max_wakes_per_session
+        tally = await tx.wakes.tally(
+            target.id,
+            wake_id=wake.id,
+            sender_id=wake.sender_id,
+            sender_pulse=wake.sender_pulse,
+            asked_since=asked_since,
+            root_id=wake.root_id,
+            day=starts,
+            utc_day=utc_day,
+            now=now,
+            asked_most=asked_most or 0,
+            failures_most=0 if coordination.launcher == RESIDENT else 2 * CIRCUIT_FAILURES,
+            fleet_open_most=self._fleet.max_concurrent_pulses or 0,
+            fleet_wakes_most=self._fleet.max_wakes_per_day or 0,
+        )
+        span = blackout_at(coordination.blackouts, coordination.zone, now) if coordination.blackouts else None
+        spent = 0.0
+        if target.policy.max_usd_per_day is not None:
+            spent = (await tx.calls.sum_usage(target.id, utc_day)).nanousd / 1e9
+        return AdmissionFacts(
+            target=target,
+            source=wake.source,
+            now=now,
+            tally=tally,
+            depth=wake.depth,
+            blackout=None if span is None else (", ".join(span.labels), span.end or now + timedelta(days=15)),
+            spent_usd=spent,
+            failures=tally.failures,
+            failed_at=tally.failed_at,
+            fleet=self._fleet,
+            asker=asker,
+            asks_anew_at=asks_anew_at,
+        )
+
+    async def _record_event(self, tx: Tx, wake: Wake, target: Agent) -> None:
+        now = self._clock.now()
+        data = {
+            "wake": wake.id,
+            "decision": wake.decision.value,
+            "source": wake.source.value,
+            "from": wake.sender,
+            "reason": wake.reason,
+            "rule": wake.rule,
+            "detail": wake.detail,
+            "not_before": None if wake.not_before is None else wake.not_before.isoformat(),
+            "pulse": wake.pulse_id,
+            "message": wake.message_id,
+            "root": wake.root_id,
+            "depth": wake.depth,
+            "overridden_by": wake.overridden_by,
+        }
+        event = Event(type=EventType.WAKE, at=now, session=target.session, agent=target.name, data=data)
+        await tx.events.add([event])
+        told = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
+        tx.after_commit(lambda: self._signals.publish("event", target.session))
+        tx.after_commit(lambda: self._signals.publish("wake", target.id, told))
+
+
+def _is_unguarded(wake: Wake, target: Agent) -> bool:
+    """Return whether no guardrail is asked: a thread event that is a request only because that opens no gate."""
+    return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
+
+
+def _put_in_queue(wake: Wake, target: Agent) -> Wake:
+    """Return it as one that found no place in the fleet; the worker looks at it with those that wait."""
+    trace = tuple(replace(each, passed=False, detail=_QUEUED) if each.rule == FLEET else each for each in wake.trace)
+    wake = replace(wake, decision=Decision.REFUSED, rule=FLEET, detail=_QUEUED, trace=trace)
+    if target.coordination.on_concurrency is OnBlock.DEFER:
+        return replace(wake, decision=Decision.DEFERRED, not_before=wake.decided_at)
+    return wake
+
+
+def _defer_until_start(verdict: WakeDecision, now: datetime) -> WakeDecision:
+    """Return it deferred; another process that works on the same database may take it at once."""
+    detail = "the server is stopping; it goes on after the start"
+    trace = (*verdict.trace, GuardrailCheck(rule=DRAINING, passed=False, detail=detail))
+    return replace(verdict, decision=Decision.DEFERRED, rule=DRAINING, detail=detail, not_before=now, trace=trace)
+
+
+def remaining_run_seconds(agent: Agent, tally: GuardrailCounts) -> float | None:
+    """Return how long its pulses may still run in its day; none means without a limit."""
+    minutes = agent.coordination.wake_guardrails.max_daily_session_minutes
+    return None if minutes is None else max(0.0, minutes * 60 - tally.run_seconds_today)
+
+
+def _aged_priority(wake: Wake, now: datetime) -> int:
+    waited = max(0.0, (now - wake.at).total_seconds())
+    return wake.priority.rank + int(waited / AGEING_SECONDS)

@@ -1,0 +1,145 @@
+"""One HTTP request to a place that settings name, and what its fate says about whether something ran."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from zlib import MAX_WBITS, decompressobj
+from zlib import error as ZlibError
+
+import aiohttp
+from yarl import URL
+
+from circadia.network_errors import explain_unreachable, tls_hint
+from circadia.wake.launchers.addresses import AddressGuard
+
+ANSWER_BYTES: Final = 2**16
+"""As much of an answer is read."""
+_PIECE_BYTES: Final = 2**16
+_RETRIABLE: Final = (429, 503)
+
+
+class PostNotSent(Exception):
+    """Nobody was reached; a later try may reach somebody."""
+
+
+class PostRejected(Exception):
+    """It must not or cannot be sent, now and later."""
+
+
+class PostAnswerLost(Exception):
+    """It was sent, at least in part, and nobody knows what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostResponse:
+    """What came back."""
+
+    status: int
+    """HTTP status."""
+    text: str
+    """The start of the body."""
+    retry_after_seconds: float | None
+    """Set on a 429 or 503 that says when to come again; the request was not taken then."""
+
+
+def _do_nothing() -> None:
+    """Tell nobody."""
+
+
+class HttpPoster:
+    """Sends to one URL: no proxy, no redirect, no connection kept, only to addresses that are allowed."""
+
+    def __init__(self, url: str, *, allowed_networks: Sequence[str], connect_timeout_seconds: float) -> None:
+        self._url = URL(url)
+        self._allowed_networks = tuple(allowed_networks)
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self.shown = str(self._url.with_query(None).with_fragment(None))
+        """The URL without what may be secret in it."""
+
+    async def send(
+        self,
+        headers: Mapping[str, str],
+        body: bytes,
+        answer_seconds: float,
+        *,
+        written: Callable[[], None] = _do_nothing,
+    ) -> PostResponse:
+        """Post the body and return the answer; `written` is called once all of the body is on its way.
+
+        Raises:
+            NotSent, Refused, Lost: see there.
+        """
+        guard = AddressGuard(self._allowed_networks, encrypted=self._url.scheme == "https")
+        connector = aiohttp.TCPConnector(
+            socket_factory=guard.socket_for, force_close=True, use_dns_cache=False, limit=1
+        )
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._connect_timeout_seconds, sock_read=answer_seconds
+        )
+        sized = {**headers, "content-length": str(len(body)), "accept-encoding": "identity"}
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    connector=connector,
+                    timeout=timeout,
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    auto_decompress=False,  # a few bytes can stand for a gigabyte
+                ) as http,
+                http.post(
+                    self._url, data=_body_pieces(body, written), headers=sized, allow_redirects=False
+                ) as response,
+            ):
+                text = self._decode_body(await _read_start(response), response.headers.get("Content-Encoding", ""))
+                return PostResponse(
+                    status=response.status, text=text, retry_after_seconds=_retry_after_seconds(response)
+                )
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            raise PostRejected(f"{self.shown} is not posted to: {explain_unreachable(error)}") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            if guard.refused is not None:
+                raise PostRejected(f"{self.shown}: {guard.refused}") from error
+            raise PostNotSent(f"{self.shown} cannot be reached: {explain_unreachable(error)}") from error
+        except aiohttp.InvalidURL as error:
+            raise PostRejected(f"{self.shown} is no address to post to") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            how = f"{type(error).__name__}{tls_hint(self.shown)}"
+            raise PostAnswerLost(f"{self.shown} took the request and gave no whole answer: {how}") from error
+
+    def _decode_body(self, content: bytes, encoding: str) -> str:
+        """Return the start of the body as text, of which no more is made than is kept.
+
+        Raises:
+            PostAnswerLost: it is written in a way that was not asked for and is not known.
+        """
+        if encoding.lower() in ("gzip", "x-gzip", "deflate"):
+            try:
+                content = decompressobj(MAX_WBITS | 32).decompress(content, ANSWER_BYTES)
+            except ZlibError as error:
+                raise PostAnswerLost(f"{self.shown} gave an answer that cannot be read ({encoding!r})") from error
+        elif encoding.lower() not in ("", "identity"):
+            raise PostAnswerLost(
+                f"{self.shown} gave an answer that cannot be read ({encoding!r}); it must not compress"
+            )
+        return content.decode("utf-8-sig", "replace").strip()
+
+
+async def _body_pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[bytes]:
+    for first in range(0, len(body), _PIECE_BYTES):
+        yield body[first : first + _PIECE_BYTES]
+    written()
+
+
+async def _read_start(response: aiohttp.ClientResponse) -> bytes:
+    """Return the start of the body; what more there is is not read."""
+    content = bytearray()
+    while len(content) < ANSWER_BYTES and (chunk := await response.content.read(ANSWER_BYTES - len(content))):
+        content += chunk
+    return bytes(content)
+
+
+def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
+    """Return the header's seconds; its other form, a date, is taken as absent (RFC 9110, 10.2.3)."""
+    value = response.headers.get("Retry-After", "").strip()
+    if response.status not in _RETRIABLE or not (value.isascii() and value.isdigit()):
+        return None
+    return float(value)

@@ -1,0 +1,103 @@
+"""One attempt at a pulse: from its launcher's start to what became of it (WAKE-53, WAKE-54)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from circadia.errors import Conflict, StorageUnavailable
+from circadia.ids import PulseId
+from circadia.records.agent import Agent
+from circadia.records.pulse import PulseStatus
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.inbox import Inbox
+from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed
+from circadia.wake.launchers.output import redact_tail
+from circadia.wake.pulse.transitions import LeasedPulse, PulseService
+from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.routines import RoutineService
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerParts:
+    """What the worker moves."""
+
+    store: Store
+    """The database."""
+    signals: Signals
+    """Hints."""
+    requests: WakeRequests
+    """Wake requests."""
+    rows: PulseLifecycle
+    """The rows of pulses."""
+    pulses: PulseService
+    """Pulses."""
+    routines: RoutineService
+    """Schedules."""
+    inbox: Inbox
+    """Tells senders."""
+    launchers: Mapping[str, Launcher]
+    """Ways to run agents, by name."""
+    environment: Callable[[Agent, str, PulseId], Mapping[str, str]]
+    """What a launched agent gets as environment, with this token in this pulse."""
+
+
+class Attempt:
+    """One attempt at a pulse that was taken; `pulse` is its row as this process wrote it last."""
+
+    def __init__(self, parts: WorkerParts, taken: LeasedPulse, launcher: Launcher) -> None:
+        self._parts = parts
+        self._taken = taken
+        self._launcher = launcher
+        self.pulse = taken.pulse
+
+    async def run(self) -> tuple[PulseStatus, str]:
+        """Run the agent and return how it ended, in words that each database can keep and that hold no token.
+
+        Raises:
+            StorageUnavailable: its start could not be written, so it was stopped.
+        """
+        status, detail = await self._run_launcher()
+        return status, redact_tail(detail, (self._taken.token,))
+
+    async def _run_launcher(self) -> tuple[PulseStatus, str]:
+        limit = self._taken.timeout_seconds
+        bound = asyncio.timeout(limit)
+        try:
+            if self.pulse.epoch > 1:  # it was begun before
+                await self._launcher.clear(self.pulse.id, below_epoch=self.pulse.epoch)
+            async with bound:
+                ended = await self._launcher.run(self._build_launch(limit or float("inf")), self._mark_started)
+        except LaunchFailed as error:
+            return PulseStatus.FAILED, f"could not be started: {error}"
+        except Conflict as error:  # it was cancelled or taken away before it ran
+            return PulseStatus.CANCELLED, error.message
+        except StorageUnavailable:
+            raise
+        except Exception as error:
+            if limit is not None and bound.expired():
+                return PulseStatus.TIMED_OUT, f"over {limit:g} s"
+            _logger.exception("launcher %r failed", self._launcher.kind)
+            return PulseStatus.FAILED, f"its launcher failed ({type(error).__name__}); the server's log says why"
+        return PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED, ended.detail
+
+    async def _mark_started(self) -> None:
+        async with self._parts.store.begin_write() as tx:
+            self.pulse = await self._parts.pulses.mark_started(tx, self.pulse)
+
+    def _build_launch(self, timeout_seconds: float) -> Launch:
+        pulse = self._taken.pulse
+        return Launch(
+            pulse_id=pulse.id,
+            attempt=pulse.attempt,
+            epoch=pulse.epoch,
+            agent=pulse.agent,
+            prompt=self._taken.prompt,
+            token=self._taken.token,
+            environment=self._parts.environment(self._taken.agent, self._taken.token, pulse.id),
+            timeout_seconds=timeout_seconds,
+        )

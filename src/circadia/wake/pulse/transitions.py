@@ -1,0 +1,295 @@
+"""What happens to a pulse: taken, started, ended, recovered; each is one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from circadia.agents.sleep import AgentSleepService
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import AgentId, MessageId, WakeId, hash_token, new_token
+from circadia.memory.capture.attribution import prompt_provenance
+from circadia.records.agent import Agent, Cause
+from circadia.records.event import Event, EventType
+from circadia.records.message import Delivery, DeliveryState
+from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
+from circadia.records.wake import Wake, WakeSource
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+from circadia.wake.admission.requests import remaining_run_seconds
+from circadia.wake.inbox import Inbox
+from circadia.wake.launchers.base import LaunchResult
+from circadia.wake.pulse.prompt import build_prompt
+from circadia.wake.pulse_lifecycle import RESIDENT, PulseLifecycle
+from circadia.wake.scheduling.wall_clock import day_bounds
+
+LEASE_SECONDS: Final = 15.0
+"""A process that says nothing for so long counts as dead."""
+ATTEMPTS: Final = 4
+"""Starts of a pulse: the first, and three after interruptions (WAKE-23)."""
+BACK_OFF_SECONDS: Final = 5.0
+"""Pause before the second start; doubled for each later one."""
+LEAST_SECONDS: Final = 1.0
+"""Limit of an attempt for which no minutes are left: it ends as one that took too long."""
+_MOST_SHOWN: Final = 200
+"""Unread messages that are looked at for a prompt."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeasedPulse:
+    """A pulse that this process is to run."""
+
+    pulse: Pulse
+    """Its row, taken."""
+    agent: Agent
+    """Who runs."""
+    prompt: str
+    """What it is told."""
+    token: str
+    """Its token for this pulse."""
+    timeout_seconds: float | None
+    """How long this attempt may run: as the pulse says, or for what is left of the agent's day."""
+
+
+class PulseService:
+    """Moves pulses on, with all that belongs to it, in the caller's transaction."""
+
+    def __init__(
+        self, clock: Clock, signals: Signals, rows: PulseLifecycle, sleep: AgentSleepService, inbox: Inbox
+    ) -> None:
+        self._clock = clock
+        self._signals = signals
+        self._rows = rows
+        self._sleep = sleep
+        self._inbox = inbox
+
+    async def take(self, tx: Tx, pulse: Pulse, owner: str) -> LeasedPulse | None:
+        """Take a pending pulse for this process: build its prompt and lease what is in it; none if it is void."""
+        agent = await tx.agents.get(pulse.agent_id)
+        if agent is None or agent.deleted_at is not None or not agent.enabled:
+            ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
+            await self._notify_wakers(tx, ended)
+            return None
+        wakes = await tx.wakes.find_by_pulse(pulse.id)
+        instructions = await self._fetch_instructions(tx, pulse.agent_id, wakes)
+        if instructions is None:
+            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its routine was taken away or switched off")
+            return None
+        now = self._clock.now()
+        token = new_token("pulse")
+        taken = await self._rows.move(
+            tx,
+            pulse,
+            PulseStatus.STARTING,
+            attempt=pulse.attempt + 1,
+            epoch=pulse.epoch + 1,
+            owner=owner,
+            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+            not_before=None,
+            prompted_at=now,
+            token_hash=hash_token(token),
+        )
+        waking = await self._fetch_waking_messages(tx, taken, wakes)
+        spare = await _fetch_remaining_seconds(tx, agent, taken, now)
+        number = await tx.deliveries.count_unread(agent.id)
+        elsewhere = await self._fetch_messages_of_others(tx, taken) if number else frozenset[MessageId]()
+        unread = await tx.deliveries.fetch_inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN) if number else ()
+        prompt = build_prompt(
+            taken,
+            waking,
+            [each for each in unread if each.message.id not in elsewhere],
+            number - len(elsewhere),
+            instructions=instructions,
+            budgets=_describe_budgets(agent, spare, now),
+            now=now,
+            max_tokens=agent.coordination.prompt_tokens,
+        )
+        shown = [each.message.id for each in prompt.shown]
+        await tx.deliveries.lease(agent.id, shown, None, now=now, pulse_id=taken.id)
+        await tx.provenances.add([prompt_provenance(agent, prompt.text, shown, now)], now)
+        limit = taken.timeout_seconds
+        if spare is not None and not any(wake.overridden_by for wake in wakes):
+            # Attempts before, and pulses beside it, may have used up some of the minutes that were left at admission.
+            spare = max(LEAST_SECONDS, spare)
+            limit = min(limit or spare, spare)
+        return LeasedPulse(pulse=taken, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
+
+    async def mark_started(self, tx: Tx, pulse: Pulse) -> Pulse:
+        """Note that the agent runs: its wakes are charged and its gate is open from now on."""
+        running = await self._rows.move(tx, pulse, PulseStatus.RUNNING, started_at=self._clock.now())
+        actor = f"{pulse.reason} by {pulse.by}"
+        await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=False, cause=Cause.PULSE, actor=actor)
+        return running
+
+    async def end(self, tx: Tx, pulse: Pulse, status: PulseStatus, detail: str = "") -> Pulse:
+        """End a pulse: what was in its prompt is handled if it succeeded, else unread again."""
+        ended = await self._rows.move(tx, pulse, status, detail=detail)
+        await self._settle_messages(tx, ended, handled=status is PulseStatus.SUCCEEDED)
+        await self._close_gate(tx, pulse)
+        if status not in (PulseStatus.SUCCEEDED, PulseStatus.CANCELLED):
+            await self._notify_wakers(tx, ended)
+        return ended
+
+    async def report(self, tx: Tx, pulse: Pulse, ended: LaunchResult) -> Pulse:
+        """End a taken pulse as a program elsewhere says; it needs no process that waits for that."""
+        if pulse.status is PulseStatus.STARTING:  # the report overtook the answer to its start
+            pulse = await self.mark_started(tx, pulse)
+        status = PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED
+        return await self.end(tx, pulse, status, ended.detail)
+
+    async def requeue(self, tx: Tx, pulse: Pulse, detail: str, *, died: bool = False, stopped: bool = False) -> Pulse:
+        """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23).
+
+        Where its process `died`, its agent is known to have run up to the lease: what came then is no time of its own.
+        Where its process was `stopped`, the attempt does not count and there is no pause (WAKE-55).
+        """
+        if stopped:
+            next_time: dict[str, Any] = {"attempt": pulse.attempt - 1, "not_before": None}
+        elif pulse.attempt >= ATTEMPTS:
+            return await self._end_as_dead_letter(tx, pulse, detail)
+        else:
+            pause = BACK_OFF_SECONDS * 2 ** (pulse.attempt - 1)
+            next_time = {"not_before": self._clock.now() + timedelta(seconds=pause)}
+        again = await self._rows.move(
+            tx, pulse, PulseStatus.PENDING, ran_until=pulse.lease_until if died else None, epoch=pulse.epoch + 1,
+            detail=detail, **next_time,
+        )  # fmt: skip
+        await self._settle_messages(tx, again, handled=False)
+        await self._close_gate(tx, pulse)
+        return again
+
+    async def time_out(self, tx: Tx, pulse: Pulse) -> Pulse:
+        """End a time awake that is over its limit: the gate closes (WAKE-56)."""
+        ended = await self._rows.move(tx, pulse, PulseStatus.TIMED_OUT, detail=f"over {pulse.timeout_seconds:g} s")
+        actor = "time limit of its pulse"
+        await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
+        await self._notify_wakers(tx, ended)
+        return ended
+
+    async def cancel(self, tx: Tx, pulse: Pulse, *, by: str) -> Pulse:
+        """End a pulse because somebody says so; a running agent is stopped by the process that runs it.
+
+        Raises:
+            Conflict: it has ended.
+        """
+        if not PULSE_MOVES[pulse.status]:
+            raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
+        ended = await self.end(tx, pulse, PulseStatus.CANCELLED, f"cancelled by {by}")
+        if pulse.launcher == RESIDENT:
+            await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=by)
+        return ended
+
+    async def on_launcher_change(self, tx: Tx, agent: Agent, *, by: str) -> Agent:
+        """Close the gate of an agent whose pulses are launched from now on: nothing has launched it yet (WAKE-56)."""
+        awake = [each for each in await tx.pulses.find_open(agent.id) if each.launcher == RESIDENT]
+        if agent.coordination.launcher == RESIDENT or not awake:
+            return agent
+        actor = f"launcher set by {by}"
+        return await self._sleep.set_if_exists(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
+
+    async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None:
+        """End the pulses of an agent that was deleted, so that they hold no place of the fleet."""
+        for pulse in await tx.pulses.find_open(agent.id):
+            await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent was deleted")
+
+    async def _end_as_dead_letter(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
+        ended = await self._rows.move(tx, pulse, PulseStatus.INTERRUPTED, detail=detail)
+        dead = await tx.deliveries.mark_dead(
+            pulse.agent_id, await tx.deliveries.find_leased_by_pulse(pulse.id), self._clock.now()
+        )
+        await self._close_gate(tx, pulse)
+        await self._notify_wakers(tx, ended)
+        session, _, name = pulse.agent.rpartition(":")
+        data = {"cause": "dead_letter", "pulse": pulse.id, "messages": list(dead), "detail": detail}
+        event = Event(type=EventType.ALERT, at=self._clock.now(), session=session or "default", agent=name, data=data)
+        await tx.events.add([event])
+        tx.after_commit(lambda: self._signals.publish("event", session or "default"))
+        return ended
+
+    async def _fetch_waking_messages(self, tx: Tx, pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Delivery]:
+        """Return the messages behind the requests that the pulse serves, that of its own first, if they are unread."""
+        found: list[Delivery] = []
+        for wake in sorted(wakes, key=lambda each: each.id != pulse.wake_id):
+            if wake.message_id is not None:
+                delivery = await tx.deliveries.get(pulse.agent_id, wake.message_id)
+                if delivery is not None and delivery.state is DeliveryState.UNREAD:
+                    found.append(delivery)
+        return found
+
+    async def _fetch_messages_of_others(self, tx: Tx, pulse: Pulse) -> frozenset[MessageId]:
+        """Return the unread messages that other pulses will show: of an agent, several may have been put back."""
+        found: set[MessageId] = set()
+        for other in await tx.pulses.find_open(pulse.agent_id):
+            if other.id != pulse.id and other.status is PulseStatus.PENDING:
+                waking = await self._fetch_waking_messages(tx, other, await tx.wakes.find_by_pulse(other.id))
+                found |= {each.message.id for each in waking}
+        return frozenset(found)
+
+    async def _fetch_instructions(self, tx: Tx, agent_id: AgentId, wakes: Sequence[Wake]) -> str | None:
+        """Return what the routines say that the pulse is for; none if it was only for routines that are gone."""
+        names = [wake.routine for wake in wakes if wake.routine is not None]
+        found = [await tx.routines.get(agent_id, name) for name in dict.fromkeys(names)]
+        there = [routine for routine in found if routine is not None and routine.enabled]
+        if names and not there and len(names) == len(wakes):
+            return None
+        return "\n\n".join(routine.instructions.strip() for routine in there if routine.instructions.strip())
+
+    async def _settle_messages(self, tx: Tx, pulse: Pulse, *, handled: bool) -> None:
+        leased = await tx.deliveries.find_leased_by_pulse(pulse.id)
+        if handled:
+            await tx.deliveries.mark_handled(pulse.agent_id, leased, self._clock.now())
+        elif leased:
+            await tx.deliveries.release(pulse.agent_id, leased)
+            tx.after_commit(lambda: self._signals.publish("delivery", pulse.agent_id))
+
+    async def _close_gate(self, tx: Tx, pulse: Pulse) -> None:
+        """Put a launched agent to sleep at the end of its last pulse; `pulse` is as it was before its end."""
+        if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
+            return
+        others = await tx.pulses.find_open(pulse.agent_id)
+        if not any(each.status is PulseStatus.RUNNING and each.launcher != RESIDENT for each in others):
+            actor = "end of its pulse"
+            await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
+
+    async def _notify_wakers(self, tx: Tx, pulse: Pulse) -> None:
+        """Tell the agents that woke it that it failed (WAKE-54)."""
+        told: set[AgentId] = set()
+        for wake in await tx.wakes.find_by_pulse(pulse.id):
+            if wake.sender_id is None or wake.sender_id in told or wake.source is not WakeSource.AGENT:
+                continue
+            told.add(wake.sender_id)
+            sender = await tx.agents.get(wake.sender_id)
+            if sender is not None and sender.deleted_at is None:
+                text = (
+                    f"{pulse.agent} was woken for you ({wake.reason}), and its run {pulse.status.value}: "
+                    f"{pulse.detail}. Your message {wake.message_id} is in its inbox."
+                )
+                await self._inbox.notify(tx, sender, text, root_id=wake.root_id)
+
+
+async def _fetch_remaining_seconds(tx: Tx, agent: Agent, pulse: Pulse, now: datetime) -> float | None:
+    """Return how long the agent's pulses may still run in its day; none means without a limit."""
+    if agent.coordination.wake_guardrails.max_daily_session_minutes is None:
+        return None
+    tally = await tx.wakes.tally(
+        agent.id,
+        wake_id=pulse.wake_id or WakeId(""),
+        sender_id=None,
+        sender_pulse=None,
+        asked_since=now,
+        root_id=pulse.root_id,
+        day=day_bounds(agent.coordination.zone, now)[0],
+        utc_day=now,
+        now=now,
+    )
+    return remaining_run_seconds(agent, tally)
+
+
+def _describe_budgets(agent: Agent, spare: float | None, now: datetime) -> str:
+    """Return what is left for a run that begins now."""
+    most = agent.coordination.wake_guardrails.max_wakes_per_session
+    asked = "any number of" if most is None else f"at most {most}"
+    day = day_bounds(agent.coordination.zone, now)[1].isoformat(timespec="seconds")
+    left = "no limit of minutes a day" if spare is None else f"{spare / 60:.0f} minutes of pulses until {day}"
+    return f"Budgets left: {asked} wake_agent calls in this run; {left}."

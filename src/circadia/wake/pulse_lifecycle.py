@@ -1,0 +1,217 @@
+"""The rows of pulses: made, moved by their table of transitions, and told of in the same transaction (WAKE-50)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import IdSource, PulseId
+from circadia.records.agent import Agent, Cause
+from circadia.records.event import Event, EventType
+from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
+from circadia.records.wake import Charge
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+CLOCK_SET_SECONDS: Final = 5.0
+"""What the wall clock may gain or lose between two looks until it counts as set."""
+
+
+class ClockJumps:
+    """How far the wall clock was set since the last look at it. One per process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset = self._wall_offset()
+        self._looked_at = clock.monotonic()
+
+    @property
+    def gained_seconds(self) -> float:
+        """How far it was set, back if negative; 0 if it was not."""
+        gained = self._wall_offset() - self._offset
+        return gained if abs(gained) > CLOCK_SET_SECONDS else 0.0
+
+    @property
+    def last_check_at(self) -> datetime:
+        """The instant of the last look, on the clock as it is set now: what began between it and now is right."""
+        return self._clock.now() - timedelta(seconds=self._clock.monotonic() - self._looked_at)
+
+    def resync(self) -> None:
+        """Take the clock as it stands: what began before was corrected, or it was not set."""
+        self._offset = self._wall_offset()
+        self._looked_at = self._clock.monotonic()
+
+    def corrected_start(self, began: datetime) -> datetime:
+        """Return when something that has not ended began, on the clock as it is set now."""
+        now, gained = self._clock.now(), self.gained_seconds
+        moved = began + timedelta(seconds=gained)
+        return began if moved > now or self.last_check_at <= began <= now else moved
+
+    def _wall_offset(self) -> float:
+        """Return what the wall clock is ahead of the one that cannot be set."""
+        return self._clock.now().timestamp() - self._clock.monotonic()
+
+
+RESIDENT = "resident"
+"""The launcher of an agent whose pulses are its times awake."""
+
+
+class PulseLifecycle:
+    """The only writer of pulses."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._jumps = ClockJumps(clock)
+        self._begun: set[PulseId] = set()
+
+    async def add(
+        self,
+        tx: Tx,
+        agent: Agent,
+        *,
+        kind: PulseKind,
+        by: str,
+        reason: str,
+        running: bool,
+        root_id: str | None = None,
+        depth: int = 0,
+        timeout_seconds: float | None = None,
+        **more: Any,
+    ) -> Pulse:
+        """Make a pulse, running already or pending; without a root it is the first of its chain."""
+        now = self._clock.now()
+        pulse_id = PulseId(self._ids.new("pls"))
+        pulse = Pulse(
+            id=pulse_id,
+            agent_id=agent.id,
+            agent=agent.reference,
+            kind=kind,
+            status=PulseStatus.RUNNING if running else PulseStatus.PENDING,
+            launcher=RESIDENT if running else agent.coordination.launcher,
+            by=by,
+            reason=reason,
+            attempt=int(running),
+            created_at=now,
+            started_at=now if running else None,
+            timeout_seconds=timeout_seconds,
+            root_id=root_id or pulse_id,
+            depth=depth,
+            **more,
+        )
+        await tx.pulses.add(pulse)
+        self._track_running(tx, pulse)
+        await self._record_event(tx, agent.session, agent.name, pulse)
+        return pulse
+
+    async def move(
+        self, tx: Tx, pulse: Pulse, to: PulseStatus, *, ran_until: datetime | None = None, **changes: Any
+    ) -> Pulse:
+        """Move a pulse, and with its end what its requests count as; return the new row.
+
+        `ran_until` is when its agent ran at the latest, if that is not now.
+
+        Raises:
+            Conflict: somebody else has moved it meanwhile, or the move is not allowed.
+        """
+        if to not in PULSE_MOVES[pulse.status]:
+            raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value}; it cannot become {to.value}")
+        now = self._clock.now()
+        if pulse.started_at is not None:
+            pulse = replace(pulse, started_at=self._jumps.corrected_start(pulse.started_at))
+        moved = replace(pulse, status=to, **changes)
+        if not PULSE_MOVES[to]:
+            moved = replace(moved, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)
+        elif to is PulseStatus.PENDING:
+            moved = replace(moved, lease_until=None, owner=None, started_at=None, prompted_at=None, token_hash=None)
+        if to is PulseStatus.PENDING and pulse.started_at is not None:
+            ran = seconds_between(pulse.started_at, min(now, ran_until or now))
+            moved = replace(moved, run_seconds=pulse.run_seconds + ran)
+        if not await tx.pulses.save(moved, origin=pulse):
+            raise Conflict(f"pulse {pulse.id!r} was moved by another process")
+        released = 0
+        if to is PulseStatus.RUNNING:
+            await tx.wakes.move_charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
+        elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:  # what is reserved has never run
+            released = await tx.wakes.move_charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
+        self._track_running(tx, moved)
+        session, _, name = moved.agent.rpartition(":")
+        await self._record_event(tx, session or "default", name, moved, released)
+        return moved
+
+    def has_clock_jumped(self) -> bool:
+        """Look at the wall clock, each second or so; once it was set, `keep_spans` is due."""
+        if self._jumps.gained_seconds:
+            return True
+        self._jumps.resync()
+        return False
+
+    async def shift_open_pulses(self, tx: Tx, *, of_all: bool) -> None:
+        """Let open pulses have begun as long ago as they did before the wall clock was set (WAKE-53).
+
+        Without `of_all` those only that this process began: others have a process that looks after them.
+        """
+        of = None if of_all else tuple(self._begun)
+        gained, fresh_from = self._jumps.gained_seconds, self._jumps.last_check_at
+        await tx.pulses.shift_starts(gained, of=of, but_from=fresh_from, but_to=self._clock.now())
+        tx.after_commit(self._jumps.resync)
+
+    def _track_running(self, tx: Tx, pulse: Pulse) -> None:
+        """Keep in mind which of the pulses that run were begun here."""
+        change = self._begun.add if pulse.status is PulseStatus.RUNNING else self._begun.discard
+        tx.after_commit(lambda: change(pulse.id))
+
+    async def _record_event(self, tx: Tx, session: str, name: str, pulse: Pulse, released: int = 0) -> None:
+        now = self._clock.now()
+        data: Mapping[str, object] = {
+            "pulse": pulse.id,
+            "status": pulse.status.value,
+            "kind": pulse.kind.value,
+            "launcher": pulse.launcher,
+            "by": pulse.by,
+            "reason": pulse.reason,
+            "attempt": pulse.attempt,
+            "detail": pulse.detail,
+            "root": pulse.root_id,
+            "depth": pulse.depth,
+            "run_seconds": round(total_run_seconds(pulse, now), 3),
+            "released": released,
+        }
+        if pulse.kind is not PulseKind.GATE:  # of that, the events of the sleep state tell
+            await tx.events.add([Event(type=EventType.PULSE, at=now, session=session, agent=name, data=data)])
+            tx.after_commit(lambda: self._signals.publish("event", session))
+        told = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
+        tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, told))
+
+
+class AwakePulseTracker:
+    """Makes each time awake of an agent a pulse, and ends it when the agent sleeps (WAKE-56)."""
+
+    def __init__(self, rows: PulseLifecycle) -> None:
+        self._rows = rows
+
+    async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
+        """Begin or end a pulse, unless the wake tier itself has opened or closed the gate for one."""
+        pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
+        if agent.asleep:
+            for pulse in pulses:
+                await self._rows.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
+        elif not pulses and agent.cause is not Cause.PULSE:
+            await self._rows.add(
+                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
+            )  # fmt: skip
+
+
+def total_run_seconds(pulse: Pulse, now: datetime) -> float:
+    """Return how long the pulse's agent has run, in all its attempts."""
+    if pulse.started_at is None:
+        return pulse.run_seconds
+    return pulse.run_seconds + seconds_between(pulse.started_at, pulse.ended_at or now)
+
+
+def seconds_between(start: datetime, end: datetime) -> float:
+    """Return the seconds, 0 where a clock was set back."""
+    return max(0.0, (end - start).total_seconds())

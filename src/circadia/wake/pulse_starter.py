@@ -1,0 +1,72 @@
+"""Begins a pulse that was admitted: opens the gate of a resident agent, or leaves a row for the engine (WAKE-56)."""
+
+from dataclasses import replace
+
+from circadia.agents.sleep import AgentSleepService
+from circadia.records.agent import Agent, Cause
+from circadia.records.pulse import Pulse, PulseKind
+from circadia.records.wake import Decision, Wake
+from circadia.stores.base import Tx
+from circadia.wake.pulse_lifecycle import RESIDENT, PulseLifecycle
+
+
+class PulseStarter:
+    """Begins pulses, in the transaction of their admission."""
+
+    def __init__(self, rows: PulseLifecycle, sleep: AgentSleepService) -> None:
+        self._rows = rows
+        self._sleep = sleep
+
+    def drain(self) -> None:
+        """Open no further gate: the server is stopping."""
+        self._sleep.drain()
+
+    async def open_gate(self, tx: Tx, target: Agent, wake: Wake) -> None:
+        """Open the gate for what needs no admission: its time awake counts, and no wake is charged (WAKE-56)."""
+        actor = f"{wake.reason} by {wake.sender}"
+        await self._sleep.set(tx, target, asleep=False, cause=Cause.EVENT, actor=actor)
+
+    async def open_pulse(
+        self,
+        tx: Tx,
+        target: Agent,
+        *,
+        kind: PulseKind,
+        by: str,
+        reason: str,
+        wake: Wake | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Pulse:
+        """Make the pulse, with this limit. A resident agent that is awake already goes on in the pulse that it has."""
+        resident = target.coordination.launcher == RESIDENT
+        if resident and not target.asleep:
+            running = [each for each in await tx.pulses.find_open(target.id) if each.launcher == RESIDENT]
+            if running:
+                return running[-1]
+        pulse = await self._rows.add(
+            tx,
+            target,
+            kind=kind,
+            by=by,
+            reason=reason,
+            running=resident,
+            root_id=wake.root_id if wake else None,
+            depth=wake.depth if wake else 0,
+            timeout_seconds=timeout_seconds,
+            wake_id=wake.id if wake else None,
+            routine=wake.routine if wake else None,
+        )
+        if resident and target.asleep:
+            await self._sleep.set(tx, target, asleep=False, cause=Cause.PULSE, actor=f"{reason} by {by}")
+        return pulse
+
+    async def extend_joined_pulse(self, tx: Tx, target: Agent, wake: Wake) -> None:
+        """Let the pulse that the wake joined, if it did, run as long as the longest of its wakes may."""
+        if wake.decision is not Decision.COALESCED or wake.pulse_id is None:
+            return
+        pulse = await tx.pulses.get(wake.pulse_id)
+        if pulse is None or pulse.timeout_seconds is None:
+            return
+        limit = wake.timeout_seconds or target.coordination.pulse_timeout_seconds
+        if limit is None or limit > pulse.timeout_seconds:
+            await tx.pulses.save(replace(pulse, timeout_seconds=limit), origin=pulse)

@@ -1,0 +1,1 @@
+"""Routines, recurrences and blackouts: plans as a function of time."""

@@ -1,0 +1,260 @@
+"""The one function of time: when a routine is due, and what becomes of it. Engine, API and dashboard ask here.
+
+Pure: no clock, no database; `now` comes in, and the routine as it stands afterwards goes out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from circadia.records.schedule import Blackout, BlackoutPolicies, BlackoutPolicy, Routine, to_utc
+from circadia.wake.scheduling.blackouts import BlackoutPeriod, blackout_at, blackouts_between
+from circadia.wake.scheduling.recurrence import MICROSECOND, count_between, last_between, next_after, occurrences
+
+SET_BACK: Final = timedelta(days=1)
+"""What has run in so much of the future does not run again when it comes; a clock that was further ahead was wrong."""
+
+
+class RoutineAction(StrEnum):
+    """What becomes of a routine now."""
+
+    WAIT = "wait"
+    RUN = "run"
+    DEFERRED = "deferred"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoutinePlan:
+    """What becomes of a routine now, and the routine as it stands afterwards.
+
+    Save the routine in the transaction that acts on the verdict, by compare-and-set on `next_at`: two processes that
+    plan the same occurrence then act once.
+    """
+
+    verdict: RoutineAction
+    """What to do."""
+    routine: Routine
+    """The routine afterwards; `next_at` is when to plan it next."""
+    occurrence: datetime | None = None
+    """The occurrence that the verdict is about, the last that was due; with `wait`, the one that waits, if any."""
+    late_seconds: float = 0.0
+    """How long after it became due a run starts."""
+    missed: int = 0
+    """Occurrences that nobody was there for and that will not run: of `missed`, all that were due; else the older ones.
+
+    Of cron rules, 1,000 means that or more.
+    """
+    coalesced: int = 0
+    """Older occurrences in the same blackout, which the one run stands for."""
+    blackout: BlackoutPeriod | None = None
+    """The blackout that deferred or skipped it."""
+
+
+def plan_from(routine: Routine, now: datetime) -> Routine:
+    """Return the routine planned from `now` on: for a new one, a changed one, and one that is switched on or off.
+
+    What was deferred is dropped: the occurrence belonged to the schedule before the change. After a clock was set back
+    by up to a day, what has run does not run again.
+
+    Raises:
+        InvalidRequest: `now` has no zone.
+    """
+    now = to_utc("now", now)
+    if not routine.enabled:
+        return replace(routine, next_at=None, deferred_from=None)
+    ran = routine.last_at
+    return _advance(routine, ran if ran is not None and now < ran <= now + SET_BACK else now)
+
+
+def replan_if_set_back(routine: Routine, now: datetime) -> Routine:
+    """Return the routine planned anew if it was planned by a clock more than a day ahead, else as it stands.
+
+    It would else be silent until that day comes: what it waits for is later than its next occurrence. A single instant
+    that has run is over, whatever the clock said.
+    """
+    if routine.recurrence.at:
+        return routine
+    again, planned = plan_from(routine, now), routine.deferred_from or routine.next_at
+    ahead = planned is not None and again.next_at is not None and planned - again.next_at > SET_BACK
+    return again if ahead else routine
+
+
+def plan_routine(
+    routine: Routine,
+    blackouts: Sequence[Blackout],
+    now: datetime,
+    *,
+    zone: str | None = None,
+    policies: BlackoutPolicies | None = None,
+) -> RoutinePlan:
+    """Decide what becomes of the routine at `now`.
+
+    However many occurrences are past, at most one runs: the last, if it is late within the grace; the others are
+    counted. No occurrence is decided twice: a clock that is set back finds `next_at` in the future and waits for it.
+    Call it at `next_at`, and when blackouts or policies have changed: an occurrence that waits for the end of a
+    blackout runs at once if that blackout is gone.
+
+    Args:
+        routine: as it stands; its `next_at` may be past.
+        blackouts: of its agent.
+        now: the present instant.
+        zone: the agent's zone, in which the blackouts are; none means that of the recurrence.
+        policies: the agent's policies for routines that have none of their own.
+
+    Raises:
+        InvalidRequest: `now` or the zone is none.
+    """
+    now = to_utc("now", now)
+    if not routine.enabled:
+        return RoutinePlan(verdict=RoutineAction.WAIT, routine=plan_from(routine, now))
+    if routine.next_at is None:
+        return RoutinePlan(verdict=RoutineAction.WAIT, routine=routine)
+    if routine.deferred_from is None and routine.next_at > now:
+        return RoutinePlan(verdict=RoutineAction.WAIT, routine=routine)
+    rules = _BlackoutRules(
+        policy=routine.blackout_policy or (policies or BlackoutPolicies()).policy_for(routine.recurrence.kind),
+        blackouts=blackouts,
+        zone=zone or routine.recurrence.zone,
+    )
+    return _plan_due(routine, rules, now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _BlackoutRules:
+    """The blackouts as they concern one routine."""
+
+    policy: BlackoutPolicy
+    blackouts: Sequence[Blackout]
+    zone: str
+
+    def active_blackout(self, instant: datetime) -> BlackoutPeriod | None:
+        """Return the blackout that holds, none where the policy lets the routine run in it."""
+        if self.policy is BlackoutPolicy.RUN:
+            return None
+        return blackout_at(self.blackouts, self.zone, instant)
+
+
+def _plan_due(routine: Routine, rules: _BlackoutRules, now: datetime) -> RoutinePlan:
+    """Decide about a routine that is due, or whose occurrence waits for the end of a blackout."""
+    assert routine.next_at is not None
+    first = routine.deferred_from or routine.next_at
+    occurrence = first
+    upcoming = next_after(routine.recurrence, first, seed=routine.id)
+    if upcoming is not None and upcoming <= now:  # else it is on time, as nearly always: no search
+        occurrence = last_between(routine.recurrence, upcoming, now, seed=routine.id) or first
+    inside = rules.active_blackout(occurrence)
+    if inside is not None and (rules.policy is BlackoutPolicy.SKIP or inside.end is None):
+        return _plan_skipped(routine, first, occurrence, now, inside)
+    due = occurrence if inside is None or inside.end is None else inside.end
+    if routine.deferred_from is not None:
+        due = max(due, min(routine.next_at, now))
+    if due > now:
+        return _plan_deferred(routine, first, occurrence, inside, due)
+    grace = routine.misfire_grace_seconds
+    if grace is not None and now - due > timedelta(seconds=grace):
+        return _plan_missed(routine, first, occurrence, now)
+    present = rules.active_blackout(now)
+    if present is not None and (rules.policy is BlackoutPolicy.SKIP or present.end is None):
+        return _plan_skipped(routine, first, occurrence, now, present)
+    if present is not None and present.end is not None:
+        return _plan_deferred(routine, first, occurrence, present, present.end)
+    older = _count_older(routine, first, occurrence, inside)
+    return RoutinePlan(
+        verdict=RoutineAction.RUN,
+        routine=_advance(replace(routine, last_at=occurrence, missed=routine.missed + older[0]), now),
+        occurrence=occurrence,
+        late_seconds=(now - due).total_seconds(),
+        missed=older[0],
+        coalesced=older[1],
+    )
+
+
+def _advance(routine: Routine, after: datetime) -> Routine:
+    """Return the routine with nothing deferred and the first occurrence after the instant."""
+    return replace(routine, next_at=next_after(routine.recurrence, after, seed=routine.id), deferred_from=None)
+
+
+def _count_older(
+    routine: Routine, first: datetime, occurrence: datetime, inside: BlackoutPeriod | None
+) -> tuple[int, int]:
+    """Return how many occurrences before this one were missed, and how many waited in a blackout.
+
+    Those from `first` to the end of the blackout that deferred it waited, and those that lie in its own blackout.
+    """
+    if occurrence == first:
+        return 0, 0
+    waited_to = first
+    if routine.deferred_from is not None and routine.next_at is not None:
+        waited_to = min(routine.next_at, occurrence)
+    held_from = occurrence if inside is None else max(waited_to, inside.start)
+
+    def count_occurrences(start: datetime, end: datetime) -> int:
+        return count_between(routine.recurrence, start, end - MICROSECOND, seed=routine.id)
+
+    return count_occurrences(waited_to, held_from), count_occurrences(first, waited_to) + count_occurrences(
+        held_from, occurrence
+    )
+
+
+def _plan_skipped(
+    routine: Routine, first: datetime, occurrence: datetime, now: datetime, blackout: BlackoutPeriod
+) -> RoutinePlan:
+    missed, coalesced = _count_older(routine, first, occurrence, blackout)
+    after = replace(routine, skips=routine.skips + 1 + coalesced, missed=routine.missed + missed)
+    return RoutinePlan(
+        verdict=RoutineAction.SKIPPED,
+        routine=_advance(after, max(now, occurrence)),
+        occurrence=occurrence,
+        missed=missed,
+        coalesced=coalesced,
+        blackout=blackout,
+    )
+
+
+def _plan_missed(routine: Routine, first: datetime, occurrence: datetime, now: datetime) -> RoutinePlan:
+    missed = sum(_count_older(routine, first, occurrence, None)) + 1
+    return RoutinePlan(
+        verdict=RoutineAction.MISSED,
+        routine=_advance(replace(routine, missed=routine.missed + missed), now),
+        occurrence=occurrence,
+        missed=missed,
+    )
+
+
+def _plan_deferred(
+    routine: Routine, first: datetime, occurrence: datetime, blackout: BlackoutPeriod | None, until: datetime
+) -> RoutinePlan:
+    """Let the occurrence wait; while it already waits, only the end may have moved."""
+    if routine.deferred_from is not None:
+        return RoutinePlan(
+            verdict=RoutineAction.WAIT,
+            routine=replace(routine, next_at=until),
+            occurrence=routine.deferred_from,
+            blackout=blackout,
+        )
+    missed, coalesced = _count_older(routine, first, occurrence, blackout)
+    return RoutinePlan(
+        verdict=RoutineAction.DEFERRED,
+        routine=replace(routine, next_at=until, deferred_from=occurrence, missed=routine.missed + missed),
+        occurrence=occurrence,
+        missed=missed,
+        coalesced=coalesced,
+        blackout=blackout,
+    )
+
+
+__all__ = [
+    "BlackoutPeriod",
+    "RoutineAction",
+    "RoutinePlan",
+    "blackout_at",
+    "blackouts_between",
+    "next_after",
+    "occurrences",
+    "plan_from",
+    "plan_routine",
+]

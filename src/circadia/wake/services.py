@@ -1,0 +1,37 @@
+"""The services of the wake tier, as the entrances use them."""
+
+from dataclasses import dataclass
+
+from circadia.agents.sleep import AgentSleepService
+from circadia.wake.admission.requests import WakeRequests
+from circadia.wake.coordination import Coordinations
+from circadia.wake.inbox import Inbox
+from circadia.wake.pulse.reports import PulseReports
+from circadia.wake.pulse.transitions import PulseService
+from circadia.wake.pulse_lifecycle import PulseLifecycle
+from circadia.wake.routines import RoutineService
+from circadia.wake.thread_events import ThreadEventHandler
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WakeServices:
+    """The services of the wake tier."""
+
+    sleep: AgentSleepService
+    """The sleep state, whose changes are pulses."""
+    requests: WakeRequests
+    """Wake requests."""
+    inbox: Inbox
+    """Direct messages."""
+    rows: PulseLifecycle
+    """The rows of pulses."""
+    pulses: PulseService
+    """Pulses."""
+    routines: RoutineService
+    """Schedules."""
+    coordinations: Coordinations
+    """How agents may be woken."""
+    thread_events: ThreadEventHandler
+    """What befalls agents in threads."""
+    reports: PulseReports
+    """Ends that programs elsewhere report."""
