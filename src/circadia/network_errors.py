@@ -1,5 +1,6 @@
 """Why a place on the network was not reached, in words for whoever set its address."""
 
+import os
 import socket
 import ssl
 from typing import Final
@@ -31,8 +32,8 @@ def explain_unreachable(error: BaseException) -> str:
         return "no address is known for its name; check the name, and this machine's DNS"
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there; check that it runs, and the port"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)  # its own text may name the address
     return type(error).__name__
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from circadia.gateway.wire.base import ConnectFailed, ConnectionBroken, ConnectTimedOut, Origin
-from circadia.gateway.wire.dialer import first_to_answer
 from tests.fixtures.leap import Leap
 from tests.fixtures.ports import deaf
 from tests.gateway.wire.peer import OK, Caller, answering, ask, peer, pool
@@ -152,29 +151,40 @@ async def test_an_address_of_ipv6_is_reached_where_the_machine_has_it() -> None:
         assert f"Host: [::1]:{at.port}\r\n".encode() in at.heads[0]
 
 
-def where(port: int, host: str = "127.0.0.1") -> tuple[socket.AddressFamily, Any]:
-    return socket.AF_INET, (host, port)
+def resolve_to(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+    """Let `provider.test` have an address for each of these ports of this machine."""
+    loop = asyncio.get_running_loop()
+    real = loop.getaddrinfo
+
+    async def getaddrinfo(host: str, port: int, **options: Any) -> list[Any]:
+        if host != "provider.test":
+            return await real(host, port, **options)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", each)) for each in ports]
+
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
 
 
-async def test_an_address_that_does_not_answer_is_passed_over() -> None:
+async def test_an_address_that_does_not_answer_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with deaf("127.0.0.1") as port:
-        async with peer(answering(OK)) as at:
-            sock = await first_to_answer([where(port), where(at.port)])
-            assert sock.getpeername()[1] == at.port
-            sock.close()
-            await at.until(lambda: at.made == 1)
+        async with peer(answering(OK)) as at, pool(at, "http://provider.test:{port}") as wire:
+            resolve_to(monkeypatch, port, at.port)
+            assert (await ask(wire))[1] == b"ok"
 
 
-async def test_an_address_that_refuses_is_passed_over_and_the_last_refusal_is_told() -> None:
+async def test_an_address_that_refuses_is_passed_over_and_where_all_refuse_the_failure_names_no_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        nobody = where(unused.getsockname()[1])
-        async with peer(answering(OK)) as at:
-            sock = await first_to_answer([nobody, where(at.port)])
-            assert sock.getpeername()[1] == at.port
-            sock.close()
-        with pytest.raises(ConnectionRefusedError):
-            await first_to_answer([nobody, nobody])
+        nobody = unused.getsockname()[1]
+        async with peer(answering(OK)) as at, pool(at, "http://provider.test:{port}") as wire:
+            resolve_to(monkeypatch, nobody, at.port)
+            assert (await ask(wire))[1] == b"ok"
+        async with peer(answering(OK)) as at, pool(at, "http://provider.test:{port}") as wire:
+            resolve_to(monkeypatch, nobody, nobody)
+            with pytest.raises(ConnectFailed, match="nothing listens there") as failure:
+                await ask(wire)
+            assert "127.0.0.1" not in str(failure.value)
 
 
 async def test_a_connection_that_takes_too_long_is_told_as_that_and_takes_no_place() -> None:
