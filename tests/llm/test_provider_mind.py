@@ -221,7 +221,7 @@ async def test_a_count_that_no_call_can_have_is_taken_for_none(wrong: Mapping[st
 
 
 def test_what_speaks_to_providers_is_not_loaded_before_there_is_a_model() -> None:
-    program = "import sys, circadia.server.wiring, circadia.llm.minds; print('pydantic_ai' in sys.modules)"
+    program = "import sys, circadia.server.wiring, circadia.llm.models; print('pydantic_ai' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

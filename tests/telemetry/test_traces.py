@@ -210,7 +210,7 @@ def test_with_the_extra_and_an_endpoint_in_the_environment_spans_are_sent_there(
         "from circadia.telemetry.traces import set_up_traces\n"
         "traces = set_up_traces(os.environ)\n"
         "assert traces.on\n"
-        "with traces.step('dedupe', 3):\n    pass\n"
+        "with traces.step_span('dedupe', 3):\n    pass\n"
     )
     environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)

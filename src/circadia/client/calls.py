@@ -137,6 +137,14 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         body = {"sleeping": sleeping}
         return await self._http.call("PUT", "sessions", session, "agents", agent, "sleeping", body=body)
 
+    async def wait_until_sleeping(
+        self, session: str, agent: str, sleeping: bool = True, *, timeout_seconds: float | None = None
+    ) -> SleepingAnswer:
+        """Wait until the agent is asleep, or awake with `sleeping=False`. Raises TimeoutError."""
+        return await self._http.read_until(
+            lambda: self.sleeping(session, agent), lambda state: state["sleeping"] is sleeping, timeout_seconds
+        )
+
     async def set_many_sleeping(
         self, session: str, sleeping: bool, agents: Sequence[str] | None = None
     ) -> list[SleepingAnswer]:
@@ -182,6 +190,14 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         query = {"after": str(after), "limit": str(limit)}
         answer = await self._http.call("GET", "sessions", session, "threads", thread, "messages", query=query)
         return answer["messages"]
+
+    async def wait_for_messages(
+        self, session: str, thread: str, *, after: int = 0, timeout_seconds: float | None = None
+    ) -> list[MessageAnswer]:
+        """Wait for messages with a greater number than `after`; return up to 100, in order. Raises TimeoutError."""
+        return await self._http.read_until(
+            lambda: self.list_messages(session, thread, after=after), bool, timeout_seconds
+        )
 
     async def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000

@@ -3,12 +3,13 @@
 Its annotations name the HTTP library in quotes, so that a program that has it loaded late need not load it for them.
 """
 
+import asyncio
 import io
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -32,6 +33,7 @@ from circadia.errors import (
     Unreachable,
 )
 
+T = TypeVar("T")
 Query = Mapping[str, str | Sequence[str] | None]
 
 SILENCE_SECONDS: Final = 60.0
@@ -39,6 +41,8 @@ SILENCE_SECONDS: Final = 60.0
 FIRST_PAUSE_SECONDS: Final = 0.2
 """Time before the first try to follow again; it doubles with each that fails."""
 LONGEST_PAUSE_SECONDS: Final = 5.0
+FIRST_READ_PAUSE_SECONDS: Final = 0.05
+LONGEST_READ_PAUSE_SECONDS: Final = 1.0
 
 _BY_CODE: Final = {cls.code: cls for cls in HTTP_STATUS}
 _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
@@ -131,6 +135,21 @@ class ApiConnection:
                     raise
             await self._clock.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
+    async def read_until(
+        self, read: Callable[[], Awaitable[T]], is_awaited: Callable[[T], bool], timeout_seconds: float | None
+    ) -> T:
+        """Read again, at most once a second, until the answer is the one awaited; return it.
+
+        Raises:
+            TimeoutError: the time is over. CircadiaError: what `read` raises.
+        """
+        pause = FIRST_READ_PAUSE_SECONDS
+        async with asyncio.timeout(timeout_seconds):
+            while not is_awaited(answer := await read()):
+                await self._clock.sleep(pause)
+                pause = min(LONGEST_READ_PAUSE_SECONDS, 2 * pause)
+        return answer
 
     @asynccontextmanager
     async def _send(

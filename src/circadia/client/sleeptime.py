@@ -61,6 +61,12 @@ class SleeptimeCalls:
         """Return a pass with its record."""
         return await self._http.call("GET", "passes", run)
 
+    async def wait_for_pass(self, run: str, *, timeout_seconds: float | None = None) -> PassDetailAnswer:
+        """Wait until a pass has ended, however it ended. Raises TimeoutError."""
+        return await self._http.read_until(
+            lambda: self.show_pass(run), lambda it: it["ended_at"] is not None, timeout_seconds
+        )
+
     async def list_changes(
         self, run: str, *, state: str | None = None, after: int = 0, limit: int = 1000
     ) -> ChangeListAnswer:

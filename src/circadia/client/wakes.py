@@ -94,6 +94,12 @@ class WakeCalls:
         """Return a request with what each guardrail said."""
         return await self._http.call("GET", "wakes", wake)
 
+    async def wait_for_wake(self, wake: str, *, timeout_seconds: float | None = None) -> WakeDetailAnswer:
+        """Wait until a deferred request has its decision. Raises TimeoutError."""
+        return await self._http.read_until(
+            lambda: self.show_wake(wake), lambda request: request["decision"] != "deferred", timeout_seconds
+        )
+
     async def cancel_wake(self, wake: str) -> WakeAnswer:
         """Take back a deferred request; its message stays."""
         return await self._http.call("POST", "wakes", wake, "cancel")
@@ -136,6 +142,12 @@ class WakeCalls:
         query = {"state": list(states), "q": words, "order": order, "after": after, "limit": str(limit)}
         return await self._http.call("GET", "agents", agent, "inbox", query=query)
 
+    async def wait_for_inbox(self, agent: str, *, timeout_seconds: float | None = None) -> InboxAnswer:
+        """Wait until the inbox has an unread message. Raises TimeoutError."""
+        return await self._http.read_until(
+            lambda: self.show_inbox(agent), lambda page: bool(page["messages"]), timeout_seconds
+        )
+
     async def ack_message(self, agent: str, message: str) -> AckResultAnswer:
         """Mark a message of an inbox as handled."""
         return await self._http.call("POST", "agents", agent, "inbox", message, "ack")
@@ -173,6 +185,12 @@ class WakeCalls:
     async def show_pulse(self, pulse: str) -> PulseAnswer:
         """Return a pulse."""
         return await self._http.call("GET", "pulses", pulse)
+
+    async def wait_for_pulse(self, pulse: str, *, timeout_seconds: float | None = None) -> PulseAnswer:
+        """Wait until a pulse has ended, however it ended. Raises TimeoutError."""
+        return await self._http.read_until(
+            lambda: self.show_pulse(pulse), lambda it: it["ended_at"] is not None, timeout_seconds
+        )
 
     async def cancel_pulse(self, pulse: str) -> PulseAnswer:
         """Stop a pulse; what was in its prompt is unread again."""

@@ -134,7 +134,7 @@ class DemoFleet:
             await self.worker.step()
             for _ in range(50):  # what was started writes its start, each commit a trip to a thread
                 await asyncio.sleep(0.0005)
-                if self.clock.sleepers >= self.worker.running:
+                if self.clock.sleepers >= self.worker.running_count:
                     break
 
 
