@@ -12,7 +12,7 @@ __all__ = ["CircadiaError", "Client"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client when it is first asked for: the HTTP library behind it takes a while to load."""
+    """Import the client on first use: its HTTP library is slow to load."""
     if name == "Client":
         return importlib.import_module("circadia.client").Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

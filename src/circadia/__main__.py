@@ -6,7 +6,6 @@ from circadia.cli.terminal.lazy_imports import end_on_interrupt, load_when_used,
 
 
 def main() -> None:
-    """Run the command line."""
     load_when_used()
     with end_on_interrupt(), quick_imports():
         command_line = importlib.import_module("circadia.cli.app").main

@@ -1,4 +1,4 @@
-"""A mapping of the entries that were written last, so many at most: what need not be asked for again."""
+"""A dict that keeps the most recently written entries, for caches."""
 
 from collections import OrderedDict
 from typing import TypeVar
@@ -8,9 +8,9 @@ V = TypeVar("V")
 
 
 class BoundedDict(OrderedDict[K, V]):
-    """Entries in the order in which they were written; with one more than `most`, the one written longest ago goes.
+    """A dict in order of writing; beyond `most` entries, it drops the oldest.
 
-    To read an entry does not make it later; whoever wants that calls `move_to_end`.
+    Reading an entry does not refresh it: call `move_to_end` for that.
     """
 
     def __init__(self, most: int) -> None:

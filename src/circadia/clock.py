@@ -1,4 +1,4 @@
-"""The only source of time: wall clock for stamps, monotonic clock for durations."""
+"""The only source of time: the wall clock for timestamps, the monotonic clock for durations."""
 
 import asyncio
 import time
@@ -9,20 +9,20 @@ from typing import Protocol
 class Clock(Protocol):
     """Time as the program sees it.
 
-    `now` may jump (the machine's clock is set); `monotonic` never goes back. Stamps come from the first, waits and
-    durations from the second.
+    `now` may jump when the machine's clock is set; `monotonic` never goes back. Take timestamps from the first, waits
+    and durations from the second.
     """
 
     def now(self) -> datetime:
-        """Return the present instant, aware, in UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since some fixed point."""
+        """Return the seconds since an arbitrary fixed point."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`, at once if not positive."""
+        """Return after `seconds`, or at once if not positive."""
         ...
 
 
@@ -30,18 +30,15 @@ class SystemClock:
     """The machine's clocks."""
 
     def now(self) -> datetime:
-        """Return the wall clock's instant."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the monotonic clock's seconds."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep in the event loop."""
         await asyncio.sleep(max(0.0, seconds))
 
 
 def system_milliseconds() -> int:
-    """Return the machine's wall clock in milliseconds since 1970, without the cost of an instant."""
+    """Return the wall clock in milliseconds since 1970, without building a datetime."""
     return time.time_ns() // 1_000_000

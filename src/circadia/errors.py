@@ -3,29 +3,29 @@
 CircadiaError
 ├── CallerError                 the caller must change the request
 │   ├── InvalidRequest          malformed or out of range
-│   ├── Unauthenticated         no token, or one that opens nothing
-│   ├── Forbidden               a good token, but not for this door
+│   ├── Unauthenticated         no token, or an unknown one
+│   ├── Forbidden               a valid token without access to this
 │   ├── NotFound                no such session, agent, thread, upstream …
 │   ├── MethodNotAllowed        the path exists, the method does not
-│   ├── Conflict                the state does not allow it now
+│   ├── Conflict                the current state does not allow it
 │   ├── TooLarge                the body is over the limit
-│   ├── Misdirected             the Host header is not one of this server's
-│   └── LimitReached            a limit of the operator's; wait or ask for more
+│   ├── Misdirected             the Host header names another server
+│   └── LimitReached            a limit that the operator set; wait or ask for more
 ├── RetryLater                  nobody must act; the same request will pass later
 │   ├── StillAsleep             the agent sleeps longer than the hold may last
 │   ├── TargetGone              the session, agent or server that the call waited for is gone
 │   └── StorageUnavailable      the database does not answer or the disk is full
 ├── UpstreamFailed              the provider or the MCP server behind the gateway must act
-│   └── UpstreamTimedOut        it took longer than its time limit
+│   └── UpstreamTimedOut        it exceeded its time limit
 └── OperatorError               whoever runs the server must act
     ├── ConfigError             the configuration is wrong
     ├── StartError              port, data folder, lock or weights do not allow a start
-    └── Unreachable             no server answers where the client asks
+    └── Unreachable             no server answers at the client's address
 """
 
 
 class CircadiaError(Exception):
-    """Root of all errors that Circadia raises on purpose."""
+    """Base class of all errors that Circadia raises on purpose."""
 
     code = "error"
 
@@ -40,44 +40,32 @@ class CallerError(CircadiaError):
 
 
 class InvalidRequest(CallerError):
-    """The request is malformed, or a value is out of range."""
-
     code = "invalid_request"
 
 
 class Unauthenticated(CallerError):
-    """No token came, or one that opens nothing."""
-
     code = "unauthenticated"
 
 
 class Forbidden(CallerError):
-    """The token is good, but not for this door."""
-
     code = "forbidden"
 
 
 class NotFound(CallerError):
-    """There is no such thing, or not for this caller."""
+    """The object does not exist, or this caller may not see it."""
 
     code = "not_found"
 
 
 class MethodNotAllowed(CallerError):
-    """The path exists; this method on it does not."""
-
     code = "method_not_allowed"
 
 
 class Conflict(CallerError):
-    """The present state does not allow it."""
-
     code = "conflict"
 
 
 class TooLarge(CallerError):
-    """The body is over the limit."""
-
     code = "too_large"
 
 
@@ -88,8 +76,6 @@ class Misdirected(CallerError):
 
 
 class LimitReached(CallerError):
-    """A limit that the operator set is reached."""
-
     code = "limit_reached"
 
 
@@ -98,7 +84,7 @@ class RetryLater(CircadiaError):
 
 
 class StillAsleep(RetryLater):
-    """The agent sleeps longer than a hold may last."""
+    """The agent sleeps longer than the longest hold."""
 
     code = "still_asleep"
 
@@ -110,42 +96,32 @@ class TargetGone(RetryLater):
 
 
 class StorageUnavailable(RetryLater):
-    """The database does not answer, or the disk is full."""
-
     code = "storage_unavailable"
 
 
 class UpstreamFailed(CircadiaError):
-    """The provider or MCP server behind the gateway did not give a usable answer."""
+    """The provider or MCP server behind the gateway gave no usable answer."""
 
     code = "upstream_failed"
 
 
 class UpstreamTimedOut(UpstreamFailed):
-    """The provider or MCP server behind the gateway took too long."""
-
     code = "upstream_timed_out"
 
 
 class OperatorError(CircadiaError):
-    """Whoever runs the server must act."""
+    """The operator of the server must act."""
 
 
 class ConfigError(OperatorError):
-    """The configuration is wrong."""
-
     code = "config_error"
 
 
 class StartError(OperatorError):
-    """Port, data folder, lock or weights do not allow a start."""
-
     code = "start_error"
 
 
 class Unreachable(OperatorError):
-    """No server answers where the client asks."""
-
     code = "unreachable"
 
 
@@ -168,7 +144,7 @@ HTTP_STATUS: dict[type[CircadiaError], int] = {
     StartError: 500,
     Unreachable: 503,
 }
-"""Status of each leaf in an HTTP answer (RFC 9110)."""
+"""HTTP status of each leaf (RFC 9110)."""
 
 JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     InvalidRequest: -32602,
@@ -189,7 +165,7 @@ JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     StartError: -32603,
     Unreachable: -32603,
 }
-"""Code of each leaf in a JSON-RPC error; the range -32000 to -32099 is the server's own (JSON-RPC 2.0, section 5.1)."""
+"""JSON-RPC code of each leaf; -32000 to -32099 is the server's own range (JSON-RPC 2.0, section 5.1)."""
 
 EXIT_STATUS: dict[type[CircadiaError], int] = {
     InvalidRequest: 2,
@@ -210,4 +186,4 @@ EXIT_STATUS: dict[type[CircadiaError], int] = {
     StartError: 10,
     Unreachable: 11,
 }
-"""Exit status of the CLI for each leaf; 1 is left to what nobody foresaw."""
+"""CLI exit status of each leaf; 1 is for unexpected errors."""

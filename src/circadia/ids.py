@@ -1,7 +1,7 @@
 """Typed ids and tokens, and their only source.
 
-An id is a prefix, 48 bits of milliseconds and 64 random bits, in hexadecimal: it sorts by time of creation, which keeps
-indexes dense. It is no secret: what opens a door is a token.
+An id is a prefix, 48 bits of milliseconds and 64 random bits in hexadecimal. It sorts by time of creation, which keeps
+indexes dense. An id is no secret: tokens grant access.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ AnswerId = NewType("AnswerId", str)
 
 
 class IdSource(Protocol):
-    """Gives a new id for a prefix. Two calls never give the same id."""
+    """Returns a new id for a prefix, and never the same id twice."""
 
     def new(self, prefix: str) -> str: ...
 
@@ -37,7 +37,7 @@ class RandomIds:
     """Ids from the wall clock and the system's randomness."""
 
     def __init__(self, milliseconds: Callable[[], int]) -> None:
-        """`milliseconds` returns those since 1970."""
+        """`milliseconds` returns the time since 1970."""
         self._milliseconds = milliseconds
         self._bits = random.Random(secrets.randbits(256)).getrandbits
 
@@ -47,14 +47,14 @@ class RandomIds:
 
 
 TOKEN_PREFIX: Final = "circadia-"
-"""How each token that Circadia makes begins."""
+"""Prefix of each token that Circadia makes."""
 
 
 def new_token(kind: str) -> str:
-    """Return a fresh bearer token of 256 random bits; `kind` is `agent`, `admin` or `pulse`."""
+    """Return a new bearer token of 256 random bits; `kind` is `agent`, `admin` or `pulse`."""
     return f"{TOKEN_PREFIX}{kind}-{secrets.token_urlsafe(32)}"
 
 
 def hash_token(token: str) -> str:
-    """Return what is stored in a token's place: SHA-256, in hex (a 256-bit random token needs no salt)."""
+    """Return the stored form of a token: its SHA-256 in hex (a random 256-bit token needs no salt)."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""A mapping of what was used last, within a bound on what all of it weighs together."""
+"""A cache of recently used values with a bound on their total weight."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar
@@ -8,27 +8,27 @@ V = TypeVar("V")
 
 
 class Lru(Generic[K, V]):
-    """Values with weights; of more than `most` in all, those that were used longest ago go, but never the last one.
+    """Weighted values; beyond `most` in total, it drops the least recently used ones, but never the last value.
 
-    The sum is kept, so that no use costs more with more values.
+    It keeps the total, so that the cost of an operation does not grow with the number of values.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self.weight = 0
-        """Of all together."""
+        """Total of all values."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """Return a value, which does not count as a use."""
+        """Return a value; this does not count as a use."""
         entry = self._entries.get(key)
         return None if entry is None else entry[0]
 
     def put(self, key: K, value: V, weight: int) -> None:
-        """Write a value as the one that was used last, in place of one of the same key."""
+        """Store a value as the most recently used one and replace any value of the same key."""
         self.pop(key)
         self._entries[key] = (value, weight)
         self.weight += weight
@@ -36,12 +36,11 @@ class Lru(Generic[K, V]):
             self.weight -= self._entries.popitem(last=False)[1][1]
 
     def update_weight(self, key: K, value: V, weight: int) -> None:
-        """Write what a value weighs by now; nothing if it is not there any more."""
+        """Update the weight of a value, unless it is no longer there."""
         if self.get(key) is value:
             self.put(key, value, weight)
 
     def pop(self, key: K) -> V | None:
-        """Take a value out."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None

@@ -1,4 +1,4 @@
-"""Why a place on the network was not reached, in words for whoever set its address."""
+"""Explain why a network address cannot be reached, to whoever configured it."""
 
 import os
 import socket
@@ -6,17 +6,17 @@ import ssl
 from typing import Final
 
 _NAMES_DIFFER: Final = (62, 64)
-"""Of a host name, of an address (X509_V_ERR_* of OpenSSL's x509_vfy.h, as those below)."""
+"""For a host name and for an IP address (X509_V_ERR_* in OpenSSL's x509_vfy.h, like those below)."""
 _EXPIRED: Final = 10
 _EARLY: Final = 9
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
-"""How OpenSSL names an answer that is none of TLS."""
+"""OpenSSL's names for an answer that is not TLS."""
 
 
 def explain_unreachable(error: BaseException) -> str:
-    """Return what is wrong and what to do; it holds neither address nor header.
+    """Return the problem and its remedy, without address or headers.
 
-    The cause at the root of the error decides, since client libraries wrap it.
+    The root cause decides, since client libraries wrap it.
     """
     while error.__cause__ is not None and not isinstance(error, TimeoutError):
         error = error.__cause__
@@ -38,7 +38,7 @@ def explain_unreachable(error: BaseException) -> str:
 
 
 def tls_hint(address: str) -> str:
-    """Return what to add where a connection was closed without an answer: TLS may have been waited for."""
+    """Return a hint for a connection that closed without an answer: the server may expect TLS."""
     return "; if it speaks TLS there, write https://" if address.lower().startswith("http://") else ""
 
 
@@ -49,5 +49,5 @@ def _explain_certificate(error: ssl.SSLCertVerificationError) -> str:
         return "its certificate is not valid yet; check this machine's clock"
     if error.verify_code in _NAMES_DIFFER:
         return "its certificate is for another name; use the name that it is for"
-    told = error.verify_message
-    return f"its certificate is not trusted here ({told}); name a file with the signer's certificate in SSL_CERT_FILE"
+    reason = error.verify_message
+    return f"its certificate is not trusted here ({reason}); name a file with the signer's certificate in SSL_CERT_FILE"

@@ -1,7 +1,7 @@
-"""Operating-system users: keep the server's memory to itself, and run programs as somebody else.
+"""Operating-system users: protect the server's memory, and run programs as another user.
 
-A program that the server starts is not trusted with the server's secrets. Run as the server's own user it can still
-read the server's files (`admin.token`, the database); run as another user it can read neither files nor processes.
+A program that the server starts must not see the server's secrets. As the server's own user it can still read the
+server's files (`admin.token`, the database); as another user it can read neither files nor processes.
 """
 
 import ctypes
@@ -18,15 +18,15 @@ from circadia.errors import ConfigError
 PROGRAM_AS_SERVER: Final = (
     "it can read the operator's token and the database; give it a `user` of its own, or use the launcher `container`"
 )
-"""What to know of a program that runs as the server's own user."""
+"""Warning about a program that runs as the server's own user."""
 _PR_SET_DUMPABLE: Final = 4
 """From linux/prctl.h."""
 
 
 def forbid_inspection() -> None:
-    """Deny other processes of the same user `/proc/PID/environ`, the memory and a debugger; root keeps them.
+    """Deny other processes of the same user `/proc/PID/environ`, the memory and a debugger; root keeps access.
 
-    Linux only. It also turns core dumps off, which would hold the providers' keys.
+    Linux only. It also turns off core dumps, which would hold the providers' keys.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -37,12 +37,12 @@ class OsUser:
     """The user that a program runs as."""
 
     setpriv: str
-    """Path of the program that changes the user; it belongs to util-linux."""
+    """Path of the program that changes the user; part of util-linux."""
     uid: int
     gid: int
     home: str = "/"
     in_groups: bool = False
-    """Whether the system's other groups of this user hold too."""
+    """Whether the program also gets this user's supplementary groups."""
 
     @classmethod
     def resolve(cls, where: str, user: str) -> "OsUser":
@@ -68,6 +68,6 @@ class OsUser:
         return cls(setpriv=setpriv, uid=entry.pw_uid, gid=entry.pw_gid, home=entry.pw_dir, in_groups=True)
 
     def command(self, command: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that runs `command` as this user, in the same process."""
+        """Return the command line that runs `command` as this user, in the same process."""
         groups = "--init-groups" if self.in_groups else "--clear-groups"
         return (self.setpriv, f"--reuid={self.uid}", f"--regid={self.gid}", groups, "--inh-caps=-all", "--", *command)

@@ -1,4 +1,4 @@
-"""Visibility: which characters of a text a reader cannot see, though a model reads them."""
+"""Find the characters of a text that a reader cannot see, though a model reads them."""
 
 import re
 import unicodedata
@@ -17,18 +17,18 @@ _STYLES: Final = "\ufe0e\ufe0f"
 """Variation selectors that draw an emoji as text or in colour."""
 _KEYCAP: Final = "\u20e3"
 _STYLED: Final = frozenset("\u203c\u2049\u2139\u2194\u25fb\u25fc\u25fd\u25fe\u2934\u2935\u3030")
-"""Emoji outside of the category So that have both styles (Unicode 16, emoji-variation-sequences.txt)."""
+"""Emoji outside the category So that have both styles (Unicode 16, emoji-variation-sequences.txt)."""
 
 
 def hidden_positions(text: str) -> list[int]:
-    """Return the places of the characters that nobody sees; line ends and tabs are none, nor is an emoji's style."""
+    """Return the positions of invisible characters, except line ends, tabs and emoji styles."""
     if text.replace("\n", "").replace("\t", "").isprintable() and not (_BLANK.search(text) and not text.isascii()):
         return []
     return [at for at, each in enumerate(text) if each not in "\n\t" and _is_hidden(text, at, each)]
 
 
 def visible_text(text: str) -> str:
-    """Return a text without the characters that nobody sees."""
+    """Return a text without its invisible characters."""
     hidden = hidden_positions(text)
     if not hidden:
         return text

@@ -84,6 +84,6 @@ async def test_the_operator_names_a_persons_bank_by_its_template_and_the_person(
         await client.show_bank(name, user=ann)
     with pytest.raises(InvalidRequest, match="takes an end user"):
         await client.delete_bank(name)
-    with pytest.raises(InvalidRequest, match="no template"):  # else it would be the wrong bank, and gone
+    with pytest.raises(InvalidRequest, match="not a template"):  # else it would be the wrong bank, and gone
         await client.delete_bank("for-bob", user=ann)
     assert (await client.show_bank("for-bob"))["episodes"] == 1

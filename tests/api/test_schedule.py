@@ -74,7 +74,7 @@ async def test_each_wrong_setting_is_told_and_none_of_the_request_is_kept(servic
         ({"launcher": "nothing"}, "no launcher 'nothing'"),
         ({"on_busy": "wait"}, "'defer' or 'refuse'"),
         ({"blackouts": [{"kind": "recurring", "start": "00:00", "end": "00:00"}]}, "cover the whole week"),
-        ({"blackouts": [{"kind": "recurring", "start": "25:00", "end": "06:00"}]}, "no time of day"),
+        ({"blackouts": [{"kind": "recurring", "start": "25:00", "end": "06:00"}]}, "not a time of day"),
         ({"prompt_tokens": "4000", "zone": "Europe/Berlin"}, "wrong type"),
         ([], "dictionary"),
     ]

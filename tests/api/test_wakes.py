@@ -53,8 +53,8 @@ async def test_a_refused_wake_keeps_its_message_and_says_what_stays_free_and_whe
     told = await service.ok("POST", "/wakes", WAKE, token=ann)
     assert (told["decision"], told["rule"]) == ("refused", "max_wakes_per_day")
     assert told["retry_at"] == "2026-01-02T00:00:00Z"
-    assert "message_agent stays free" in told["told"]
-    assert "message is in its inbox" in told["told"]
+    assert "message_agent stays free" in told["summary"]
+    assert "message is in its inbox" in told["summary"]
     assert await unread(service) == ["the build is red"]
     assert await service.asleep("bob")
     stats = await service.ok("GET", "/agents/bob/wake-stats")
@@ -119,7 +119,7 @@ async def test_a_key_that_stands_for_something_else_is_a_conflict_and_nothing_is
     for change in changes:
         answer = await service.call("POST", path, {**first, **change, "key": "k"}, token=token)
         assert (answer.status, answer.code) == (409, "conflict"), change
-        assert "take a new key" in str(answer.body)
+        assert "use a new key" in str(answer.body)
     again = await service.ok("POST", path, {**first, "key": "k"}, token=token)
     assert (again["message"], again["wake"]) == (told["message"], told["wake"])
     assert await unread(service) == before

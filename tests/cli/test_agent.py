@@ -36,6 +36,9 @@ async def test_the_list_shows_the_state_of_each(operator: CircadiaProcess) -> No
     await operator.create_session("list", [{"name": "ann"}, {"name": "bob", "sleep_events": ["agent_started"]}])
     out = (await run("agent", "list", "--session", "list")).out.splitlines()
     assert [line.split()[:2] for line in out[1:]] == [["ann", "awake"], ["bob", "asleep"]]
+    assert "the event agent_started" in out[2]
+    await run("sleep", "list:ann")
+    assert "operator, over REST" in (await run("agent", "list", "--session", "list")).out
     listed = (await run("agent", "list", "--session", "list", "--json")).json["agents"]
     assert [each["name"] for each in listed] == ["ann", "bob"]
 

@@ -102,7 +102,7 @@ async def test_the_version_is_the_packages() -> None:
         (("holds", "--wach"), "--watch"),
         (("serve", "--port", "x"), "--port"),
         (("inbox",), "'AGENT'"),
-        (("pulses", "--limit", "0"), "`circadia pulses --help` tells more"),
+        (("pulses", "--limit", "0"), "see `circadia pulses --help`"),
         (("send", "writer", "hi", "--priority", "soon \x1b[2J, with more words than a line has"), "urgent"),
     ],
 )

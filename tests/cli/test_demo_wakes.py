@@ -43,5 +43,5 @@ def test_the_incident_tells_on_the_terminal_why_the_agent_on_call_may_wake_no_mo
     assert [(to, decision) for _, _, _, to, decision, *_ in of_stas] == [
         ("grace", "admitted"), ("finn", "admitted"), ("yuki", "admitted"), ("chieko", "refused"), ("finn", "deferred"),
     ]  # fmt: skip
-    assert "limit reached: 3 wakes that an agent may ask for in one pulse" in " ".join(of_stas[3])
+    assert "limit reached: 3 wakes requested in one pulse" in " ".join(of_stas[3])
     assert "let pass by operator: the shop is down" in done.stdout

@@ -77,7 +77,7 @@ async def test_an_upstream_that_takes_its_key_is_good(home: Path, monkeypatch: p
     for name in ("openai", "anthropic"):
         check = checks[f"upstream {name}"]
         assert check["state"] == "ok"
-        assert check["message"].endswith("the key in PROVIDER_KEY is taken")
+        assert check["message"].endswith("the key in PROVIDER_KEY is accepted")
 
 
 async def test_a_key_that_is_refused_or_missing_is_told_and_never_shown(
@@ -256,7 +256,7 @@ async def test_a_database_that_is_none_or_newer_is_told(home: Path) -> None:
 async def test_a_database_of_an_older_version_is_brought_up_by_the_next_start(home: Path) -> None:
     check = judge_revision("SQLite", "0001", "0002", frozenset({"0001", "0002"}))
     assert check.state is CheckState.OK
-    assert "brings it to 0002" in check.message
+    assert "upgrades it to 0002" in check.message
 
 
 async def test_postgresql_is_asked_for_its_version_and_its_schema(home: Path, postgres_url: str) -> None:

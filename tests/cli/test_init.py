@@ -61,6 +61,6 @@ async def test_what_would_not_keep_the_first_agent_from_its_blocks_is_refused(ho
     file.write_text("agents: {writer: {bank: team}}\nbanks: {team: {hot_edits: true}}\n", "utf-8")
     refused(await run("init", "sleeptime", "--agent", "writer"), 5, "hot_edits")
     file.write_text("agents: {writer: {bank: team}}\nbanks: {team: {sleeptime: {agent: other}}}\n", "utf-8")
-    refused(await run("init", "sleeptime", "--agent", "writer"), 5, "'other' already")
+    refused(await run("init", "sleeptime", "--agent", "writer"), 5, "sleep-time agent 'other'")
     refused(await run("init", "sleeptime", "--agent", "w", "--upstream", "openai"), 2, "no upstream 'openai'")
     refused(await run("init", "sleeptime", "--agent", "Not Good"), 9, "a name must match")

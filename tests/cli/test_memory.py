@@ -46,7 +46,7 @@ async def told(*words: str) -> str:
 async def test_a_bank_is_made_and_listed_with_what_it_holds(operator: CircadiaProcess) -> None:
     made = await memory("create", "first", "--description", "ours", "--hot-edits", "--keep-days", "30")
     assert (made["policy"]["hot_edits"], made["policy"]["keep_days"]) == (True, 30.0)
-    assert "is remembered in first" in await told("add", "first", "The release is on Friday.", "--speaker", "ann")
+    assert "is stored in first" in await told("add", "first", "The release is on Friday.", "--speaker", "ann")
     line = next(line for line in (await told("banks")).splitlines() if line.startswith("first"))
     assert line.split()[1] == "1"
     assert [each["episodes"] for each in (await memory("banks"))["banks"] if each["name"] == "first"] == [1]
@@ -214,10 +214,10 @@ async def test_forget_tells_what_would_go_and_asks_first(
     assert "nothing to forget" in await told("forget", "forget", "--speaker", "nobody")
     typed(b"n\n")
     result = await run("memory", "forget", "forget", "--speaker", "ann")
-    assert (result.status, "would go: 1 episodes" in result.err) == (1, True)
+    assert (result.status, "would delete 1 episodes" in result.err) == (1, True)
     assert len((await memory("show", "forget"))["episodes"]) == 2
     typed(b"y\n")
-    assert "gone: 1 episodes" in await told("forget", "forget", "--speaker", "ann")
+    assert "deleted 1 episodes" in await told("forget", "forget", "--speaker", "ann")
     (left,) = (await memory("show", "forget"))["episodes"]
     assert left["text"] == "said by bob"
     assert (await memory("forget", "forget", "--id", left["id"], "--yes"))["episodes"] == 1
@@ -247,7 +247,7 @@ async def test_a_bank_is_deleted_after_it_was_asked_for_and_a_persons_is_named_b
     refused(await run("memory", "show", "desk-bob", episode["id"]), 4, "no episode")
     refused(await run("memory", "delete", *mine, "--json"), 2, "--yes")
     refused(await run("memory", "delete", "desk-{user}"), 2, "takes an end user")
-    refused(await run("memory", "delete", "desk-bob", "--user", "Ann", "--yes"), 2, "no template")
+    refused(await run("memory", "delete", "desk-bob", "--user", "Ann", "--yes"), 2, "not a template")
     typed(b"n\n")
     result = await run("memory", "delete", *mine)
     assert (result.status, "with 1 episodes" in result.err) == (1, True)

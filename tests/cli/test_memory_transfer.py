@@ -41,7 +41,8 @@ async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service
     told = await brought("first.jsonl")
     assert told == {"banks": ["first"], "files": 1, "episodes": 250, "notes": 0, "versions": 0, "known": 0}
     assert (await brought("first.jsonl"))["known"] == 250
-    await run("memory", "export", "first", "--out", "out.jsonl")
+    exported = await run("memory", "export", "first", "--out", "out.jsonl")
+    assert exported.err == "exported 252 lines of bank first to 'out.jsonl'\n"
     assert (await run("memory", "export", "first")).out.splitlines()[1:] == (
         home / "out.jsonl"
     ).read_text().splitlines()[1:]
@@ -100,7 +101,7 @@ async def test_bad_files_are_told_with_file_and_line(service: Service, home: Pat
     (home / "bytes.jsonl").write_bytes(b'{"type":"bank","version":1,"name":"bad"}\n{"type":"episode","text":"\xff"}')
     refused(await run("memory", "import", "bytes.jsonl"), 2, "line 2 is not JSON in UTF-8")
     (home / "part.json").write_text('[{"id": "1", "memory": "a"}, {"id": "2"}]')
-    refused(await run("memory", "import", "part.json", "--bank", "part"), 2, "entry 2", "what came before is imported")
+    refused(await run("memory", "import", "part.json", "--bank", "part"), 2, "entry 2", "before it are imported")
     shown = await run("memory", "show", "part", "--json")
     assert [each["text"] for each in shown.json["episodes"]] == ["a"], shown
     (home / "mem0.json").write_text('[{"id": "1", "memory": "a"}]')

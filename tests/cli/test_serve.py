@@ -83,7 +83,7 @@ async def test_an_address_that_the_command_gives_is_no_change_of_the_file(home: 
         await server.until("passes ask no model: no provider", errors=True)
         file.write_text("server: {port: 4999, host: localhost}\nlimits: {max_holds: 5}\n", "utf-8")
         told = await server.until("after a restart", errors=True)
-    assert "a change of limits holds after a restart" in told
+    assert "a change of limits takes effect after a restart" in told
 
 
 async def test_a_port_that_is_taken_is_told(home: Path) -> None:

@@ -147,7 +147,7 @@ async def test_status_says_what_the_preset_of_a_bank_means(operator: CircadiaPro
 @pytest.mark.spec("SLEEP-61")
 async def test_pause_closes_the_gate_and_resume_opens_it(operator: CircadiaProcess) -> None:
     await made("paused", "The release is on Friday.")
-    assert "are paused" in await told("pause", "--bank", "paused")
+    assert "paused passes" in await told("pause", "--bank", "paused")
     assert "paused by operator (gate paused)" in await told("why-not", "--bank", "paused")
     assert (await sleeptime("resume", "--bank", "paused"))["paused_by"] is None
     assert (await sleeptime("pause", "--bank", "paused"))["paused_by"] == "operator"
@@ -187,7 +187,7 @@ async def test_a_pass_by_hand_is_followed_to_its_end_and_then_listed_with_its_re
     assert (await sleeptime("status", "--bank", "hand"))["backlog"]["episodes"] == 0
     said = await told("run", "--bank", "hand", "--dry-run", "--wait")
     assert "dry run" in said
-    assert "is asked for" in await told("run", "--bank", "hand", "--operation", "consolidate")
+    assert "requested pass" in await told("run", "--bank", "hand", "--operation", "consolidate")
     assert len((await sleeptime("passes", "--bank", "hand"))["passes"]) == 3
     assert done["id"] in await told("passes", "--bank", "hand", "--limit", "5")
     assert "hand, asked by operator" in await told("why", done["id"])
@@ -214,7 +214,7 @@ async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, w
     assert [each["text"] for each in found["evidence"]] == ["Ann lives in Lisbon.", "Ann has moved to Porto."]
     assert "ann: Ann lives in Lisbon." in await told("explain", f"not_{key}", "--bank", "diff")
     assert "4 undone" in await told("undo", key)
-    assert "no note, block or weight that is there" in await told("undo", key)
+    assert "no note, block or weight that still exists" in await told("undo", key)
     blocks = (await run("memory", "blocks", "diff", "--json")).json
     assert blocks[0]["value"] == "Ann lives in Lisbon.\nAnn has a cat."
 
@@ -231,7 +231,7 @@ async def test_what_waits_for_a_person_is_accepted_and_a_dry_run_is_not(
     assert [str(each["number"]) for each in some["changes"] if each["state"] == "refused"] == [numbers[0], numbers[2]]
     accepted = await sleeptime("accept", key)
     assert {each["state"] for each in accepted["changes"]} == {"published", "refused"}
-    assert "nothing of it waits" in await told("accept", key)
+    assert "no change waits for review" in await told("accept", key)
     dry = await worker.worked("review", dry_run=True)
     refused(await run("sleeptime", "accept", dry), 5, "dry run")
     refused(await run("sleeptime", "cancel", key), 5, "succeeded")

@@ -67,8 +67,8 @@ async def test_explain_tells_what_each_guardrail_says_and_writes_nothing(operato
     await run("coordination", "dry:writer", "max_wakes_per_day=0", "max_chain_depth=0")
     result = await run("wakes", "explain", "writer", "--from", "lead", "--session", "dry")
     assert result.status == 0
-    against = [line.split()[0] for line in result.out.splitlines() if " against " in line]
-    assert against == ["max_chain_depth", "max_wakes_per_day"]
+    failed = [line.split()[0] for line in result.out.splitlines() if " fails " in line]
+    assert failed == ["max_chain_depth", "max_wakes_per_day"]
     told = (await run("wakes", "explain", "dry:writer", "--json")).json
     assert (told["decision"], told["dry_run"], len(told["trace"])) == ("refused", True, 14)
     overridden = await run("wakes", "explain", "dry:writer", "--override", "the demo begins")
@@ -118,7 +118,7 @@ async def test_replay_tells_which_decisions_another_limit_would_have_changed(ope
         ("max_wakes_per_day", 2, 2)
     ] * 2
     out = (await run(*words, "--set", "max_wakes_per_day=2")).out
-    assert out.startswith("2 of 4 decisions would be others")
+    assert out.startswith("2 of 4 decisions would change")
     assert "max_wakes_per_day: 2 of 2" in out
     (pair,) = (await run(*words, "--set", "max_wakes_per_pair_per_day=3", "--json")).json["changed"]
     assert pair["rule"] == "max_wakes_per_pair_per_day"

@@ -74,7 +74,7 @@ async def test_a_base_url_beside_the_model_door_is_told_with_the_right_one(clien
     assert "a base URL that ends in /llm/NAME/v1" in message
     classes, status, message = await failure(client, f"{stage.server.url}/away", "wrong")
     assert (classes[0], status) == ("AuthenticationError", 401)
-    assert "this is no token of Circadia" in message
+    assert "this is not a Circadia token" in message
     assert stage.upstream.requests == []
 
 

@@ -75,7 +75,7 @@ async def test_a_block_that_the_disk_may_not_have_fails_and_its_acts_do_not_run(
 
     disk.may_answer.set()
     disk.failure = StorageUnavailable("the disk is gone")
-    with pytest.raises(StorageUnavailable, match="may not be on the disk: the disk is gone"):
+    with pytest.raises(StorageUnavailable, match="may not be on disk: the disk is gone"):
         await block()
     assert told == []
     disk.failure = None

@@ -17,7 +17,7 @@ WRITERS = 8
 
 
 async def main(dialect: str, place: str) -> None:
-    """Write for ever."""
+    """Write forever."""
     store = await open_sqlite(Path(place)) if dialect == "sqlite" else await open_postgres(place)
     await asyncio.gather(*(_write(store) for _ in range(WRITERS)))
 

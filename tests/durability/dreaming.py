@@ -46,7 +46,7 @@ def does(_: SleepPolicySettings, __: bool, ___: Sequence[str]) -> Sequence[Opera
 
 
 async def main(place: str) -> None:
-    """Work until a pass has ended, or for ever."""
+    """Work until a pass has ended, or forever."""
     pass_runner.PAGE = PAGE
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()

@@ -116,7 +116,7 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
 
 
 async def main(place: str) -> None:
-    """Work until a pass has ended, or for ever."""
+    """Work until a pass has ended, or forever."""
     pass_lifecycle.ATTEMPTS = ATTEMPTS
     store = PrintingStore(await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place))))
     async with MockUpstream(key="sk-mock", reply=answered) as up, provided(up, SystemClock()) as provider:

@@ -27,7 +27,7 @@ def text_of(key: str) -> str:
 
 
 async def main(place: str, life: str) -> None:
-    """Write for ever."""
+    """Write forever."""
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
     ids = RandomIds(system_milliseconds)
     episodes = EpisodeService(SystemClock(), ids, LocalSignals())

@@ -1,4 +1,4 @@
-"""`circadia`, but it stops for ever at a step of a pulse and says so by making a file, to be killed there.
+"""`circadia`, but it stops forever at a step of a pulse and says so by making a file, to be killed there.
 
 Its arguments: the step, the file, then those of `circadia`.
 """

@@ -98,7 +98,7 @@ async def test_what_is_asked_of_a_stopping_server_is_kept_opens_no_gate_and_goes
                 await asyncio.sleep(0.02)
         program, resident = [await server.call("POST", "/wakes", {"to": name, **ask}) for name in ("bob", "res")]
         assert {program["decision"], resident["decision"]} == {"deferred"}
-        assert "the server is stopping" in resident["told"]
+        assert "the server is stopping" in resident["summary"]
         await server.call("POST", "/sessions/default/threads/t/messages", {"content": "you", "mentions": ["men"]})
         with pytest.raises(AssertionError, match=r"503 .*the server is stopping"):
             await server.put_sleeping("default", "men", False)

@@ -33,7 +33,7 @@ async def test_evidence_tokens_and_calls_are_counted_without_a_model_and_with_on
     assert 0 < by_group["all"]["context_tokens"] <= 1_000
     sleep = found.figures["sleep"]
     assert (sleep["passes"], sleep["calls"], sleep["tokens_a_turn"], sleep["turns"]) == (3, 0, 0, 36)
-    assert any("no token was spent" in note for note in found.notes)
+    assert any("spent no tokens" in note for note in found.notes)
     asking = LocomoResults()
     mind = RuleBasedModel()
     await measure_recall([one], mind, SystemClock(), asking, lambda: None)

@@ -296,7 +296,7 @@ def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, words: TextVectors) -> 
     found = build_stateful_findings(run_of(made, SIZES))
     results, page, *_ = save(found, tmp_path)
     assert '"complete": false' in results.read_text("utf-8")
-    assert "broken off" in page.read_text("utf-8")
+    assert "interrupted" in page.read_text("utf-8")
     assert found.figures["figures"], "the first context was whole"
 
 

@@ -246,7 +246,7 @@ async def test_a_child_that_crashes_again_and_again_is_started_later_and_later()
         for pause in (0.0, 0.5, 1.0, 2.0, 4.0):
             if pause:
                 refused = (await here.post("tools/list"))["error"]
-                assert f"not started again for {pause:.1f} s" in refused["message"]
+                assert f"not be restarted for {pause:.1f} s" in refused["message"]
             clock.advance(pause)
             for _ in range(1 if pause else 2):
                 ended = (await here.post("tools/list"))["error"]

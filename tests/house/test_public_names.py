@@ -1,10 +1,12 @@
 """What `circadia` offers to programs is what its page names."""
 
 import importlib
+import inspect
 import re
 
 import circadia
-from tests.house.tree import REFERENCE, Part, parts
+from circadia import Client
+from tests.house.tree import REFERENCE, Part, coded, parts
 
 
 def documented() -> set[str]:
@@ -27,3 +29,11 @@ def test_the_shipped_fakes_export_what_the_page_names() -> None:
     headings = parts(REFERENCE / "python.md")
     named = {m[1] for part in headings if (m := re.fullmatch(r"`circadia\.testing\.([A-Z]\w*)`", part.heading))}
     assert set(testing.__all__) == named
+
+
+def test_the_page_names_each_method_of_the_client_and_no_other() -> None:
+    text = (REFERENCE / "python.md").read_text("utf-8")
+    table = text.partition("### Methods by noun")[2].partition("\n\n")[0]
+    named = {name for line in table.splitlines() for name in coded(line.split("|")[2] if line.count("|") > 2 else "")}
+    methods = {name for name, _ in inspect.getmembers(Client, inspect.isroutine) if not name.startswith("_")}
+    assert named == methods

@@ -48,7 +48,7 @@ def test_the_page_tells_each_kind_of_event_and_no_other() -> None:
 
 
 def test_each_key_of_a_policy_is_told_where_agents_are_made() -> None:
-    told = {name for row in rows(below(REST, "`POST /api/v1/sessions/{s}/agents`")) for name in coded(row[0])}
+    told = {name for row in rows(below(REST, "`POST /api/v1/sessions/{session}/agents`")) for name in coded(row[0])}
     assert {each.name for each in fields(AgentPolicy)} <= told
 
 

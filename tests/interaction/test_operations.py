@@ -45,7 +45,7 @@ async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room(tmp_
             assert (status, told["code"]) == (503, "storage_unavailable")
             for _ in range(2):
                 status, said = await text(at, "/readyz")
-                assert (status, "its disk takes nothing more; see whether" in said) == (503, True)
+                assert (status, "its disk accepts no more writes; check its" in said) == (503, True)
                 assert "disk I/O error" not in said, "what the driver says is for those who show a token"
             assert (await text(at, "/healthz"))[0] == 200
         assert (await text(at, "/readyz")) == (200, "ready\n")

@@ -88,7 +88,7 @@ async def test_each_kind_of_record_is_kept_for_days_of_its_own(
         while kept(tmp_path, table, at) != [f"{prefix}_1"]:
             await asyncio.sleep(0.05)
     counts = [len(kept(tmp_path, each, "id")) for each in ("wakes", "pulses", "messages", "conversations")]
-    assert sorted(counts) == [1, 3, 3, 3], "the other kinds are kept for ever"
+    assert sorted(counts) == [1, 3, 3, 3], "the other kinds are kept forever"
 
 
 def owned(folder: Path) -> list[str]:

@@ -60,8 +60,8 @@ async def test_where_a_budget_is_spent_the_answer_says_that_the_message_is_kept_
                 await sent(ann, "wake_agent", to="bob", message=f"n{number}", reason="blocker")
             told = await sent(ann, "wake_agent", to="bob", message="n3", reason="blocker")
         assert (told["decision"], told["rule"]) == ("refused", "max_wakes_per_session")
-        assert "message is in its inbox" in told["told"]
-        assert "message_agent stays free" in told["told"]
+        assert "message is in its inbox" in told["summary"]
+        assert "message_agent stays free" in told["summary"]
         assert told["session_budget"] == {"limit": 3.0, "left": 0.0}
         assert await at.unread(bob) == ["n0", "n1", "n2", "n3"]
 
@@ -90,7 +90,7 @@ async def test_a_key_that_stands_for_something_else_is_refused_and_nothing_is_st
         given = {"to": "bob", "message": "once", "reason": "blocker", "key": "k"}
         async with at.client("ann") as ann:
             await sent(ann, "wake_agent", **given)
-            assert "take a new key" in refused(await ann.call_tool("wake_agent", {**given, **change}))
+            assert "use a new key" in refused(await ann.call_tool("wake_agent", {**given, **change}))
         assert (await at.unread(bob), await at.unread(carl)) == (["once"], [])
 
 

@@ -88,7 +88,7 @@ async def test_an_agent_opens_its_own_banks_and_one_end_users_is_not_another_s(t
         await at.agent("bob", policy={"bank": "shared"})
         await at.agent("cid")
         async with at.client("ann") as ann, at.client("bob") as bob, at.client("cid") as cid:
-            assert "say whose with `user`" in refused(await ann.call_tool("remember", {"text": "a secret"}))
+            assert "name one with `user`" in refused(await ann.call_tool("remember", {"text": "a secret"}))
             await did(ann, "remember", text="a secret of eve", user="eve")
             await did(ann, "remember", text="a secret of max", user="Max Müller")
             assert await texts(ann, "secret", user="eve") == ["a secret of eve"]
@@ -135,8 +135,8 @@ async def test_an_agent_edits_blocks_line_by_line_where_the_bank_allows_it(tmp_p
                 ("memory_insert", {"text": "x", "expected_version": 3}, "conflict: block 'human' is at version 4"),
                 ("memory_insert", {"text": "x" * 5000}, "shorten it by"),
                 ("memory_insert", {"text": "a\0"}, "NUL"),
-                ("memory_replace", {"old": "o", "new": "x"}, "stands 2 times"),
-                ("memory_replace", {"old": "five", "new": "x"}, "stands 0 times"),
+                ("memory_replace", {"old": "o", "new": "x"}, "occurs 2 times"),
+                ("memory_replace", {"old": "five", "new": "x"}, "occurs 0 times"),
                 ("memory_replace", {"old": "", "new": "x"}, "'old'"),
                 ("memory_replace", {"old": "one", "new": "x", "expected_version": 1}, "conflict"),
                 ("memory_replace", {"old": "one", "new": "x" * 5000}, "shorten it by"),

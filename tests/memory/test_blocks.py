@@ -244,7 +244,7 @@ async def test_lines_are_inserted_where_they_are_asked_for_and_replaced_texts_mu
         with pytest.raises(InvalidRequest, match="1 to 6"):
             await insert("x", line)
     for old, times in (("o", "4"), ("five", "0"), ("", "0")):
-        with pytest.raises(InvalidRequest, match=f"stands {times} times"):
+        with pytest.raises(InvalidRequest, match=f"occurs {times} times"):
             await replace(old, "x")
     assert await replace("three\nfour", "3") == "zero\none\ntwo\n3"
     await world.write("l", "aaa")

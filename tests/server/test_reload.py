@@ -79,7 +79,7 @@ async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
     watched.file.unlink()
     await watched.look(watching)
     assert watched.applied == []
-    assert "not taken over" in caplog.text
+    assert "not applied" in caplog.text
     assert "not this one" in caplog.text
     watched.write(8)
     await watched.look(watching)
@@ -117,7 +117,7 @@ async def test_a_change_that_needs_a_restart_is_named(
     watched.write(9, f"{section}: {{{text}}}\n")
     await watched.look(watching)
     assert watched.applied == [9]
-    assert f"a change of {section} holds after a restart" in caplog.text
+    assert f"a change of {section} takes effect after a restart" in caplog.text
     watching.cancel()
 
 
@@ -127,7 +127,7 @@ async def test_no_file_ends_the_watch(watched: ReloadedFile, caplog: pytest.LogC
         caplog.clear()
         watched.file.write_text(text, "utf-8")
         await watched.look(watching)
-        assert "not taken over" in caplog.text, text[:40]
+        assert "not applied" in caplog.text, text[:40]
         assert "Traceback" not in caplog.text, text[:40]
     watched.fails = RuntimeError("nobody foresaw this")
     watched.write(8)

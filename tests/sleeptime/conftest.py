@@ -18,7 +18,7 @@ def embedder() -> BundledEmbedder:
 
 @pytest.fixture
 async def stand(sqlite_store: Store) -> AsyncIterator[Stand]:
-    """A bank of Ann's; no pass over it outlives the test, or it would wait for the store for ever."""
+    """A bank of Ann's; no pass over it outlives the test, or it would wait for the store forever."""
     made = await Stand.made(sqlite_store)
     yield made
     for worker in made.workers:

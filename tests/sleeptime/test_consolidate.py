@@ -186,7 +186,7 @@ async def test_a_note_stays_if_what_was_to_take_its_place_is_refused(stand: Stan
     await night.run()
     assert await night.texts() == ["Ann lives in Porto. Ann works as a nurse."]
     assert await night.refused() == [
-        "it has 'system:', which poses as a part of a prompt", "what was to take its place is not there",
+        "it has 'system:', which poses as a part of a prompt", "its replacement does not exist",
     ]  # fmt: skip
 
 

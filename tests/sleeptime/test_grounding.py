@@ -117,7 +117,7 @@ async def test_a_note_rests_on_two_episodes_of_its_bank_and_is_no_more_trusted_t
     assert await told(stand, stand.note("n1", [first, second], text="Ann lives in Porto.")) == ""
     assert await told(stand, stand.note("n1", [first, second], text="Ann lives in Braga.")) == "'Braga' is in no source"
     assert await told(stand, stand.note("n1", [first, second], text=" \n")) == "the text is empty"
-    assert await told(stand, stand.note("n1", [first, first])) == "a note rests on 2 episodes at least, not 1"
+    assert await told(stand, stand.note("n1", [first, first])) == "a note needs at least 2 episodes, not 1"
     assert "not in this bank: epi_gone" in await told(stand, stand.note("n1", [first, replace(second, id="epi_gone")]))
     assert "trusted more" in await told(stand, stand.note("n1", [first, page]))
 
@@ -147,9 +147,7 @@ async def test_other_changes_claim_nothing(stand: Stand) -> None:
 async def test_no_relative_date_gets_into_a_note_or_a_block(stand: Stand) -> None:
     sources = await stand.said("Our season opener is on Saturday.", "The opener is at noon.")
     for text in ("The season opener is next week.", "Die Saison beginnt nächste Woche in Porto.", "赛季下周开始。"):
-        assert "is a date only for who knows when it was said" in await told(
-            stand, stand.note("n1", sources, text=text)
-        )
+        assert "has no calendar date beside it" in await told(stand, stand.note("n1", sources, text=text))
     assert (
         await told(
             stand, stand.note("n1", sources, text=f"The opener is next week (week of {sources[0].at:%Y-%m-%d}).")
@@ -160,7 +158,7 @@ async def test_no_relative_date_gets_into_a_note_or_a_block(stand: Stand) -> Non
     block = replace(
         stand.rewrite(None, "human", "x"), after={"value": "The season opener is next week.", "spans": spans}
     )
-    assert "'next week' is a date only" in await told(stand, block)
+    assert "'next week' has no calendar date" in await told(stand, block)
 
 
 @pytest.mark.parametrize(

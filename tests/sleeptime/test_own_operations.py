@@ -58,9 +58,9 @@ def test_it_stands_before_the_blocks_are_rewritten_and_can_be_switched_off() -> 
     [
         (
             ["own_open_tusks"],
-            "operation 'own_open_tusks' is none of consolidate, .*, own_open_tasks; did you mean 'own_o",
+            "operation 'own_open_tusks' is unknown; choose from consolidate, .*, own_open_tasks; did you mean 'own_o",
         ),
-        (["collect", "zzz"], "operation 'zzz' is none of consolidate, .*, precompute, own_open_tasks$"),
+        (["collect", "zzz"], "operation 'zzz' is unknown; choose from consolidate, .*, precompute, own_open_tasks$"),
         (["own_open_tasks", "reflect"], "operation 'reflect' is switched off for bank 'ann'"),
     ],
 )

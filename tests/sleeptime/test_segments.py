@@ -17,7 +17,7 @@ BOAT = [
     "Which colour should the boat get?",
     "Blue, the hull at least. The paint on the hull peels off.",
     "Did you sand the hull already?",
-    "Half of it. Sanding the hull takes for ever.",
+    "Half of it. Sanding the hull takes forever.",
     "Get the marine paint, no other paint lasts on a boat.",
     "The harbour shop sells marine paint in blue.",
     "Then paint the hull in blue and leave the deck.",

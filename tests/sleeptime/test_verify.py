@@ -79,7 +79,7 @@ async def test_what_the_sources_do_not_say_is_refused_on_record_with_its_verdict
     ("more", "why"),
     [
         ({"instructs": True}, "it instructs its reader, as the model judges"),
-        ({"undated": True}, "its date is one only for who knows when it was written, as the model judges"),
+        ({"undated": True}, "its date is unclear without the day it was written, as the model judges"),
     ],
 )
 async def test_what_instructs_its_reader_or_tells_an_open_date_is_refused(

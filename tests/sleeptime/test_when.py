@@ -136,7 +136,7 @@ async def test_a_pass_that_waits_for_a_trigger_that_was_switched_off_meanwhile_e
     await tier.asked(trigger=Trigger.IDLE)
     await tier.worker().step()
     (run,) = await tier.ended()
-    assert (run.status, run.detail) == (PassStatus.SKIPPED, "passes do not begin for 'idle' any more")
+    assert (run.status, run.detail) == (PassStatus.SKIPPED, "passes no longer begin for 'idle'")
 
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""A fleet that works for long leaves nothing open, and what it remembers fills up rather than grows for ever."""
+"""A fleet that works for long leaves nothing open, and what it remembers fills up rather than grows forever."""
 
 from pathlib import Path
 

@@ -72,9 +72,9 @@ async def test_a_sync_that_failed_fails_all_later_ones_until_a_new_start(
         patched.setattr(os, "fdatasync", broken)
         with pytest.raises(StorageUnavailable, match="Input/output error"):
             await put(store, 2)
-    with pytest.raises(StorageUnavailable, match="start the server again when the disk is well"):
+    with pytest.raises(StorageUnavailable, match="restart the server when the disk works again"):
         await put(store, 3)
-    with pytest.raises(StorageUnavailable, match="start the server again"):
+    with pytest.raises(StorageUnavailable, match="restart the server"):
         await store.ping()  # so the server is not ready
     assert caplog.text.count("the disk failed a sync") == 1
     again = await open_sqlite(path)
@@ -132,7 +132,7 @@ async def test_it_is_known_that_nothing_can_be_written_and_found_out_when_it_can
         with pytest.raises(StorageUnavailable):
             await put(store, "x" * 5000)
         for _ in range(2):
-            with pytest.raises(StorageUnavailable, match="its disk takes nothing more; see whether"):
+            with pytest.raises(StorageUnavailable, match="its disk accepts no more writes; check its"):
                 await store.ping()
         assert await tags(store) == ["before"]
     await store.ping()  # though nobody else has written

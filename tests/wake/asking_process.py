@@ -15,7 +15,7 @@ ASKING_AT_ONCE = 4
 
 
 async def main(url: str, run: str) -> None:
-    """Ask for ever."""
+    """Ask forever."""
     async with postgres_fleet(url, run) as team:
         async with team.store.begin_read() as tx:
             home = await tx.sessions.get_by_name("default")

@@ -118,7 +118,7 @@ def test_what_does_not_go_with_a_rule_is_refused() -> None:
 @pytest.mark.spec("WAKE-40")
 def test_a_routine_with_values_out_of_range_is_refused() -> None:
     for name in ("", "  ", "two\nlines", "x" * 101):
-        with pytest.raises(InvalidRequest, match="no name of a routine"):
+        with pytest.raises(InvalidRequest, match="not a valid routine name"):
             RoutineSpec(name=name, recurrence=HOURLY)
     for timeout in (0, -1, float("nan"), float("inf"), 86_401):
         with pytest.raises(InvalidRequest, match="timeout_seconds"):

@@ -1,7 +1,8 @@
-"""Who may do what: every rule on principals is here; entrances and services call it and add none of their own.
+"""Permissions: every rule on principals; entrances and services call it and add none.
 
-The operator may do all. An agent's token opens its own state, its own threads and its own session's list of agents; it
-reaches other agents of its session by `may_wake` and `may_sleep`, and other sessions by `sessions` (GATE-07, GATE-32).
+The operator may do everything. An agent's token opens its own state, its own threads and the list of agents in its
+session. `may_wake` and `may_sleep` let it reach other agents of its session, `sessions` other sessions (GATE-07,
+GATE-32).
 """
 
 from collections.abc import Collection
@@ -13,24 +14,23 @@ from circadia.records.session import Session
 
 
 def is_allowed(names: Collection[str], *candidates: str) -> bool:
-    """Return whether a reach list holds one of the names, or `*`."""
+    """Return whether a permission list holds one of the names, or `*`."""
     return "*" in names or any(name in names for name in candidates)
 
 
 def require_operator(principal: Principal) -> None:
-    """Raise Forbidden unless the operator asks."""
     if not principal.is_operator:
         raise Forbidden(f"{principal.name!r} may not do this; use the operator's token")
 
 
 def require_member(principal: Principal) -> None:
-    """Raise Forbidden if the token is the one for metrics, which opens nothing else."""
+    """Raise Forbidden for the metrics token, which opens nothing else."""
     if principal.metrics_only:
         raise Forbidden("this token opens /metrics only; use the operator's or an agent's")
 
 
 def require_reach(principal: Principal, session: Session) -> None:
-    """Raise Forbidden unless the principal belongs to the session, is granted it, or is the operator."""
+    """Raise Forbidden unless the principal is the operator, a member of the session, or granted it."""
     if principal.is_operator:
         return
     agent = principal.agent
@@ -42,7 +42,7 @@ def require_reach(principal: Principal, session: Session) -> None:
 
 
 def require_sleep_control(principal: Principal, target: Agent, *, asleep: bool) -> None:
-    """Raise Forbidden unless the principal may set the target's sleep state to `asleep`."""
+    """Raise Forbidden unless the principal may change the target's sleep state to `asleep`."""
     if principal.is_operator:
         return
     agent = principal.agent
@@ -61,7 +61,6 @@ def require_sleep_control(principal: Principal, target: Agent, *, asleep: bool) 
 
 
 def require_upstream(agent: Agent, upstream: str) -> None:
-    """Raise Forbidden unless the agent's policy grants the model provider."""
     if not is_allowed(agent.policy.upstreams, upstream):
         raise Forbidden(
             f"{agent.reference!r} may not use upstream {upstream!r}; the operator can grant it with `upstreams`"
@@ -69,7 +68,6 @@ def require_upstream(agent: Agent, upstream: str) -> None:
 
 
 def require_mcp_server(agent: Agent, server: str) -> None:
-    """Raise Forbidden unless the agent's policy grants the MCP server."""
     if not is_allowed(agent.policy.mcp_servers, server):
         raise Forbidden(
             f"{agent.reference!r} may not use MCP server {server!r}; the operator can grant it with `mcp_servers`"

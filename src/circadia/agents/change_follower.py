@@ -1,6 +1,6 @@
-"""Takes over what another server on the same database has changed of agents, by looking once a second (GATE-42).
+"""Follows changes to agents by other servers on the same database, once a second (GATE-42).
 
-What else has to be known at once is told by the signals here, as it was there.
+It publishes other urgent changes again as signals of this process.
 """
 
 from typing import Final
@@ -15,18 +15,17 @@ _OF_AGENTS: Final = (
     EventType.AGENT_CHANGED, EventType.AGENT_DELETED, EventType.TOKEN_ROTATED, EventType.COORDINATION,
     EventType.PULSE, EventType.SLEEP_START, EventType.SLEEP_STOP,
 )  # fmt: skip
-"""What is recorded whenever a token, a policy or a gate changes; a pulse's token dies with it."""
+"""Recorded whenever a token, a policy or a gate changes; a pulse's token dies with it."""
 _OF_BANKS: Final = (EventType.PASSES_RESUMED,)
-"""What is told by a signal of its name, whose key is the bank's."""
+"""Published again as a signal of the same name, with the bank's id as key."""
 _AT_ONCE: Final = 1_000
-"""Events that are read together."""
 
 
 class AgentChangeFollower:
-    """Reads on in the record of what happened, and the rows of the agents that it names.
+    """Reads new events and the rows of the agents that they name.
 
-    What this process did stands there too, and changes nothing: a gate moves only to a newer generation, and a
-    principal that is forgotten is read again.
+    Events of this process are among them and change nothing: a gate takes only a newer generation, and a forgotten
+    principal is read again.
     """
 
     def __init__(self, store: Store, identity: Identity, presence: Presence, signals: Signals) -> None:
@@ -35,10 +34,10 @@ class AgentChangeFollower:
         self._identity = identity
         self._presence = presence
         self._read: int | None = None
-        """Number of the last event that was looked at; none before the first sweep."""
+        """Number of the last event read; None before the first sweep."""
 
     async def sweep(self) -> None:
-        """Take over all that was committed since the last sweep; the first one only begins."""
+        """Apply all that was committed since the last sweep; the first sweep only sets the start."""
         if self._read is None:
             async with self._store.begin_read() as tx:
                 self._read = await tx.events.last_number()

@@ -1,4 +1,4 @@
-"""Finds sessions, agents and threads by what people write, and says what is near when there is no such thing."""
+"""Find sessions, agents and threads by name or id, and suggest near names when there is none."""
 
 from datetime import UTC, datetime
 
@@ -16,11 +16,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 async def find_session(tx: Tx, principal: Principal, name: str, *, open_only: bool = False) -> Session:
-    """Return the session of this name (or key) that the principal may reach.
-
-    Raises:
-        NotFound: there is none. Forbidden: it may not be reached. Conflict: `open_only` and it is closed.
-    """
+    """Return the session of this name or id. Raises NotFound or Forbidden, or Conflict with `open_only`."""
     session = await tx.sessions.get_by_name(name) or await tx.sessions.get(SessionId(name))
     if session is None:
         hint = did_you_mean(name, await tx.sessions.names_near(name)) if principal.is_operator else ""
@@ -34,16 +30,12 @@ async def find_session(tx: Tx, principal: Principal, name: str, *, open_only: bo
 
 
 def _stand_in_session(name: str) -> Session:
-    """Return a stand-in: a foreign caller must not tell a missing session from one that is not granted."""
+    """Return a stand-in, so that a foreign caller cannot distinguish a missing session from a forbidden one."""
     return Session(id=SessionId(""), name=name, status=SessionStatus.CLOSED, created_at=_NEVER, touched_at=_NEVER)
 
 
 async def find_agent(tx: Tx, session: Session, name: str) -> Agent:
-    """Return the session's agent of this name.
-
-    Raises:
-        NotFound: there is none; the message gives the nearest names.
-    """
+    """Return the session's agent with this name. Raises NotFound, which suggests near names."""
     agent = await tx.agents.get_by_name(session.id, name)
     if agent is None:
         names = await tx.agents.names_near(session.id, name)
@@ -52,25 +44,17 @@ async def find_agent(tx: Tx, session: Session, name: str) -> Agent:
 
 
 async def require_names(tx: Tx, principal: Principal, session: str | None, agent: str | None) -> None:
-    """Require what a list is cut by: a session that there is, and a name that one of its agents has or had.
-
-    Raises:
-        NotFound: there is none.
-    """
-    found = None if session is None else await find_session(tx, principal, session)
-    if agent is None or await tx.agents.find_by_past_name(None if found is None else found.name, agent):
+    """Check a list's filters: a session, and a name that one of its agents has or had. Raises NotFound."""
+    home = None if session is None else await find_session(tx, principal, session)
+    if agent is None or await tx.agents.find_by_past_name(None if home is None else home.name, agent):
         return
-    if found is not None:
-        await find_agent(tx, found, agent)
+    if home is not None:
+        await find_agent(tx, home, agent)
     raise NotFound(f"no session has an agent {agent!r}")
 
 
 async def find_agent_by_reference(tx: Tx, principal: Principal, home: Session, reference: str) -> Agent:
-    """Return the agent that `name` (in `home`) or `session:name` stands for.
-
-    Raises:
-        NotFound: there is none. Forbidden: the principal may not reach its session.
-    """
+    """Return the agent for `name` (in `home`) or `session:name`. Raises NotFound or Forbidden."""
     session_name, colon, name = reference.partition(":")
     if not colon or session_name == home.name:
         return await find_agent(tx, home, name if colon else reference)
@@ -78,7 +62,7 @@ async def find_agent_by_reference(tx: Tx, principal: Principal, home: Session, r
 
 
 async def find_thread(tx: Tx, principal: Principal, session: Session, thread_id: str) -> Thread:
-    """Return the session's thread with this id, or its only open thread of this name.
+    """Return the session's thread with this id, or its only open thread with this name.
 
     Raises:
         NotFound: there is none; the message names threads that the principal takes part in. Conflict: several open

@@ -1,4 +1,4 @@
-"""Counts tokens that open nothing, and limits how many one address may try."""
+"""Counts tokens that match nothing, and limits the attempts of one address."""
 
 from contextvars import ContextVar
 from typing import Final
@@ -8,28 +8,24 @@ from circadia.clock import Clock
 from circadia.errors import LimitReached
 
 CALLER: Final[ContextVar[str]] = ContextVar("caller", default="")
-"""The address that the present request comes from; empty where it is not known, as on a socket in the file system."""
+"""Address of the current request's caller; empty if unknown, as on a socket in the file system."""
 _WINDOW_SECONDS: Final = 60.0
 _ADDRESSES: Final = 10_000
-"""Addresses that are remembered, about 200 bytes each; of more the oldest is forgotten."""
+"""Addresses to remember, about 200 bytes each; the oldest are dropped."""
 
 
 class FailedTokens:
-    """Tokens that opened nothing, by address. A token that opens something is never refused for others' failures."""
+    """Failed tokens by address. A valid token is never refused for the failures of others."""
 
     def __init__(self, clock: Clock, most: int | None) -> None:
-        """`most` is how many an address may try in a minute; none is no limit."""
+        """Allow an address `most` failed tokens a minute; None is no limit."""
         self._clock = clock
         self._most = most
         self._recent: BoundedDict[str, tuple[float, int]] = BoundedDict(_ADDRESSES)
         self.total = 0
 
     def add(self) -> None:
-        """Count one of the present request.
-
-        Raises:
-            LimitReached: its address has tried too many.
-        """
+        """Count a failed token of the current request. Raises LimitReached if its address has tried too many."""
         self.total += 1
         now, caller = self._clock.monotonic(), CALLER.get()
         began, count = self._recent.get(caller, (now, 0))
@@ -38,5 +34,5 @@ class FailedTokens:
         self._recent[caller] = began, count + 1
         if self._most is not None and count >= self._most:
             wait = began + _WINDOW_SECONDS - now
-            told = f"too many tokens from here open nothing; check the token, and wait {wait:.0f} s"
-            raise LimitReached(told, retry_after_seconds=wait)
+            message = f"too many invalid tokens from this address; check the token, and wait {wait:.0f} s"
+            raise LimitReached(message, retry_after_seconds=wait)

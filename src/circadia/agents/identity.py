@@ -1,4 +1,4 @@
-"""Whose token this is."""
+"""Authentication: find the principal of a token."""
 
 import hmac
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from circadia.records.principal import Principal
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 
-_GONE: Final = "this token opens nothing; it may have been rotated, or its agent or pulse has ended"
+_GONE: Final = "this token is not valid; it may have been rotated, or its agent or pulse has ended"
 _FOREIGN: Final = (
-    f"this is no token of Circadia, which begins with {TOKEN_PREFIX!r}; where a provider's key is expected, "
+    f"this is not a Circadia token, which begins with {TOKEN_PREFIX!r}; where a provider's key is expected, "
     "give the agent's token (`circadia agent token NAME` makes a new one): the provider's key stays at the server"
 )
 
 
 class Identity:
-    """Finds the principal of a token; an agent's row is remembered until a signal says that it changed."""
+    """Finds the principal of a token, and caches it until a signal reports a change of the agent."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Identity:
         signals.listen("pulse", self._on_pulse_moved)
 
     async def authenticate(self, token: str | None) -> Principal:
-        """Return the owner of the token.
+        """Return the principal of the token.
 
         Raises:
             Unauthenticated: no token, or one that opens nothing. LimitReached: the caller has sent too many of those.
@@ -69,13 +69,13 @@ class Identity:
             raise Unauthenticated(_GONE if token.startswith(TOKEN_PREFIX) else _FOREIGN)
         if not agent.enabled:
             raise Forbidden(f"agent {agent.reference!r} is disabled; the operator can enable it")
-        if changes == self._changes:  # else the row may have changed while it was read
+        if changes == self._changes:  # else the row may have changed during the read
             self._known[hashed] = principal
             self._hashes.setdefault(agent.id, set()).add(hashed)
         return principal
 
     async def _find_owner(self, tx: Tx, hashed: str) -> Principal | None:
-        """Return whose token it is: an agent's, or that of a pulse of an agent; none if nobody's."""
+        """Return the agent that owns the token, with the pulse if it is a pulse's token; None if nobody does."""
         agent = await tx.agents.get_by_token(hashed)
         if agent is not None:
             return Principal(agent=agent)
@@ -85,13 +85,11 @@ class Identity:
         return Principal(agent=await tx.agents.get(pulse.agent_id), pulse_id=pulse.id)
 
     def forget(self, agent_id: AgentId) -> None:
-        """Read the agent's row, and those of its pulses, again when they are asked for."""
         self._changes += 1
         for hashed in self._hashes.pop(agent_id, ()):
             self._known.pop(hashed, None)
 
     def forget_all(self) -> None:
-        """Read all rows again when they are asked for."""
         self._changes += 1
         self._hashes.clear()
         self._known.clear()

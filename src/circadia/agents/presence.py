@@ -1,8 +1,8 @@
-"""Who is awake, as this process knows it: one cell per agent, kept in step with the rows by signals.
+"""The sleep state of agents as this process knows it: one cell per agent, kept in step with the rows by signals.
 
-A cell moves to a state only if its generation is newer, so signals may repeat and arrive in any order. Whoever
-waits for the agent sits in the cell in order of arrival. Everything here runs in the event loop without a wait between
-a check and its use, so a check is true at the moment it is used (GATE-42).
+A cell takes a state only with a newer generation, so signals may repeat and arrive in any order. Waiters queue in the
+cell in order of arrival. Nothing here awaits between a check and its use, so a check still holds when it is used
+(GATE-42).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from circadia.stores.signals.base import Signals
 
 
 class PresenceCell:
-    """What one process knows of one agent's sleep."""
+    """One process's view of one agent's sleep."""
 
     __slots__ = (
         "actor",
@@ -35,36 +35,33 @@ class PresenceCell:
         self.asleep = False
         self.generation = -1
         self.falling_asleep: int | None = None
-        """The generation in which it will be asleep, once that is in the database."""
+        """The generation that will be asleep, once the database has it."""
         self.actor = ""
         self.slept_seconds = 0.0
         self.ended: str | None = None
         self.waiters: dict[object, asyncio.Future[None]] = {}
         self.streams: set[asyncio.Future[None]] = set()
-        """Done when the agent falls asleep, for those whose policy aborts streams."""
+        """Completed when the agent falls asleep, for policies that abort streams."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing passes: it is asleep or about to be, or gone."""
+        """Whether calls must wait: the agent is asleep, about to be, or gone."""
         return self.asleep or self.falling_asleep is not None or self.ended is not None
 
     def admit_all(self) -> None:
-        """Let all who wait look again, in order of arrival."""
+        """Let all waiters check again, in order of arrival."""
         for waiter in self.waiters.values():
             if not waiter.done():
                 waiter.set_result(None)
 
     def fail_all(self, error: CircadiaError) -> None:
-        """End all who wait."""
         for waiter in self.waiters.values():
             if not waiter.done():
                 waiter.set_exception(error)
-                waiter.exception()  # read at once: a waiter that is being cancelled never will
+                waiter.exception()  # mark as retrieved: a waiter that is being cancelled never will
 
 
 class Presence:
-    """The cells of this process."""
-
     def __init__(self, store: Store, signals: Signals) -> None:
         self._store = store
         self._cells: dict[AgentId, PresenceCell] = {}
@@ -74,16 +71,11 @@ class Presence:
         signals.listen("agent_ended", self._on_end_signal)
 
     def synced_cell(self, agent_id: AgentId) -> PresenceCell | None:
-        """Return the agent's cell if it is in step already."""
         cell = self._cells.get(agent_id)
         return cell if cell is not None and cell.generation >= 0 else None
 
     async def fetch_cell(self, agent_id: AgentId) -> PresenceCell:
-        """Return the agent's cell, read from the database the first time.
-
-        Raises:
-            TargetGone: the agent is gone. StorageUnavailable: the database does not answer.
-        """
+        """Return the agent's cell, loading it the first time. Raises TargetGone or StorageUnavailable."""
         cell = self.ensure_cell(agent_id)
         if cell.generation < 0:
             async with self._store.begin_read() as tx:
@@ -95,18 +87,14 @@ class Presence:
         return cell
 
     def ensure_cell(self, agent_id: AgentId) -> PresenceCell:
-        """Return the agent's cell, made without looking into the database: it hears signals from now on."""
+        """Return the agent's cell without a look at the database; it follows signals from now on."""
         cell = self._cells.get(agent_id)
         if cell is None:
             cell = self._cells[agent_id] = PresenceCell(agent_id)
         return cell
 
     async def wait_until_awake(self, cell: PresenceCell, waiter: object) -> None:
-        """Return once the cell is awake; at once if it is.
-
-        Raises:
-            TargetGone: the agent or its session is gone, or the server is stopping.
-        """
+        """Wait until the agent is awake. Raises TargetGone if it or its session is gone, or the server stops."""
         try:
             while cell.is_closed or self._stopped:
                 reason = cell.ended or self._stopped
@@ -119,13 +107,12 @@ class Presence:
             cell.waiters.pop(waiter, None)
 
     def fail(self, cell: PresenceCell, waiter: object, error: CircadiaError) -> None:
-        """End one who waits."""
         future = cell.waiters.get(waiter)
         if future is not None and not future.done():
             future.set_exception(error)
 
     def shut(self, tx: Tx, moved: Agent) -> None:
-        """Let nothing of an agent pass that falls asleep in this transaction; `moved` is its row behind it."""
+        """Close the gate of an agent that falls asleep in this transaction; `moved` is its new row."""
         cell = self._cells.get(moved.id)
         if cell is not None:
             cell.falling_asleep = moved.generation
@@ -142,15 +129,13 @@ class Presence:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the server is stopping."""
         return self._stopped is not None
 
     def add_stop_listener(self, act: Callable[[], None]) -> None:
-        """Call `act` when the server stops, so that who waits for something else looks here again."""
+        """Call `act` when the server stops, so that those who wait for something else check again."""
         self._told_of_stop.append(act)
 
     def stop(self, reason: str) -> None:
-        """End all who wait, and whoever would wait from now on: the server is stopping."""
         self._stopped = reason
         for cell in self._cells.values():
             cell.fail_all(TargetGone(reason))
@@ -158,7 +143,7 @@ class Presence:
             act()
 
     def apply_row(self, agent: Agent, lasted: object = None) -> None:
-        """Take over how an agent is now from its row, which another process may have written."""
+        """Update the cell from the agent's row, which another process may have written."""
         cell = self._cells.get(agent.id)
         if cell is None:
             return

@@ -1,4 +1,4 @@
-"""Makes, changes, disables and deletes agents, and gives them their tokens."""
+"""Agents: create, change, disable and delete them, and issue their tokens."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,15 +16,10 @@ from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-"""What sessions and agents may be called."""
 
 
 def require_name(name: str, what: str) -> str:
-    """Return the name.
-
-    Raises:
-        InvalidRequest: it is not one that a session or an agent may have.
-    """
+    """Return the name of a session or agent if it is valid, or raise InvalidRequest."""
     if not NAME.fullmatch(name):
         raise InvalidRequest(f"{what} name {name!r} must match [a-z0-9][a-z0-9_-]{{0,62}}")
     return name
@@ -32,30 +27,23 @@ def require_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewAgent:
-    """What an agent is made from."""
-
     name: str
-    """Its name."""
     description: str = ""
-    """What it is for."""
     sleep_events: frozenset[SleepEvent] = frozenset()
-    """What puts it to sleep; `agent_started` makes it start asleep."""
+    """Events that put it to sleep; with `agent_started` it starts asleep."""
     wake_events: frozenset[WakeEvent] = frozenset()
-    """What wakes it."""
     policy: Mapping[str, object] = field(default_factory=dict[str, object])
     """Policy keys that differ from the server's defaults."""
 
 
 class AgentDeletionListener(Protocol):
-    """Is told of each agent that was deleted, in its transaction."""
+    """Called for each deleted agent, in the transaction of the deletion."""
 
-    async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None:
-        """End what the agent has under way."""
-        ...
+    async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None: ...
 
 
 class AgentRegistry:
-    """The only writer of agents, their sleep state aside."""
+    """The only writer of agents, except for their sleep state."""
 
     def __init__(
         self, clock: Clock, ids: IdSource, signals: Signals, defaults: AgentPolicy, departures: AgentDeletionListener
@@ -66,12 +54,12 @@ class AgentRegistry:
         self._defaults = defaults
         self._departures = departures
         self.bind: Callable[[Tx, AgentPolicy], Awaitable[object]] | None = None
-        """Makes the bank that a policy binds, where it is not there."""
+        """Creates the bank that a policy binds, if it is missing."""
         self.in_file: frozenset[AgentId] = frozenset()
-        """Agents whose description, events and policy are set by the configuration file whenever it is read."""
+        """Agents whose description, events and policy the configuration file sets whenever it is read."""
 
     async def add(self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None) -> tuple[Agent, str]:
-        """Make an agent; return it and its token, which is stored as a hash only.
+        """Create an agent; return it with its token, which is stored only as a hash.
 
         Raises:
             InvalidRequest: a bad name. Conflict: the session has an agent of this name.
@@ -117,11 +105,7 @@ class AgentRegistry:
         wake_events: frozenset[WakeEvent] | None = None,
         policy: Mapping[str, object] | None = None,
     ) -> Agent:
-        """Change what is given; return the new row. A disabled agent's held calls end.
-
-        Raises:
-            InvalidRequest: a policy key or value that there is not.
-        """
+        """Change the given fields and return the new row; disabling an agent ends its held calls."""
         changed = replace(
             agent,
             enabled=agent.enabled if enabled is None else enabled,
@@ -141,13 +125,12 @@ class AgentRegistry:
         return changed
 
     async def rotate(self, tx: Tx, agent: Agent) -> str:
-        """Give the agent a new token and return it; the old one opens nothing from now on."""
+        """Replace the agent's token at once and return the new one."""
         token = new_token("agent")
         await self.set_token(tx, agent, token)
         return token
 
     async def set_token(self, tx: Tx, agent: Agent, token: str) -> Agent:
-        """Give the agent this token and return its new row."""
         changed = replace(agent, token_hash=hash_token(token))
         await tx.agents.save(changed)
         await self._record(tx, EventType.TOKEN_ROTATED, agent, {})
@@ -155,18 +138,14 @@ class AgentRegistry:
         return changed
 
     async def delete(self, tx: Tx, agent: Agent, *, reason: str = "deleted") -> None:
-        """Take the agent out; its held calls (GATE-49) and its pulses end, its rows stay for the record."""
+        """Delete the agent: end its held calls (GATE-49) and pulses, and keep its rows for the record."""
         await tx.agents.save(replace(agent, enabled=False, deleted_at=self._clock.now()))
         await self._departures.on_agent_deleted(tx, agent)
         await self._record(tx, EventType.AGENT_DELETED, agent, {"reason": reason})
         self._signal_end(tx, agent, reason)
 
     def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:
-        """Return the policy with these keys changed; the types were checked by the entrance.
-
-        Raises:
-            InvalidRequest: a key that there is not, or a name that no bank may have.
-        """
+        """Return the policy with these type-checked keys changed. Raises InvalidRequest for a bad key or bank."""
         known = AgentPolicy.__slots__
         for key in changes:
             if key not in known:
@@ -183,8 +162,8 @@ class AgentRegistry:
             await self.bind(tx, policy)
 
     def _signal_end(self, tx: Tx, agent: Agent, reason: str) -> None:
-        told = {"reason": f"agent {agent.reference!r} was {reason}"}
-        tx.after_commit(lambda: self._signals.publish("agent_ended", agent.id, told))
+        payload = {"reason": f"agent {agent.reference!r} was {reason}"}
+        tx.after_commit(lambda: self._signals.publish("agent_ended", agent.id, payload))
 
     async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
         await tx.events.add(

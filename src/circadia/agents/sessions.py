@@ -1,4 +1,4 @@
-"""Makes and closes sessions; says which of them can never wake (GATE-06), and which have stalled (GATE-73)."""
+"""Sessions: create and close them, warn of dead ends (GATE-06), and report stalls (GATE-73)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,29 +19,20 @@ from circadia.stores.signals.base import Signals
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewThread:
-    """A thread of a new session."""
-
     name: str
-    """What it is about."""
     participants: tuple[str, ...] = ()
-    """Agents that take part."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CreatedSession:
-    """A new session, with the tokens that are shown this once."""
+    """A new session, with tokens that are shown only once."""
 
     session: Session
-    """The row."""
     agents: Sequence[tuple[Agent, str]] = field(default_factory=tuple[tuple[Agent, str], ...])
-    """Its agents, each with its token."""
     warnings: Sequence[str] = ()
-    """Dead ends."""
 
 
 class SessionService:
-    """The only writer of sessions."""
-
     def __init__(
         self, clock: Clock, ids: IdSource, signals: Signals, registry: AgentRegistry, threads: ThreadService
     ) -> None:
@@ -61,7 +52,7 @@ class SessionService:
         threads: Sequence[NewThread] = (),
         all_but: Sequence[str] | None = None,
     ) -> CreatedSession:
-        """Make a session with its whole graph.
+        """Create a session with its agents and threads.
 
         With `all_but`, every agent but the named starts asleep and wakes when it is added to a thread (the preset
         `sleepers: all-but [names]`).
@@ -80,26 +71,22 @@ class SessionService:
         )
         await tx.sessions.add(session)
         await self._record(tx, EventType.SESSION_CREATED, session, {"agents": len(agents)})
-        made = [await self._registry.add(tx, session, new) for new in _apply_preset(agents, all_but)]
+        created = [await self._registry.add(tx, session, new) for new in _apply_preset(agents, all_but)]
         for thread in threads:
             await self._threads.create(tx, principal, session, thread.name, thread.participants)
-        rows = [(await tx.agents.get(agent.id) or agent, token) for agent, token in made]
+        rows = [(await tx.agents.get(agent.id) or agent, token) for agent, token in created]
         joined = {name for thread in threads for name in thread.participants}
         return CreatedSession(session=session, agents=rows, warnings=find_dead_ends([a for a, _ in rows], joined))
 
     async def ensure_default(self, tx: Tx) -> Session:
-        """Return the session `default`, made if it is missing."""
-        found = await tx.sessions.get_by_name(DEFAULT_SESSION)
-        if found is not None:
-            return found
+        """Return the session `default`, creating it if it is missing."""
+        session = await tx.sessions.get_by_name(DEFAULT_SESSION)
+        if session is not None:
+            return session
         return (await self.create(tx, Principal(), DEFAULT_SESSION)).session
 
     async def close(self, tx: Tx, session: Session) -> None:
-        """Close the session: its threads close, its agents' tokens open nothing, their held calls end (GATE-49).
-
-        Raises:
-            Conflict: it is closed already, or it is `default`.
-        """
+        """Close the session with its threads and held calls, and delete its agents (GATE-49). Raises Conflict."""
         if session.name == DEFAULT_SESSION:
             raise Conflict("the session 'default' never ends; delete its agents one by one")
         if session.status is SessionStatus.CLOSED:
@@ -113,7 +100,7 @@ class SessionService:
         await self._record(tx, EventType.SESSION_CLOSED, session, {})
 
     async def report_stalls(self, tx: Tx, stall_seconds: float) -> list[str]:
-        """Tell, once each, the sessions whose agents all sleep and where nothing moved for so long; return them."""
+        """Record each session that stalled: all agents asleep and no activity for `stall_seconds`; return the names."""
         before = self._clock.now() - timedelta(seconds=stall_seconds)
         stalled = await tx.sessions.find_silent_since(before)
         for session in stalled:
@@ -153,7 +140,7 @@ def _apply_preset(agents: Sequence[NewAgent], all_but: Sequence[str] | None) -> 
 
 
 def find_dead_ends(agents: Sequence[Agent], in_threads: set[str]) -> list[str]:
-    """Return a warning for each way in which the graph can fall asleep and never wake (GATE-06)."""
+    """Return a warning for each way in which agents can fall asleep and never wake (GATE-06)."""
     warnings: list[str] = []
     for agent in agents:
         if agent.sleep_events and not agent.wake_events:

@@ -1,4 +1,4 @@
-"""The sleep state: its only writer, and the rules by which events move it."""
+"""The sleep state: its only writer, and the events that change it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -14,23 +14,19 @@ from circadia.stores.signals.base import Signals
 
 
 class ThreadEventListener(Protocol):
-    """Is told what befell an agent in a thread, in the transaction of the change, after the change."""
+    """Called for each event of an agent in a thread, in the transaction of the change and after it."""
 
-    async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
-        """Let the event have its effect; `by` is who caused it."""
-        ...
+    async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None: ...
 
 
 class AgentSleepListener(Protocol):
-    """Is told of each change of a sleep state, in its transaction: a time awake is a pulse (WAKE-56)."""
+    """Called for each change of a sleep state, in its transaction: a time awake is a pulse (WAKE-56)."""
 
-    async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
-        """Let the change have its effect; `agent` is the row after it."""
-        ...
+    async def on_sleep_change(self, tx: Tx, agent: Agent) -> None: ...
 
 
 class AgentSleepService:
-    """Moves `asleep`, with its generation and its event, in the caller's transaction (GATE-03, GATE-04)."""
+    """Writes `asleep`, its generation and its event, in the caller's transaction (GATE-03, GATE-04)."""
 
     def __init__(self, clock: Clock, signals: Signals, times_awake: AgentSleepListener) -> None:
         self._clock = clock
@@ -38,15 +34,14 @@ class AgentSleepService:
         self._times_awake = times_awake
         self._draining = False
         self.shut: Callable[[Tx, Agent], Awaitable[None]] | None = None
-        """Lets no call of an agent pass that falls asleep, and writes down those that it let pass before; its own row
-        is given as it will be."""
+        """Closes the gate of an agent that falls asleep, and records earlier calls; it gets the agent's new row."""
 
     def drain(self) -> None:
-        """Open no gate any more but for a pulse that has begun: the server is stopping (WAKE-55)."""
+        """Open no gate any more, except for a pulse that has begun: the server is stopping (WAKE-55)."""
         self._draining = True
 
     async def set(self, tx: Tx, agent: Agent, *, asleep: bool, cause: Cause, actor: str) -> Agent:
-        """Make the agent asleep or awake and return its new row; nothing happens if it already is.
+        """Put the agent to sleep or wake it, and return its row; do nothing if it is already so.
 
         Raises:
             Conflict: the agent was deleted meanwhile. TargetGone: it was to wake, and the server is stopping.
@@ -57,7 +52,7 @@ class AgentSleepService:
         return moved
 
     async def set_if_exists(self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str) -> Agent | None:
-        """Do what `set` does to the agent of this key; return none if it was deleted."""
+        """Do the same as `set` by id; return None if the agent was deleted."""
         current = await tx.agents.lock(agent_id)
         if current is None or current.deleted_at is not None:
             return None
@@ -79,7 +74,7 @@ class AgentSleepService:
         return moved
 
     async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
-        """Wake or put to sleep an agent whose lists name the event; any other event changes nothing (GATE-13)."""
+        """Wake the agent or put it to sleep if its lists name the event; ignore other events (GATE-13)."""
         if isinstance(event, WakeEvent) and event in agent.wake_events:
             await self.set(tx, agent, asleep=False, cause=Cause.EVENT, actor=f"{event.value} by {by}")
         elif isinstance(event, SleepEvent) and event in agent.sleep_events:

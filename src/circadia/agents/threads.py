@@ -1,4 +1,4 @@
-"""Threads and messages: who takes part, what is said, and what that means to each agent's sleep."""
+"""Threads and their messages, and their effect on each agent's sleep."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from circadia.suggestions import did_you_mean
 
 
 class ThreadService:
-    """The only writer of threads, participants and messages. An operator counts as a participant everywhere."""
+    """The only writer of threads, participants and messages; an operator counts as a participant of every thread."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class ThreadService:
     async def create(
         self, tx: Tx, principal: Principal, session: Session, name: str, participants: Sequence[str]
     ) -> Thread:
-        """Open a thread; its creator and the named agents take part, which counts as an add for each (GATE-10).
+        """Open a thread; its creator and the named agents join it, which counts as an add for each (GATE-10).
 
         Raises:
-            InvalidRequest: no name. NotFound: an agent that there is not. Conflict: an agent has too many open threads.
+            InvalidRequest: no name. NotFound: no such agent. Conflict: the creator has too many open threads.
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
@@ -72,11 +72,7 @@ class ThreadService:
         return thread
 
     async def add(self, tx: Tx, principal: Principal, session: Session, thread: Thread, reference: str) -> Agent:
-        """Add an agent to an open thread. Adding one who takes part already fails.
-
-        Raises:
-            Forbidden: the caller takes no part. Conflict: the thread is closed, or the agent takes part already.
-        """
+        """Add an agent to an open thread. Raises Forbidden for an outsider, Conflict if closed or already in it."""
         await self._require_open_part(tx, principal, thread)
         agent = await find_agent_by_reference(tx, principal, session, reference)
         if not await self._join(tx, session, thread, agent, by=principal.name):
@@ -84,7 +80,7 @@ class ThreadService:
         return agent
 
     async def remove(self, tx: Tx, principal: Principal, session: Session, thread: Thread, reference: str) -> Agent:
-        """End an agent's part in an open thread; without an open thread left, that can put it to sleep (GATE-20).
+        """Remove an agent from an open thread; without an open thread left it can fall asleep (GATE-20).
 
         Raises:
             Forbidden: the caller takes no part. NotFound: the agent takes none. Conflict: the thread is closed.
@@ -102,16 +98,12 @@ class ThreadService:
     async def close(
         self, tx: Tx, principal: Principal, session: Session, thread: Thread, summary: str | None = None
     ) -> Thread:
-        """Close an open thread.
-
-        Raises:
-            Forbidden: the caller takes no part. Conflict: it is closed already; nothing happens.
-        """
+        """Close an open thread. Raises Forbidden for an outsider, Conflict if it is closed already."""
         await self._require_open_part(tx, principal, thread)
         return await self.end(tx, session, thread, by=principal.name, summary=summary)
 
     async def end(self, tx: Tx, session: Session, thread: Thread, *, by: str, summary: str | None) -> Thread:
-        """Close a thread whoever asks; each participant left with no open thread can fall asleep (GATE-20)."""
+        """Close a thread without a permission check; participants without an open thread can fall asleep (GATE-20)."""
         closed = replace(thread, status=ThreadStatus.CLOSED, closed_at=self._clock.now(), summary=summary)
         if not await tx.threads.close(closed):
             raise Conflict(f"thread {thread.name!r} is closed already")
@@ -134,13 +126,14 @@ class ThreadService:
         *,
         sender: str | None = None,
     ) -> Message:
-        """Say something in an open thread; one delivery for each other participant; mentions can wake (GATE-12).
+        """Send a message to an open thread: one delivery per other participant; mentions can wake (GATE-12).
 
         `sender` is checked: an agent speaks for itself only, the operator for any participant or for a person.
 
         Raises:
-            InvalidRequest: empty or too long, or a mention of oneself or of somebody who takes no part.
-            Forbidden: a forged sender, or one who takes no part. Conflict: the thread is closed.
+            InvalidRequest: empty or too long, or it mentions the sender or somebody who takes no part.
+            Forbidden: a forged sender, or one who takes no part.
+            Conflict: the thread is closed.
         """
         self._require_sendable(thread, content)
         participants = {each.agent_id: each for each in await tx.threads.participants(thread.id)}
@@ -182,7 +175,7 @@ class ThreadService:
             raise Conflict(f"thread {thread.name!r} is closed; open another")
 
     async def require_reader(self, tx: Tx, principal: Principal, thread: Thread) -> None:
-        """Raise Forbidden unless the principal is the operator or takes part, open or closed."""
+        """Raise Forbidden unless the principal is the operator or a participant of the thread, open or closed."""
         if principal.is_operator:
             return
         parts = await tx.threads.participants(thread.id)
@@ -230,7 +223,7 @@ class ThreadService:
         participants: Mapping[AgentId, Participant],
         speaker: Agent | None,
     ) -> list[Agent]:
-        found: dict[AgentId, Agent] = {}
+        mentioned: dict[AgentId, Agent] = {}
         for reference in mentions:
             agent = await find_agent_by_reference(tx, principal, session, reference)
             if speaker is not None and agent.id == speaker.id:
@@ -238,8 +231,8 @@ class ThreadService:
             if agent.id not in participants:
                 near = did_you_mean(reference, [part.name for part in participants.values()])
                 raise InvalidRequest(f"{reference!r} takes no part in thread {thread.name!r}; add it first{near}")
-            found[agent.id] = agent
-        return list(found.values())
+            mentioned[agent.id] = agent
+        return list(mentioned.values())
 
     async def _record(
         self, tx: Tx, kind: EventType, session: Session, thread: Thread, data: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""Waits for messages: a wait takes what the agent has not handled, in order, from the one delivery table (GATE-71)."""
+"""Waits for messages: a wait takes unhandled messages in order, from the one delivery table (GATE-71)."""
 
 import asyncio
 import logging
@@ -20,23 +20,19 @@ from circadia.stores.signals.base import Signals
 _logger = logging.getLogger(__name__)
 
 LEASE_SECONDS: Final = 60.0
-"""How long a delivery may be on its way to a caller before it counts as lost; a confirmed answer takes milliseconds."""
+"""How long a delivery may be in transit before it counts as lost; a confirmed answer takes milliseconds."""
 LOOK_SECONDS: Final = 0.5
-"""Time between two looks at what other processes have written to those who wait here."""
+"""Interval of looking for messages that other processes wrote."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageFilter:
-    """What a wait is for."""
-
     mentioned: bool | None = None
-    """Only messages that mention the agent."""
     sender: str | None = None
-    """Only messages from this sender (reference)."""
 
 
 class Waits:
-    """Hands unread deliveries to waiting agents: leased while the answer is under way, handled once it went out."""
+    """Delivers unread messages to waiting agents: leased while the answer is in transit, handled once it went out."""
 
     def __init__(self, clock: Clock, store: Store, signals: Signals, presence: Presence) -> None:
         self._clock = clock
@@ -46,15 +42,15 @@ class Waits:
         self._bells: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._undoing: set[asyncio.Future[None]] = set()
         self._unread: Mapping[AgentId, tuple[int, int]] = {}
-        """How many messages were unread at the last look, and the number of the newest, of those who waited."""
+        """Count of unread messages and newest number at the last look, for waiting agents."""
         for topic in ("delivery", "sleep", "agent_ended"):
             signals.listen(topic, self._ring)
         presence.add_stop_listener(self._ring_all)
 
     async def take(self, agent: Agent, wanted: MessageFilter, timeout_seconds: float) -> Sequence[Delivery]:
-        """Return leased deliveries, as soon as there are any, or none after the time-out.
+        """Return leased deliveries as soon as there are any, or none after the time-out.
 
-        While the agent is asleep the time-out's clock stands still and nothing is taken.
+        While the agent is asleep the time-out is paused and nothing is taken.
 
         Raises:
             TargetGone: the agent or its session is gone, or the server is stopping.
@@ -64,13 +60,13 @@ class Waits:
         while True:
             await self._presence.wait_until_awake(cell, object())
             bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._bells[agent.id].add(bell)  # before the look, so that nothing arrives unheard in between
+            self._bells[agent.id].add(bell)  # before the look, so that no arrival is missed
             try:
-                found = await self._lease_or_undo(agent.id, wanted)
-                if found and not cell.asleep:
-                    return found
-                if found:  # it fell asleep while the lease was written: they stay unread until it wakes
-                    await asyncio.shield(self.release(agent.id, [each.message.id for each in found]))
+                deliveries = await self._lease_or_undo(agent.id, wanted)
+                if deliveries and not cell.asleep:
+                    return deliveries
+                if deliveries:  # it fell asleep during the lease: they stay unread until it wakes
+                    await asyncio.shield(self.release(agent.id, [each.message.id for each in deliveries]))
                     continue
                 if left <= 0:
                     return ()
@@ -81,47 +77,47 @@ class Waits:
                     del self._bells[agent.id]
 
     async def run(self) -> None:
-        """Look, until cancelled, at what was written in other processes, whose signals are not heard here."""
+        """Look for messages of other processes until cancelled; their signals do not arrive here."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             try:
                 await self.check_unread()
             except CircadiaError as error:
-                _logger.warning("those who wait hear other servers later: %s", error)
+                _logger.warning("waits notice other servers later: %s", error)
             except Exception:  # the next look may pass, and nobody else does this work
-                _logger.exception("a look at what is unread failed")
+                _logger.exception("a check for unread messages failed")
 
     async def check_unread(self) -> None:
-        """Wake those for whom something has become unread since the last look."""
+        """Wake the waiters whose unread messages changed since the last look."""
         if not self._bells:
             self._unread = {}
             return
         async with self._store.begin_read() as tx:
             unread = await tx.deliveries.count_unread_by_agent([AgentId(key) for key in self._bells])
-        for agent_id, found in unread.items():
-            if self._unread.get(agent_id) != found:
+        for agent_id, state in unread.items():
+            if self._unread.get(agent_id) != state:
                 self._ring(agent_id, {})
         self._unread = unread
 
     async def confirm(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
-        """Mark as handled: the answer went out."""
+        """Mark messages as handled: the answer went out."""
         async with self._store.begin_write() as tx:
             await tx.deliveries.mark_handled(agent_id, messages, self._clock.now())
 
     async def release(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
-        """Make unread again: the caller was gone before the answer went out."""
+        """Make messages unread again: the caller left before the answer went out."""
         async with self._store.begin_write() as tx:
             await tx.deliveries.release(agent_id, messages)
             tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
 
     async def sweep(self) -> None:
-        """Make leases that ran out unread again."""
+        """Make messages unread again whose lease ran out."""
         async with self._store.begin_write() as tx:
             for agent_id in await tx.deliveries.release_expired(self._clock.now()):
                 self._signal_delivery(tx.after_commit, agent_id)
 
     async def release_all(self) -> None:
-        """Make unread again what was on its way to callers: at the start of who works alone, when they are gone."""
+        """Make all messages in transit unread again; a process that is alone does so at its start."""
         async with self._store.begin_write() as tx:
             for agent_id in await tx.deliveries.end_waits():
                 self._signal_delivery(tx.after_commit, agent_id)
@@ -130,7 +126,7 @@ class Waits:
         after_commit(lambda: self._signals.publish("delivery", agent_id))
 
     async def _lease_or_undo(self, agent_id: AgentId, wanted: MessageFilter) -> Sequence[Delivery]:
-        """Lease; if the caller goes while the lease is written, make unread again what it got nothing of."""
+        """Lease deliveries; release them if the caller leaves meanwhile."""
         leasing = asyncio.ensure_future(self._lease(agent_id, wanted))
         try:
             return await asyncio.shield(leasing)
@@ -141,9 +137,9 @@ class Waits:
             raise
 
     async def _undo(self, agent_id: AgentId, leasing: asyncio.Future[Sequence[Delivery]]) -> None:
-        found = await leasing
-        if found:
-            await self.release(agent_id, [each.message.id for each in found])
+        deliveries = await leasing
+        if deliveries:
+            await self.release(agent_id, [each.message.id for each in deliveries])
 
     async def _lease(self, agent_id: AgentId, wanted: MessageFilter) -> Sequence[Delivery]:
         async with self._store.begin_read() as tx:
@@ -157,7 +153,6 @@ class Waits:
         return [each for each in unread if each.message.id in leased]
 
     async def _wait_for_bell(self, bell: asyncio.Future[None], seconds: float) -> float:
-        """Wait for the bell, at most `seconds`; return how long it took."""
         began = self._clock.monotonic()
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:

@@ -1,9 +1,8 @@
-"""Whether an answer still stands: a function of what it rests on and of what its bank holds now (ANS-04).
+"""Whether an answer is still valid, from what it rests on and what its bank holds now (ANS-04).
 
-It stands as long as the same prompt would still be made for its question, as far as can be told without making it: the
-blocks that stood in it, and those that would stand in it now; the notes and episodes that stood in it, with their
-weights. A row that came later leaves it alone, puts it in doubt, or voids it. What is in doubt is a hint until a judge
-has looked at the new rows; up to which rows one has is kept with the answer (`Answer.settled`).
+An answer is valid while its question would still produce the same prompt: the same blocks, notes and episodes with the
+same weights. A later row leaves it alone, puts it in doubt, or voids it. A doubtful answer is only a hint until a judge
+has read the new rows; `Answer.settled` records the last rows that one has read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,72 +33,70 @@ from circadia.records.ready_view import BankHeads
 from circadia.stores.base import Tx
 
 CACHED_ANSWERS: Final = 20_000
-"""Answers whose later rows are kept, and as many that are void, a few hundred bytes each."""
+"""Answers whose concerns, or whose reason to be void, are cached: a few hundred bytes each."""
 QUESTIONS: Final = 2_000
-"""Questions whose words and vectors are kept, 2 KB each."""
+"""Questions whose words and vectors are cached, 2 KB each."""
 SENSE_LETTERS: Final = 300
-"""Letters of a question that tell how much its vector says."""
 MAX_CONCERNS: Final = 10
-"""Later rows of an answer that a judge is shown, those that most likely change it."""
+"""Later rows of an answer that a judge sees: those most likely to change it."""
 
 
 class Concern(NamedTuple):
-    """A later row that may change an answer, as far as can be told without a judge."""
+    """A later row that may change an answer."""
 
     doubtful: bool
-    """Whether it puts the answer in doubt; else the answer is served until a judge has looked."""
+    """Whether the row puts the answer in doubt; else the answer is served until a judge has looked."""
     weight: float
-    """How likely it does; see `memory/search/later_rows.py`."""
+    """Likelihood of a change; see `memory/search/later_rows.py`."""
     layer: Layer
     number: int
 
 
 class Validity(NamedTuple):
-    """Whether an answer may be served, shown as a hint, or neither."""
-
     void: str = ""
-    """Why it may not even be a hint, in words; empty if it may."""
+    """Why the answer may not even be a hint; empty if it may."""
     concerns: Sequence[Concern] = ()
-    """Later rows that a judge may be asked about: those that put it in doubt first, and the most likely first."""
+    """Later rows to ask a judge about: those that cause doubt first, then the likeliest."""
     heads: BankHeads = BankHeads(0, 0)
-    """The greatest numbers that were looked at."""
+    """Highest row numbers that were checked."""
 
     @property
     def doubt(self) -> str:
-        """Return why it may only be shown as a hint, in words; empty if it may be served."""
-        found = next((each for each in self.concerns if each.doubtful), None)
-        return "" if found is None else f"number {found.number} of the {found.layer}, which came later, may change it"
+        """Return why the answer may only be a hint; empty if it may be served."""
+        concern = next((each for each in self.concerns if each.doubtful), None)
+        return (
+            ""
+            if concern is None
+            else f"number {concern.number} of the {concern.layer}, which came later, may change it"
+        )
 
     @property
     def why_not(self) -> str:
-        """Return why it may not be served, in words; empty if it may."""
         return self.void or self.doubt
 
 
 class AnswerFreshness:
-    """Tells whether answers are still valid."""
-
     def __init__(self, retrieval: Retrieval, vectors: TextVectors, embedder: str) -> None:
-        """`embedder` is the name under which rows have vectors of the same kind as those of words."""
+        """`embedder` names the row vectors that `vectors` can be compared with."""
         self._retrieval = retrieval
         self._vectors = vectors
         self._embedder = embedder
         self._questions: BoundedDict[str, Question] = BoundedDict(QUESTIONS)
         self._seen: BoundedDict[tuple[AnswerId, str], tuple[BankHeads, Sequence[Concern]]] = BoundedDict(CACHED_ANSWERS)
-        """By answer and question: up to which rows was looked, and which of these are concerns."""
+        """By answer and question: the last rows checked, and the concerns among them."""
         self._void: BoundedDict[AnswerId, str] = BoundedDict(CACHED_ANSWERS)
-        """Why answers are void: the row that voided one may be gone by now, and the world is not what it was."""
+        """Reasons for void answers. They outlive the row that voided the answer, which may be gone by now."""
 
     async def check(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> Validity:
-        """Return whether it may be served. At most so many texts of later rows are read in each layer.
+        """Return whether an answer may be served, reading at most `most` texts of later rows in each layer.
 
-        It depends on the rows of the database alone, so that every process says the same at once.
+        The result depends on rows of the database alone, so all processes agree at once.
         """
         if answer.id in self._void:
             return Validity(self._void[answer.id])
         rests = answer.rests
         if rests.generation != bank.generation:
-            return Validity("something was forgotten since, or vectors were made anew")
+            return Validity("rows were forgotten, or vectors were rebuilt")
         if not answer.phrasings:
             return Validity("its question is gone")
         question = self._question(answer.phrasings[0])
@@ -129,8 +126,8 @@ class AnswerFreshness:
         self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: BankChanges, known: Sequence[Concern],
         most: int | None,
     ) -> Validity:  # fmt: skip
-        """Return which later rows may change the answer, or what lacks to tell; keep in mind up to which was looked."""
-        looked, found, lacks = dict(zip(Layer, since.heads, strict=True)), list(known), ""
+        """Return the concerns among later rows, or why they could not all be read; cache the last row checked."""
+        looked, concerns, lacks = dict(zip(Layer, since.heads, strict=True)), list(known), ""
         for layer in Layer:
             later = [each for each in since.later.rows if each.layer is layer]
             some = later[:most]
@@ -143,15 +140,15 @@ class AnswerFreshness:
                 if concern is not None and concern.weight > VOID_WEIGHT and row.trust != Trust.AGENT:
                     void = self._void[answer.id] = f"number {each.number} of the {layer}, which came later, changes it"
                     return Validity(void)
-                found += [concern] if concern is not None else []
+                concerns += [concern] if concern is not None else []
             if len(some) < len(later):
                 looked[layer] = some[-1].number
                 lacks = f"there are more than {most} later {layer} to look at first"
         settled = dict(zip(Layer, answer.settled or answer.rests.heads, strict=True))
-        found = sorted({each for each in found if each.number > settled[each.layer]}, reverse=True)[:MAX_CONCERNS]
+        concerns = sorted({each for each in concerns if each.number > settled[each.layer]}, reverse=True)[:MAX_CONCERNS]
         heads = BankHeads(looked[Layer.EPISODES], looked[Layer.NOTES])
-        self._seen[answer.id, answer.phrasings[0]] = heads, found
-        return Validity(lacks, found, heads)
+        self._seen[answer.id, answer.phrasings[0]] = heads, concerns
+        return Validity(lacks, concerns, heads)
 
     async def _excerpts(self, tx: Tx, bank: Bank, numbers: Sequence[int], layer: Layer) -> Mapping[int, Excerpt]:
         if not numbers:
@@ -163,7 +160,7 @@ class AnswerFreshness:
     ) -> Concern | None:
         weight = later.weight
         if row.kind == EpisodeKind.READY:
-            return None  # it was made of what the bank held before, and each row of that is looked at by itself
+            return None  # it was made of earlier rows, which are checked themselves
         asked = question.vectors.get(self._embedder)
         if not later.embedded and asked is not None:
             text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
@@ -171,15 +168,12 @@ class AnswerFreshness:
             weight += NEAR * (question.sense * float(vector @ asked) - bars.usual)
         if weight <= bars.judged or states_nothing(row.text, answer):
             return None
-        bar = (
-            VOID_WEIGHT if row.trust == Trust.AGENT else bars.doubted
-        )  # an agent says what it was told, for the most part
+        bar = VOID_WEIGHT if row.trust == Trust.AGENT else bars.doubted  # an agent mostly repeats what it was told
         return Concern(weight > bar, weight, later.layer, later.number)
 
     async def _find_changed_block(
         self, tx: Tx, bank: Bank, rests: AnswerBasis, blocks: Sequence[Block], question: Question
     ) -> str:
-        """Return which block is another in the prompt by now."""
         present = {block.label: block for block in blocks}
         for label in rests.shown:
             if label not in present or present[label].version != rests.blocks.get(label):
@@ -200,7 +194,7 @@ class AnswerFreshness:
 def states_nothing(text: str, answer: Answer) -> bool:
     """Return whether a text only asks, or repeats the answer or its question.
 
-    What was asked and answered becomes memory. If that voided the answer, each use would be its last.
+    Served questions and answers become memory; if those voided the answer, each use would be its last.
     """
     known = {_plain(each) for each in (answer.text, *answer.phrasings)}
     return only_asks(text) or _plain(text) in known
@@ -211,7 +205,6 @@ def _plain(text: str) -> str:
 
 
 def prepare_question(text: str, vectors: TextVectors, embedder: str) -> Question:
-    """Return what later rows are weighed by."""
     vector, length = vectors(text[:MAX_CHARACTERS])
     return Question(
         text=text, terms=question_terms(text), stems=question_stems(text), sense=_semantic_share(text, vector, vectors),
@@ -220,9 +213,9 @@ def prepare_question(text: str, vectors: TextVectors, embedder: str) -> Question
 
 
 def _semantic_share(text: str, vector: Array, vectors: TextVectors) -> float:
-    """Return how much a text's vector says beyond its letters: little if it is near that of the letters alone.
+    """Return how much the vector of a text says beyond the sum of its letters' vectors.
 
-    Of a language that the model hardly knows, it knows the letters: there any two texts are near each other.
+    In a language that the model hardly knows it knows the letters only, and any two texts are near each other.
     """
     letters = [vectors(each) for each in text[:SENSE_LETTERS] if not each.isspace()]
     spelt = sum((each * length for each, length in letters), np.zeros_like(vector))
@@ -233,7 +226,6 @@ def _semantic_share(text: str, vector: Array, vectors: TextVectors) -> float:
 def _find_changed_weight(
     shown: Mapping[Layer, Mapping[int, float]], present: Mapping[Layer, Mapping[int, float]]
 ) -> str:
-    """Return which row that stood in the prompt counts more or less by now."""
     for layer, weights in shown.items():
         for number, weight in weights.items():
             if present[layer].get(number, 0.0) != weight:
@@ -242,23 +234,22 @@ def _find_changed_weight(
 
 
 class BankState(NamedTuple):
-    """What a bank's answers can stand or fall with: as long as it is the same, what stood stands."""
+    """Everything that the validity of a bank's answers depends on; while it is equal, valid answers stay valid."""
 
     generation: int
     demotions: int
     heads: BankHeads
     writes: int
-    """How many versions the blocks have, all together."""
+    """Versions of all blocks together."""
 
 
 async def fetch_bank_state(tx: Tx, bank: Bank) -> BankState:
-    """Return it, as the transaction shows the bank."""
     writes = (await tx.banks.fetch_index_delta(bank.id, after={}, waiting={}, limit=1)).writes
     return BankState(bank.generation, bank.demotions, await tx.views.fetch_heads(bank.id), writes)
 
 
 async def fetch_rests(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:
-    """Return the state of the bank, which has these blocks, for a context that was made of it."""
+    """Return what an answer rests on whose context was made of these blocks and rows."""
     numbers = {layer: [hit.scored.number for hit in context.hits if hit.scored.layer is layer] for layer in Layer}
     episodes = await tx.episodes.get_by_numbers(bank.id, numbers[Layer.EPISODES])
     notes = await tx.notes.get_by_numbers(bank.id, numbers[Layer.NOTES])

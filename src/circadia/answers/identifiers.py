@@ -1,7 +1,7 @@
-"""Numbers, codes, quoted texts and names in a question, in any language: what decides without a model (ANS-02).
+"""Numbers, codes, quoted texts and names in a question, in any language: they decide without a model (ANS-02).
 
-A name is a word with a capital that does not begin its sentence. Where writing does not tell names by capitals (scripts
-without case, and German, which gives each noun one), there are none here, and the judge decides alone.
+A name is a capitalized word that does not begin its sentence. Writing that marks no names by capitals (scripts without
+case, or German) yields none here, and the judge decides alone.
 """
 
 import re
@@ -21,13 +21,11 @@ _GROUPED: Final = re.compile(r"\d{1,3}(?:[.,'’]\d{3})+")
 _CODE: Final = re.compile(r"[_/@#~+\\]|\w[.:]\w|^-|[a-z][A-Z]")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？؟:]\s*$")
 _OPENING: Final = " \t\"'“„«¿¡("
-_CAPITALIZED_NOUNS: Final = frozenset({"de", "lb"})
-"""Languages whose writing gives each noun a capital."""
+CAPITALIZED_NOUNS: Final = frozenset({"de", "lb"})
+"""Languages that write every noun with a capital."""
 
 
 class _Text(NamedTuple):
-    """The words of a text, in the form in which they are compared."""
-
     words: Sequence[str]
     certain: Sequence[str]
     """Numbers, codes and quoted texts."""
@@ -39,12 +37,12 @@ class _Text(NamedTuple):
 
 
 def find_conflict(asked: str, expected: str) -> str:
-    """Return what shows that two questions differ, in words; empty if nothing does.
+    """Return in words how two questions differ; empty if they do not.
 
     They differ if each has an identifier that the other lacks, or if both have the same ones in another order.
     """
     ours, theirs = _parse_text(asked), _parse_text(expected)
-    if (ours.names or theirs.names) and _CAPITALIZED_NOUNS.issuperset(languages(f"{asked} {expected}")[:1]):
+    if (ours.names or theirs.names) and CAPITALIZED_NOUNS.issuperset(languages(f"{asked} {expected}")[:1]):
         ours, theirs = ours._replace(names=()), theirs._replace(names=())
     if not ours.identifiers and not theirs.identifiers:
         return ""
@@ -60,7 +58,6 @@ def find_conflict(asked: str, expected: str) -> str:
 
 
 def has_identifier(text: str) -> bool:
-    """Return whether a text has a number, a code, a quoted text or a name."""
     return bool(_parse_text(text).identifiers)
 
 
@@ -85,14 +82,14 @@ def _parse_text(text: str) -> _Text:
 
 
 def _split_scripts(text: str) -> str:
-    """Return a text with a space wherever a letter without case meets another sign of a word, as in `第12号`."""
+    """Return a text with a space between a letter without case and another word character, as in `第12号`."""
     if text.isascii():
         return text
-    found = [text[:1]]
+    parts = [text[:1]]
     for before, after in pairwise(text):
         meets = before.isalnum() and after.isalnum() and _is_caseless(before) != _is_caseless(after)
-        found += [" ", after] if meets else [after]
-    return "".join(found)
+        parts += [" ", after] if meets else [after]
+    return "".join(parts)
 
 
 def _is_caseless(character: str) -> bool:
@@ -100,7 +97,6 @@ def _is_caseless(character: str) -> bool:
 
 
 def _is_code(word: str) -> bool:
-    """Return whether a word has signs or capitals as programs have, or letters beside digits."""
     return _CODE.search(word) is not None or (any(map(str.isdigit, word)) and any(map(str.isalpha, word)))
 
 

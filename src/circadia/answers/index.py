@@ -1,4 +1,4 @@
-"""The expected questions of one scope: found by the same text, or as candidates by their vectors (ANS-02)."""
+"""The expected questions of one scope, found by the same text or by their vectors (ANS-02)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,37 +16,34 @@ from circadia.memory.search.vectors import Vectors, stored_vector
 from circadia.records.answer import AnswerableQuestion
 
 TextVectors = Callable[[str], tuple[Array, float]]
-"""Returns the unit vector of a text and its length before; the length is 0 if nothing is known of it."""
+"""Returns a text's unit vector and its length before normalization; 0 if the text is unknown."""
 CANDIDATES: Final = 3
-"""Candidates of a lookup: the nearest one is the right one nearly always (`python -m benchmarks answers_pairs`)."""
+"""The nearest candidate is nearly always the right one (`python -m benchmarks answers_pairs`)."""
 _NEIGHBOURS: Final = 8
-"""Nearest vectors of which the candidates are taken: some are dropped by a conflict, or are of one answer."""
+"""Nearest vectors to choose candidates from: some conflict, and some belong to one answer."""
 _REBUILD_RATIO: Final = 2
-"""Rows for each live one from which on the index is built anew."""
+"""Rows per live row above which the index is rebuilt."""
 _REBUILD_ROWS: Final = 256
-"""An index of fewer rows is never built anew."""
 
 
 class MatchKind(StrEnum):
-    """How an expected question was found."""
-
     EXACT = "exact"
     SIMILAR = "similar"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
-    """An expected question that was compared with the one that is asked."""
+    """An expected question compared with the one asked."""
 
     answer: AnswerId
     phrasing: str
     kind: MatchKind
     similarity: float
-    """Cosine of both questions; 1 if they are the same text."""
+    """Cosine of both questions; 1 for the same text."""
     shared_letters: float = 1.0
-    """Share of the letter trigrams of both that both have."""
+    """Jaccard similarity of both questions' letter trigrams."""
     conflict: str = ""
-    """What shows that they differ, in words; empty if nothing does."""
+    """How the questions differ; empty if they do not."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -63,8 +60,6 @@ class _Row:
 
 
 class AnswerIndex:
-    """The expected questions of one scope."""
-
     def __init__(self, vectors: TextVectors) -> None:
         self._vector_of = vectors
         self._entries: dict[AnswerId, _Entry] = {}
@@ -83,11 +78,11 @@ class AnswerIndex:
         self._vectors = Vectors(len(self._vector_of("a")[0]))
 
     def add(self, expected: Iterable[AnswerableQuestion]) -> None:
-        """Add questions; one with a known id replaces that one."""
-        given = {each.id: each for each in expected}
-        self.remove(given)
+        """Add questions; a known id is replaced."""
+        questions = {each.id: each for each in expected}
+        self.remove(questions)
         first, vectors = len(self._rows), list[bytes]()
-        for each in given.values():
+        for each in questions.values():
             entry = self._entries[each.id] = _Entry(expected=each)
             for text in dict.fromkeys(each.phrasings):
                 row = len(self._rows)
@@ -132,17 +127,17 @@ class AnswerIndex:
     def find_exact(
         self, question: str, conversation: str | None = None, *, without: Collection[AnswerId] = frozenset()
     ) -> Match | None:
-        """Return the expected question with the same text; of several, the likeliest to be asked."""
+        """Return the expected question with the same text; of several, the likeliest."""
         asked = normalize(question)
         rows = [row for number in self._by_text.get(asked.text, ()) if (row := self._rows[number]) is not None]
-        found = [
+        matching = [
             row
             for row in rows
             if row.normalized.equals(asked)
             and row.entry.expected.id not in without
             and row.entry.expected.conversation in (None, conversation)
         ]
-        best = max(found, key=lambda row: row.entry.expected.confidence, default=None)
+        best = max(matching, key=lambda row: row.entry.expected.confidence, default=None)
         if best is None:
             return None
         return Match(answer=best.entry.expected.id, phrasing=best.text, kind=MatchKind.EXACT, similarity=1.0)
@@ -151,7 +146,7 @@ class AnswerIndex:
         self, question: str, conversation: str | None = None, *, least: float,
         without: Collection[AnswerId] = frozenset(), count: int = CANDIDATES,
     ) -> Sequence[Match]:  # fmt: skip
-        """Return the nearest expected questions, one for each answer, those without a conflict first."""
+        """Return the nearest expected questions, one per answer, those without a conflict first."""
         vector, length = self._vector_of(question)
         if not length or not self._entries:
             return ()

@@ -1,4 +1,4 @@
-"""Who decides whether two questions ask the same, where they are not the same text (ANS-02)."""
+"""The interface to a judge, which decides whether two different texts ask the same (ANS-02)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,27 +9,21 @@ from circadia.records.agent import Agent
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeVerdict:
-    """What a judge says about one candidate."""
-
     same: bool
     confidence: float | None = None
-    """From 0 to 1, if the judge tells one."""
+    """From 0 to 1, if the judge states one."""
 
 
 class Judge(Protocol):
-    """Tells whether questions ask the same.
+    """Decides whether questions ask the same.
 
-    An implementation answers all candidates in one call, never raises for a question that it cannot judge, and leaves
-    the event loop free while it works.
+    An implementation answers for all candidates in one call, never raises for a question that it cannot judge, and does
+    not block the event loop.
     """
 
     waits: bool
-    """Whether it takes long or costs something, so that few calls may wait for it."""
+    """Whether a call is slow or costs money, so that few calls may wait for it."""
 
     async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
-        """Return a verdict for each candidate, in order; none if nobody could tell.
-
-        Raises:
-            TimeoutError: it took too long.
-        """
+        """Return a verdict per candidate, in order, or none. Raises TimeoutError: the judge took too long."""
         ...

@@ -1,4 +1,4 @@
-"""The judge `check: local`: an encoder in the server, in English (ANS-02). It costs no tokens."""
+"""The judge `check: local`: an English encoder in the server that costs no tokens (ANS-02)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,21 +13,18 @@ from circadia.memory.search.languages import languages
 from circadia.records.agent import Agent
 
 ENGLISH: Final = "en"
-"""The encoders were trained on English."""
 _KEPT_TEXTS: Final = 64
-"""Encoded questions that are kept, up to 2.7 MB each."""
+"""Cached question encodings, up to 2.7 MB each."""
 
 
 class Comparison(Protocol):
-    """Compares two questions; `PairComparison` does. It runs in a thread."""
+    """Compares two questions in a thread; see `PairComparison`."""
 
-    def confidence(self, first: str, second: str) -> float:
-        """Return how likely both ask the same, from 0 to 1."""
-        ...
+    def confidence(self, first: str, second: str) -> float: ...
 
 
 class PairComparison:
-    """Compares two questions. Threads may share one."""
+    """Compares two questions; threads may share it."""
 
     def __init__(self, encoder: LocalEncoder, classifier: PairClassifier) -> None:
         self._encoder = encoder
@@ -35,7 +32,7 @@ class PairComparison:
         self._encode = lru_cache(maxsize=_KEPT_TEXTS)(self._encode_text)
 
     def confidence(self, first: str, second: str) -> float:
-        """Return how likely both ask the same, from 0 to 1; 0 if one of them is not in English."""
+        """Return how likely both ask the same; 0 if one of them is not in English."""
         if not all(ENGLISH in languages(text) for text in (first, second)):
             return 0.0
         return self._classifier.confidence(pair_features(self._encode(first), self._encode(second)))
@@ -45,8 +42,6 @@ class PairComparison:
 
 
 class LocalJudge:
-    """Judges in a thread of the server."""
-
     waits = False
 
     def __init__(self, load: Callable[[], Awaitable[Comparison]], least_confidence: float) -> None:
@@ -58,10 +53,9 @@ class LocalJudge:
         """One comparison at a time: it takes a core, which calls need too."""
 
     async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict]:
-        """Return a verdict for each candidate. Raises TimeoutError: the caller's time limit."""
         async with self._turn:
             if self._loading is None or (self._loading.done() and self._loading.exception()):
                 self._loading = asyncio.ensure_future(self._load())
             comparison = await asyncio.shield(self._loading)
-            found = [await asyncio.to_thread(comparison.confidence, asked, text) for text in candidates]
-        return [JudgeVerdict(same=each >= self._least_confidence, confidence=each) for each in found]
+            confidences = [await asyncio.to_thread(comparison.confidence, asked, text) for text in candidates]
+        return [JudgeVerdict(same=each >= self._least_confidence, confidence=each) for each in confidences]

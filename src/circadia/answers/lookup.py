@@ -1,8 +1,7 @@
-"""Finds the ready answer of a question in a transaction (ANS-02, ANS-04, ANS-06).
+"""Finds the ready answer to a question in a transaction (ANS-02, ANS-04, ANS-06).
 
-The index in memory is a copy of the expected questions in the database and only proposes. Each answer is read in the
-caller's transaction, and what it rests on is compared there. So no write of any process leaves a stale answer, and an
-answer of another scope is never found.
+The index in memory only proposes. Each answer is read, and its validity checked, in the caller's transaction: no write
+of any process leaves a stale answer, and no answer of another scope is found.
 """
 
 import asyncio
@@ -30,71 +29,61 @@ from circadia.stores.base import Tx
 _logger = logging.getLogger(__name__)
 
 MAX_INDEX_BYTES: Final = 256 * 2**20
-"""Memory for the indexes of all banks; the least recently used are dropped."""
+"""Memory for the indexes of all banks; the least recently used are evicted."""
 _PHRASING_BYTES: Final = 1_800
 _BANK_BYTES: Final = 2_000
 _RETRIES: Final = 4
-"""Matches with the same text that are tried: one whose answer is void is skipped."""
+"""Matches with the same text to try: one with a void answer is skipped."""
 INLINE_ADDITIONS: Final = 64
-"""Changed answers that are indexed on the event loop; more go to a thread."""
+"""Changed answers indexed on the event loop; more go to a thread."""
 CALL_WAIT_SECONDS: Final = 0.2
-"""How long a call waits for an index to load (ANS-03); then it is a miss."""
+"""How long a call waits for an index to load before it is a miss (ANS-03)."""
 _RELOAD_SECONDS: Final = 60.0
-"""Pause after word vectors could not be loaded."""
 ROWS_READ: Final = 192
-"""New rows of a bank that a call reads to see whether they void an answer; with more, the answer is not found yet."""
+"""New rows of a bank that one call reads to validate an answer; with more, the answer is not served yet."""
 LEAST_SIMILARITY: Final = 0.2
-"""Cosine below which no judge is asked: few reworded questions are below (`python -m benchmarks answers_pairs`)."""
+"""Cosine below which no judge is asked; few reworded questions are below (`python -m benchmarks answers_pairs`)."""
 HINT_SHARED_LETTERS: Final = 0.2
-"""Common letter trigrams that a hint needs: in languages that the vectors know little all cosines are high."""
+"""Shared trigrams that a hint needs: in languages that the vectors hardly know, all cosines are high."""
 _EXPLAIN_MATCHES: Final = 8
 
 
 class LookupOutcome(StrEnum):
-    """What a lookup comes to."""
-
     HIT = "hit"
-    """The answer may be served."""
     HINT = "hint"
-    """The answer may be shown beside the question, marked as possibly of another one."""
+    """The answer may be shown beside the question, marked as possibly for another one."""
     MISS = "miss"
 
 
 class WordVectorSource(Protocol):
-    """Makes vectors of texts; `BundledEmbedder` does."""
-
     name: str
-    """The name under which rows have vectors of the same kind."""
+    """Name of the row vectors of the same kind."""
 
     async def word_vectors(self) -> TextVectors:
-        """Return the loaded table. Raises UpstreamFailed: it cannot be loaded."""
+        """Return the loaded table. Raises UpstreamFailed: loading failed."""
         ...
 
 
 KnownVerdicts = Callable[[AnswerId, str], bool | None]
-"""Returns whether a phrasing of an answer asks the same; none if no judge has said so."""
+"""Returns whether a phrasing of an answer asks the same; none without a verdict."""
 
 
 def no_verdicts(answer: AnswerId, phrasing: str) -> bool | None:
-    """Return that no judge was asked."""
     return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookupResult:
-    """What a question finds."""
-
     outcome: LookupOutcome
     answer: Answer | None = None
     """The whole answer as the transaction shows it; none with a miss."""
     match: Match | None = None
-    """The expected question; none with a miss."""
     candidates: Sequence[Match] = ()
-    """Similar questions, the nearest first: a judge may find that one asks the same."""
+    """Similar questions for a judge, the nearest first."""
     doubt: str = ""
-    """Why the answer may have changed, in words: then it is a hint at most."""
+    """Why the answer may have changed; then it is a hint at most."""
     loading: bool = False
-    """Whether the index is still being loaded, so that there may be an answer."""
+    """Whether the index is still loading, so that a miss may be wrong."""
 
 
 MISS: Final = LookupResult(outcome=LookupOutcome.MISS)
@@ -102,19 +91,15 @@ MISS: Final = LookupResult(outcome=LookupOutcome.MISS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedMatch:
-    """A match with the state of its answer."""
-
     match: Match
     answer: Answer | None
     why_void: str = ""
-    """Why the answer is void, in words; empty if it stands."""
+    """Why the answer is void; empty if it is not."""
     doubt: str = ""
 
 
 @dataclass(kw_only=True, slots=True)
 class _ScopeIndex:
-    """The index of one scope, and what it lacks."""
-
     index: AnswerIndex | None = None
     ids: set[AnswerId] = field(default_factory=set[AnswerId])
     added: dict[AnswerId, AnswerableQuestion] = field(default_factory=dict[AnswerId, AnswerableQuestion])
@@ -124,11 +109,9 @@ class _ScopeIndex:
 
 @dataclass(kw_only=True, slots=True)
 class _BankIndex:
-    """The indexes of one bank, up to a revision of its answers."""
-
     revision: int = 0
     scope_of: dict[AnswerId, tuple[AnswerScope, int]] = field(default_factory=dict[AnswerId, tuple[AnswerScope, int]])
-    """The scope of each answer, with the number of its phrasings."""
+    """The scope of each answer, with its number of phrasings."""
     phrasings: int = 0
     scopes: dict[AnswerScope, _ScopeIndex] = field(default_factory=dict[AnswerScope, _ScopeIndex])
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -136,11 +119,9 @@ class _BankIndex:
 
     @property
     def nbytes(self) -> int:
-        """Return the approximate memory in bytes."""
         return _BANK_BYTES + _PHRASING_BYTES * self.phrasings
 
     def apply(self, changes: AnswerChanges, revision: int) -> None:
-        """Apply what has changed up to a revision of the bank's answers."""
         for answer_id in {*self.scope_of} - {each.id for each in changes.answers} if changes.whole else ():
             self.remove(answer_id)
         for entry in changes.answers:
@@ -157,7 +138,6 @@ class _BankIndex:
         self.revision = revision
 
     def remove(self, answer_id: AnswerId) -> None:
-        """Remove an answer; an unknown id is ignored."""
         known = self.scope_of.pop(answer_id, None)
         if known is not None:
             scope_key, phrasings = known
@@ -177,7 +157,7 @@ class _LoadedVectors:
 
 
 class AnswerLookup:
-    """Finds ready answers; keeps an index for each bank that was asked lately."""
+    """Finds ready answers; caches the indexes of recently used banks."""
 
     def __init__(
         self, clock: Clock, retrieval: Retrieval, words: WordVectorSource, settings: AnswersSettings, *,
@@ -195,9 +175,9 @@ class AnswerLookup:
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
         verdicts: KnownVerdicts = no_verdicts,
     ) -> LookupResult:  # fmt: skip
-        """Return what a question finds in a reading transaction in which `bank` was read.
+        """Return the result for a question in a reading transaction in which `bank` was read.
 
-        A call waits 200 ms at most for an index that is being loaded; then it is a miss that says so.
+        A call waits at most 200 ms for an index to load; then it is a miss with `loading` set.
         """
         if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not _is_text(question):
             return MISS
@@ -220,7 +200,7 @@ class AnswerLookup:
         self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None,
         seen: set[AnswerId],
     ) -> LookupResult | None:  # fmt: skip
-        """Return the answer of the same text, if possible one without doubt; those that are none go to `seen`."""
+        """Return the answer for the same text, preferably without doubt; rejected ids are added to `seen`."""
         doubtful: LookupResult | None = None
         for _ in range(_RETRIES):
             match = index.find_exact(question, conversation, without=seen)
@@ -239,7 +219,7 @@ class AnswerLookup:
     async def _find_similar(
         self, tx: Tx, bank: Bank, scope: AnswerScope, matches: Sequence[Match], verdicts: KnownVerdicts
     ) -> LookupResult:
-        """Return the answer that a judge has said yes to, or the nearest as a hint, with what a judge may decide."""
+        """Return the answer that a judge approved, or the nearest as a hint, with the candidates for a judge."""
         candidates: list[Match] = []
         for match in matches:
             verdict = None if match.conflict else verdicts(match.answer, match.phrasing)
@@ -261,17 +241,12 @@ class AnswerLookup:
         return LookupResult(outcome=LookupOutcome.MISS, candidates=candidates)
 
     def is_hint(self, match: Match) -> bool:
-        """Return whether an expected question is near enough to be shown as a hint."""
         return match.similarity >= self._hint_similarity and match.shared_letters >= HINT_SHARED_LETTERS
 
     async def explain(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None
     ) -> Sequence[CheckedMatch]:
-        """Return all that is near a question, with the state of each answer; it waits until all is loaded.
-
-        Raises:
-            UpstreamFailed: the word vectors cannot be loaded.
-        """
+        """Return all near matches with their answers' states; waits for loading. Raises UpstreamFailed."""
         index = await self._index(tx, bank, scope, None) if bank.answers else None
         if index is None or len(question) > MAX_CHARACTERS:
             return ()
@@ -281,30 +256,26 @@ class AnswerLookup:
         return [await self._check(tx, bank, scope, match, rows_read=None) for match in matches]
 
     async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
-        """Return whether the same text has an answer in a conversation. Raises UpstreamFailed: it cannot be told."""
+        """Return whether the same text has an answer in a conversation. Raises UpstreamFailed: loading failed."""
         index = await self._index(tx, bank, scope, None) if bank.answers else None
         return index is not None and await self._find_exact(tx, bank, scope, index, question, where, set()) is not None
 
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
-        """Return whether an answer is valid, with the new rows that put it in doubt.
-
-        Whether it was dropped or has expired is not asked. Raises UpstreamFailed: the word vectors cannot be loaded.
-        """
+        """Return an answer's validity, whether it was dropped or has expired or not. Raises UpstreamFailed."""
         return await (await self._load_vectors()).freshness.check(tx, bank, answer, most=None)
 
     async def fetch_rests(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
-        """Return what an answer with this context rests on; the context was made in this transaction."""
+        """Return what an answer rests on whose context was made in this transaction."""
         return await fetch_rests(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
 
     async def _check(
         self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, *, rows_read: int | None
     ) -> CheckedMatch:
-        """Return a match with its answer as the transaction shows it."""
         answer = await tx.answers.get(bank.id, match.answer)
         if answer is None or answer.dropped:
-            held = self.indexes.get(bank.id)
-            if held is not None and bank.answers >= held.revision:
-                held.remove(match.answer)  # otherwise the transaction is older than the answer
+            cached = self.indexes.get(bank.id)
+            if cached is not None and bank.answers >= cached.revision:
+                cached.remove(match.answer)  # else the transaction is older than the answer
             why = "there is none" if answer is None else f"it was dropped: {answer.dropped}"
             return CheckedMatch(match=match, answer=None, why_void=why)
         if answer.scope != scope or match.phrasing not in answer.phrasings:
@@ -317,11 +288,7 @@ class AnswerLookup:
         return CheckedMatch(match=match, answer=answer, why_void=validity.void, doubt=validity.doubt)
 
     async def _index(self, tx: Tx, bank: Bank, scope: AnswerScope, seconds: float | None) -> AnswerIndex | None:
-        """Return the index of a scope as the bank has it; none if the scope has no answer.
-
-        Raises:
-            UpstreamFailed: the word vectors cannot be loaded. TimeoutError: loading takes longer than `seconds`.
-        """
+        """Return the current index of a scope; none if it has no answer. Raises UpstreamFailed, TimeoutError."""
         loop = asyncio.get_running_loop()
         end = None if seconds is None else loop.time() + seconds
         held = self.indexes.get(bank.id) or _BankIndex()
@@ -350,7 +317,7 @@ class AnswerLookup:
         return None
 
     async def _wait_for_vectors(self, seconds: float | None) -> _LoadedVectors | None:
-        """Return what is loaded on first use; none if it takes longer. Raises UpstreamFailed: it cannot be loaded."""
+        """Return what is loaded on first use; none after `seconds`. Raises UpstreamFailed."""
         if self._loading is None or (
             self._loading.done() and self._loading.exception() and self._clock.monotonic() >= self._paused_until
         ):
@@ -360,7 +327,6 @@ class AnswerLookup:
         return self._loading.result() if self._loading.done() else None
 
     async def _load_vectors(self) -> _LoadedVectors:
-        """Return the same, however long it takes. Raises UpstreamFailed."""
         while (loaded := await self._wait_for_vectors(None)) is None:
             pass
         return loaded
@@ -370,13 +336,12 @@ class AnswerLookup:
         try:
             vectors = await self._words.word_vectors()
         except UpstreamFailed as error:
-            _logger.warning("no ready answer is found for now: %s", error)
+            _logger.warning("ready answers are unavailable for now: %s", error)
             raise
         return _LoadedVectors(vectors=vectors, freshness=AnswerFreshness(self._retrieval, vectors, self._words.name))
 
 
 def _is_text(question: str) -> bool:
-    """Return whether it is valid Unicode: a lone surrogate is none."""
     try:
         question.encode()
     except UnicodeEncodeError:
@@ -385,7 +350,7 @@ def _is_text(question: str) -> bool:
 
 
 async def _load_index(scope: _ScopeIndex, empty: AnswerIndex) -> None:
-    """Index what was added, in a thread; meanwhile nobody uses that index."""
+    """Index additions in a thread; nobody else uses the index meanwhile."""
     index, added, removed = scope.index or empty, scope.added, scope.removed
     scope.added, scope.removed = {}, set()
     try:

@@ -1,8 +1,7 @@
 """The fitted model of the judge `check: local`: a logistic regression and small boosted trees over pair features.
 
-The trees ask the same question on every path (Prokhorenkova et al. 2018, "CatBoost"), so that each is a table of cuts
-and a table of leaves. The log odds are the mean of both. `python -m benchmarks.answers_fit --data PATH` makes the
-weights of `judge_ENCODER.json`.
+The trees are oblivious (Prokhorenkova et al. 2018, "CatBoost"): each is a table of cuts and a table of leaves. The log
+odds are the mean of both models. `python -m benchmarks.answers_fit --data PATH` writes `judge_ENCODER.json`.
 """
 
 import json
@@ -18,38 +17,32 @@ from circadia.answers.pair_features import PairFeatures
 from circadia.memory.search.columns import Array
 
 DIGITS: Final = 5
-"""Of a feature, so that the last bit of a sum does not decide on which side of a cut it is."""
+"""Digits of a feature, so that rounding errors do not decide on which side of a cut it is."""
 _MAX_LOG_ODDS: Final = 50.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TreeTables:
-    """Boosted trees, a row each."""
+    """Boosted trees, one per row."""
 
     start: float
-    """Log odds before any of them."""
+    """Log odds before the first tree."""
     features: Sequence[Sequence[int]]
-    """What each level compares, by the place among the named features."""
+    """Index of the named feature that each level compares."""
     cuts: Sequence[Sequence[float]]
     leaves: Sequence[Sequence[float]]
-    """Log odds that each combination of answers adds; the first answer is the highest bit."""
+    """Log odds for each combination of answers; the first answer is the highest bit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClassifierWeights:
-    """The fitted numbers."""
-
     intercept: float
     weights: Sequence[float]
-    """One for each named feature."""
     dimensions: Sequence[float]
-    """One for each of the dimensions."""
     trees: TreeTables
 
 
 class PairClassifier:
-    """Tells how likely two questions ask the same."""
-
     def __init__(self, weights: ClassifierWeights) -> None:
         self._intercept = weights.intercept
         self._weights, self._dimensions = np.array(weights.weights), np.array(weights.dimensions)
@@ -61,7 +54,6 @@ class PairClassifier:
         self._each = np.arange(len(self._features))
 
     def confidence(self, pair: PairFeatures) -> float:
-        """Return how likely both ask the same, from 0 to 1."""
         values = np.round(list(pair.named.values()), DIGITS)
         linear = self._intercept + float(values @ self._weights) + float(pair.dimensions @ self._dimensions)
         leaves = self._leaves[self._each, (values[self._features] > self._cuts) @ self._bits]
@@ -70,11 +62,9 @@ class PairClassifier:
 
 
 def weights_file(encoder: str) -> str:
-    """Return the name of the file with the weights for an encoder."""
     return f"judge_{encoder}.json"
 
 
 def load_classifier(encoder: str) -> PairClassifier:
-    """Return the shipped classifier for an encoder."""
     stored = json.loads(resources.files("circadia.answers").joinpath(weights_file(encoder)).read_text("utf-8"))
     return PairClassifier(ClassifierWeights(trees=TreeTables(**stored.pop("trees")), **stored))

@@ -1,7 +1,7 @@
-"""What an encoder shows of two questions: the features of the judge `check: local` (ANS-02).
+"""The features of two encoded questions for the judge `check: local` (ANS-02).
 
-How near both are as a whole and token by token, in each layer; in which order their tokens stand; which tokens only one
-of them has, and how near those are; whether numbers or names differ. Nothing here knows a language.
+They compare both questions as a whole and token by token, in each layer: token order, tokens that only one has, and
+whether numbers or names differ. Nothing here is specific to a language.
 """
 
 import math
@@ -17,38 +17,34 @@ from circadia.memory.search.columns import Array
 
 _TINY: Final = 1e-9
 _NEAR: Final = 0.5
-"""Cosine from which on two tokens are taken for each other's counterpart."""
+"""Cosine above which two tokens are counterparts."""
 _WORST: Final = 4
-"""Worst counterparts that are features of their own."""
+"""Worst counterparts that are separate features."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncodedText:
-    """A question as an encoder sees it."""
-
     text: str
     tokens: Sequence[str]
     """Without the encoder's marks and punctuation."""
     states: Array
     """By layer, token and dimension."""
     units: Array
-    """The same as unit vectors."""
+    """`states` as unit vectors."""
     pooled: Array
     """Unit vector of the whole question, by layer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairFeatures:
-    """What is weighed of two questions."""
-
     named: Mapping[str, float]
     dimensions: Array
-    """The products and the distances of both whole vectors of the last layer, then what only one of them says in the
-    first and the middle layer, dimension by dimension."""
+    """Products and distances of both pooled vectors of the last layer, then those of the tokens that only one question
+    has, in the first and the middle layer."""
 
 
 def encode_text(text: str, tokens: Sequence[str], states: Array) -> EncodedText:
-    """Return a question from an encoder's tokens and states, each with a mark at both ends."""
+    """Encode a question from an encoder's tokens and states, each with a mark at both ends."""
     inner, words = (states[:, 1:-1], tokens[1:-1]) if len(tokens) > 2 else (states, tokens)
     kept = [at for at, token in enumerate(words) if any(map(str.isalnum, token))] or list(range(len(words)))
     inner = inner[:, kept]
@@ -62,7 +58,7 @@ def encode_text(text: str, tokens: Sequence[str], states: Array) -> EncodedText:
 
 
 def pair_features(first: EncodedText, second: EncodedText) -> PairFeatures:
-    """Return the features of two questions, in either order the same."""
+    """Return the features of two questions; their order does not matter."""
     blocks = SequenceMatcher(None, first.tokens, second.tokens, autojunk=False).get_matching_blocks()
     shared = [(block.a + at, block.b + at) for block in blocks for at in range(block.size)]
     only_first = sorted(set(range(len(first.tokens))) - {at for at, _ in shared})
@@ -89,29 +85,28 @@ def pair_features(first: EncodedText, second: EncodedText) -> PairFeatures:
 def _layer_features(
     near: Array, shared: Sequence[tuple[int, int]], only_first: Sequence[int], only_second: Sequence[int]
 ) -> dict[str, float]:
-    """Return how near the tokens are in one layer."""
     best = near.max(axis=1), near.max(axis=0)
     mean, least = (sorted(float(getattr(each, how)()) for each in best) for how in ("mean", "min"))
     worst = np.sort(np.concatenate(best))[:_WORST]
     worst = np.pad(worst, (0, _WORST - len(worst)), constant_values=1.0)
-    told = {"mean, worse": mean[0], "mean, better": mean[1], "least, worse": least[0], "least, better": least[1]}
-    told |= {f"worst {at}": float(worst[at]) for at in range(1, _WORST)}
+    features = {"mean, worse": mean[0], "mean, better": mean[1], "least, worse": least[0], "least, better": least[1]}
+    features |= {f"worst {at}": float(worst[at]) for at in range(1, _WORST)}
     turned = _reversed_share(near.argmax(axis=1), best[0]), _reversed_share(near.argmax(axis=0), best[1])
-    told["turned"] = min(turned)
+    features["turned"] = min(turned)
     same = near[tuple(np.array(shared).T)] if shared else np.zeros(1)
-    told |= {"shared, mean": float(same.mean()), "shared, least": float(same.min())}
+    features |= {"shared, mean": float(same.mean()), "shared, least": float(same.min())}
     own = near[np.ix_(only_first, only_second)] if only_first and only_second else None
-    found = (0.0, 0.0, 0.0)
+    unshared = (0.0, 0.0, 0.0)
     if own is not None:
         means = sorted((float(own.max(axis=1).mean()), float(own.max(axis=0).mean())))
-        found = (means[0], means[1], min(float(own.max(axis=1).min()), float(own.max(axis=0).min())))
+        unshared = (means[0], means[1], min(float(own.max(axis=1).min()), float(own.max(axis=0).min())))
     elif not only_first and not only_second:
-        found = (1.0, 1.0, 1.0)
-    return told | dict(zip(("own, worse", "own, better", "own, least"), found, strict=True))
+        unshared = (1.0, 1.0, 1.0)
+    return features | dict(zip(("own, worse", "own, better", "own, least"), unshared, strict=True))
 
 
 def _reversed_share(places: Array, cosines: Array) -> float:
-    """Return which share of the pairs of tokens have their counterparts in the other order."""
+    """Return the share of token pairs whose counterparts are in reverse order."""
     counterparts = places[cosines > _NEAR]
     count = len(counterparts)
     if count < 2:
@@ -131,7 +126,6 @@ def _edge_features(cosines: Array) -> dict[str, float]:
 def _token_features(
     first: EncodedText, second: EncodedText, shared: int, only_first: int, only_second: int
 ) -> dict[str, float]:
-    """Return what the tokens alone show."""
     counts, own = (len(first.tokens), len(second.tokens)), sorted((only_first, only_second))
     one, two = set(first.tokens), set(second.tokens)
     return {
@@ -149,11 +143,11 @@ def _token_features(
 
 
 def _identifier_features(first: str, second: str) -> dict[str, float]:
-    told = has_identifier(first), has_identifier(second)
+    identified = has_identifier(first), has_identifier(second)
     return {
         "conflict": float(bool(find_conflict(first, second))),
-        "identified one": float(told[0] != told[1]),
-        "identified both": float(all(told)),
+        "identified one": float(identified[0] != identified[1]),
+        "identified both": float(all(identified)),
     }
 
 

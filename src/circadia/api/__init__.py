@@ -1,1 +1,1 @@
-"""REST: the control plane for people and programs, one router a noun."""
+"""REST, the control plane for people and programs, with one router per noun."""

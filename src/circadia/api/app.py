@@ -1,4 +1,4 @@
-"""The REST application: its endpoints, its guard, its errors, its OpenAPI document."""
+"""The REST application: endpoints, guard, error handling and OpenAPI document."""
 
 from importlib.metadata import version
 from typing import Any, Final
@@ -19,34 +19,33 @@ from circadia.api.sleeptime import answers, passes, status
 from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
 
 _ABOUT: Final = """The control plane of Circadia. Each request needs a token, as `Authorization: Bearer TOKEN` or
-`x-api-key`: the operator's opens all, an agent's opens that agent's doors. Sessions are named by their name or id,
-threads by their id or, if only one open thread has it, their name. Times are ISO 8601 in UTC."""
+`x-api-key`: the operator's token allows everything, an agent's what the agent may do. Address a session by
+name or id, and a thread by id or, if only one open thread has it, by name. Times are ISO 8601 in UTC."""
 
 
 def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
-    """Return the document of these routes."""
-    made: dict[str, Any] = get_openapi(
+    document: dict[str, Any] = get_openapi(
         title="Circadia", version=version("circadia"), description=_ABOUT.replace("\n", " "), routes=routes
     )
-    schemas: dict[str, Any] = made.setdefault("components", {}).setdefault("schemas", {})
+    schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs", {}))
     schemas["Problem"] = problem
-    made["components"]["securitySchemes"] = {
+    document["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
     }
-    made["security"] = [{"bearer": []}, {"key": []}]
-    for item in made["paths"].values():
+    document["security"] = [{"bearer": []}, {"key": []}]
+    for item in document["paths"].values():
         for operation in item.values():
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = {
                 "description": "Any error.",
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
             }
-    return made
+    return document
 
 
 __all__ = ["ApiParts", "HoldRegistry", "create_api", "openapi_document"]
@@ -62,7 +61,7 @@ _NOUNS: Final = (
 
 
 class Api(FastAPI):
-    """The endpoints of all nouns, at their whole paths."""
+    """The endpoints of all nouns."""
 
     def __init__(self) -> None:
         super().__init__(openapi_url=OPENAPI_PATH, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -71,14 +70,14 @@ class Api(FastAPI):
         handle_errors(self)
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, made at the first call."""
+        """Return the OpenAPI document, built on the first call."""
         if not self.openapi_schema:
             self.openapi_schema = build_openapi_document(self.routes)
         return self.openapi_schema
 
 
 def create_api(parts: ApiParts) -> FastAPI:
-    """Return the application; each request needs a token."""
+    """Build the application; each request needs a token."""
     api = Api()
     api.state.parts = parts
     api.state.tail = EventTail(parts)

@@ -1,4 +1,4 @@
-"""What the bodies of requests have in common: no unknown key, no value that only looks like what it should be."""
+"""Rules for all request bodies: no unknown keys, strict types."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, cast
@@ -15,21 +15,20 @@ _TOLD_AT_ONCE: Final = 5
 
 @dataclass(unsafe_hash=True)  # a type that may be null needs a hash
 class FirstMistake(FailFast):
-    """Ends the checks of a list at its first mistake: a body can hold half a million."""
+    """Stops the validation of a list at its first mistake: a body can hold half a million."""
 
 
 Name = Annotated[str, StringConstraints(max_length=200)]
-"""A name or a reference; what is longer names nothing."""
+"""A name or a reference; nothing has a longer one."""
 Names = Annotated[list[Name], FirstMistake()]
-"""Some of them."""
 
 
 class Body(BaseModel):
-    """A request's body. An unknown key is an error that names the nearest known one, and so is a NUL in a text."""
+    """A request body. An unknown key is an error that suggests the nearest known key; so is a NUL in a text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     bears_nul: ClassVar[bool] = False
-    """Whether a NUL is taken out of its texts later, where a program would lose more than that by a refusal."""
+    """Whether the server later removes NULs from the texts, for programs that would lose too much by an error."""
 
     @model_validator(mode="before")
     @classmethod
@@ -43,26 +42,26 @@ class Body(BaseModel):
         known = {spelling for each in names for spelling in each}
         unknown = [key for key in keys if key not in known]
         if unknown:
-            shown = [key[:_SHOWN_KEY] for key in unknown[:_TOLD_AT_ONCE]]
-            told = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in shown)
-            raise PydanticCustomError("unknown_key", "{told}", {"told": told})
+            first_unknown = [key[:_SHOWN_KEY] for key in unknown[:_TOLD_AT_ONCE]]
+            message = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in first_unknown)
+            raise PydanticCustomError("unknown_key", "{told}", {"told": message})
         for each in names:
             if len(twice := [key for key in keys if key in each]) > 1:
-                told = f"{twice[0]!r} and {twice[1]!r} are the same key; send one of them"
-                raise PydanticCustomError("key_twice", "{told}", {"told": told})
+                message = f"{twice[0]!r} and {twice[1]!r} are the same key; send one of them"
+                raise PydanticCustomError("key_twice", "{told}", {"told": message})
         return cast("dict[str, Any]", given)
 
 
 def spellings(model: type[BaseModel]) -> list[list[str]]:
-    """Return, for each field, the keys that stand for it."""
-    found: list[list[str]] = []
+    """Return the accepted keys of each field."""
+    keys: list[list[str]] = []
     for name, field in model.model_fields.items():
         alias = field.validation_alias
         if isinstance(alias, AliasChoices):
-            found.append([choice for choice in alias.choices if isinstance(choice, str)])
+            keys.append([choice for choice in alias.choices if isinstance(choice, str)])
         else:
-            found.append([alias if isinstance(alias, str) else name])
-    return found
+            keys.append([alias if isinstance(alias, str) else name])
+    return keys
 
 
 def _near(key: str, known: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""What every REST request passes first: whose token it is, and how large the body may be."""
+"""The guard of all REST requests: authentication, and the size of the body."""
 
 import asyncio
 import logging
@@ -16,19 +16,19 @@ from circadia.stores.nul_check import NUL
 _logger = logging.getLogger(__name__)
 
 BODY_SECONDS: Final = 30.0
-"""How long a body may take to arrive."""
+"""Longest time for a body to arrive."""
 _JSON: Final = (b"content-type", b"application/json")
 
 
 class _CallerGone(Exception):
-    """The caller has gone before its body was whole."""
+    """The caller disconnected before the body was complete."""
 
 
 class Guard:
-    """Finds the principal before anything else, reads the body up to its limit, and tells errors as problems.
+    """Authenticates the caller, reads the body up to its limit, and returns errors as problems.
 
-    The body is JSON whatever the caller calls it, so that `curl -d` needs no header; a web page gains nothing by that,
-    since each request needs a token in a header of its own.
+    It treats every body as JSON, so that `curl -d` needs no header. A web page gains nothing by that, since each
+    request needs a token in a header.
     """
 
     def __init__(self, app: ASGIApp, identity: Identity, max_body_bytes: int) -> None:
@@ -37,7 +37,6 @@ class Guard:
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -125,13 +124,13 @@ class Guard:
 
 
 def _require_text(scope: Scope) -> None:
-    """Refuse an address with a NUL; bodies see to theirs.
+    """Reject a NUL in the address; `Body` checks bodies.
 
     Raises:
-        NotFound: the path has one, and so names nothing. InvalidRequest: the query has one.
+        NotFound: the path has a NUL, so it cannot exist. InvalidRequest: the query has one.
     """
     if "\0" in scope["path"]:
         raise NotFound(f"no path {scope['path']!r}; the paths are in /api/openapi.json")
-    # The name of an end user may hold anything, since models' callers choose it; it is kept in a form of its own.
+    # Callers of models choose the names of end users, so these may hold a NUL; `shorten_name` makes them storable.
     if any(b"%00" in each for each in scope["query_string"].split(b"&") if not each.startswith(b"user=")):
         raise InvalidRequest(f"the query {NUL}")

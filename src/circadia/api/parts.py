@@ -1,4 +1,4 @@
-"""What the REST API is made of, and how an endpoint gets at it."""
+"""Services of the REST API, and the dependencies through which endpoints get them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,59 +28,44 @@ from circadia.wake.services import WakeServices
 
 
 class HoldRegistry(Protocol):
-    """Knows which calls are held now; the gate does."""
+    """Lists the calls held now; the gate implements it."""
 
     def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
     ) -> tuple[Sequence[HoldView], int]:
-        """Return what is held now, longest first and at most `limit`, and how much there is in all."""
+        """Return the held calls, longest first and up to `limit`, and their total number."""
         ...
 
-    def count_held(self, agent_id: AgentId) -> int:
-        """Return how many calls of the agent are held now."""
-        ...
+    def count_held(self, agent_id: AgentId) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiParts:
-    """What the endpoints call."""
+    """The services that endpoints call."""
 
     store: Store
-    """Opens transactions."""
     clock: Clock
-    """Time."""
     signals: Signals
-    """Wakes those who follow events."""
     identity: Identity
-    """Whose token it is."""
     registry: AgentRegistry
-    """Makes, changes and deletes agents."""
     sessions: SessionService
-    """Makes and closes sessions."""
     threads: ThreadService
-    """Threads and messages."""
     sleep: AgentSleepService
-    """The one writer of the sleep state."""
+    """The only writer of the sleep state."""
     presence: Presence
-    """Says when the server stops."""
+    """Knows when the server is stopping."""
     settings: Settings
-    """Limits and timing."""
     holds: HoldRegistry
-    """What is held now."""
     wake: WakeServices
-    """Inbox, wakes, pulses and schedules."""
     memory: MemoryServices
-    """Banks, episodes, blocks, searches and contexts."""
     sleeptime: SleeptimeService
-    """Passes over banks."""
     lookup: AnswerLookup
-    """Finds ready answers."""
     judge: JudgeLimits | None = None
-    """Decides whether similar questions ask the same; none if nobody does."""
+    """Decides whether similar questions ask the same; None without a judge."""
 
 
 def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:
-    """Return a router for the endpoints of one noun; an operation's id is its function's name."""
+    """Return a router for the endpoints of one noun; an operation id is the name of its function."""
 
     def operation_id(route: APIRoute) -> str:
         return route.name
@@ -99,6 +84,5 @@ async def _principal(request: Request) -> Principal:
 
 
 Parts = Annotated[ApiParts, Depends(_parts)]
-"""The parts, as an endpoint's parameter."""
 Who = Annotated[Principal, Depends(_principal)]
-"""Who asks, as an endpoint's parameter; the guard has found it before the endpoint runs."""
+"""The caller, authenticated by the guard before the endpoint runs."""

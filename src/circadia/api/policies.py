@@ -1,4 +1,4 @@
-"""An agent's policy as it is sent and shown."""
+"""An agent's policy in requests and answers."""
 
 from dataclasses import asdict
 from typing import Annotated, Final
@@ -18,11 +18,11 @@ Reach = Annotated[tuple[Name, ...], FirstMistake()]
 MOST_COUNTED: Final = 2**53
 """Largest whole number that every JSON reader reads exactly (RFC 8259, section 6)."""
 MOST_MEASURED: Final = 10.0**9
-"""Largest number of seconds or of dollars."""
+"""Largest number of seconds or dollars."""
 
 
 def _setting_description(key: str) -> str:
-    """Return how the settings describe the key: it is the same one."""
+    """Return the description of the setting, which is the same key."""
     return PolicySettings.model_fields[key].description or ""
 
 
@@ -65,30 +65,28 @@ class PolicyKeys(BaseModel):
 
 
 class PolicyBody(PolicyKeys, Body):
-    """Policy keys; those that are left out come from the server's `defaults` (or, in a change, stay as they are)."""
+    """Policy keys. Missing keys come from the server's `defaults`; in a change, they stay unchanged."""
 
     def changes(self) -> dict[str, object]:
-        """Return the policy keys that were sent."""
+        """Return the policy keys of the request."""
         return {name: getattr(self, name) for name in PolicyKeys.model_fields if name in self.model_fields_set}
 
 
 class BodyWithPolicy(PolicyBody):
-    """A body in which policy keys may stand in `policy`, or beside the other keys."""
+    """A body that takes policy keys in `policy` or beside the other keys."""
 
-    policy: PolicyBody | None = Field(
-        None, description="Policy keys that differ from what holds; null takes a limit away."
-    )
+    policy: PolicyBody | None = Field(None, description="Policy keys to set; null removes a limit.")
 
     def policy_changes(self) -> dict[str, object]:
-        """Return the policy keys that were sent.
+        """Return the policy keys of the request.
 
         Raises:
-            InvalidRequest: a key stands in both places.
+            InvalidRequest: a key is in both places.
         """
         inside = self.policy.changes() if self.policy else {}
         beside = self.changes()
         if twice := sorted(inside.keys() & beside.keys()):
-            raise InvalidRequest(f"{twice[0]!r} stands in `policy` and beside it; send it once")
+            raise InvalidRequest(f"{twice[0]!r} is in `policy` and beside it; send it once")
         return inside | beside
 
 
@@ -97,5 +95,5 @@ class PolicyView(PolicyKeys):
 
 
 def policy_view(policy: AgentPolicy) -> PolicyView:
-    """Return the policy as it is shown; it was checked when it was stored."""
+    """Return the view of a policy; it was validated when it was stored."""
     return PolicyView.model_construct(**asdict(policy))

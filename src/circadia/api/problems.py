@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json` (RFC 9457): one table from the exception tree to HTTP."""
+"""Errors as `application/problem+json` (RFC 9457), mapped from the exception tree."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,34 +17,32 @@ from circadia.errors import HTTP_STATUS, CircadiaError, InvalidRequest, MethodNo
 
 MEDIA_TYPE: Final = "application/problem+json"
 INTERNAL: Final = "internal_error"
-"""Code of what nobody foresaw."""
+"""Code of unexpected errors."""
 _SHOWN_INPUT: Final = 80
 _TOLD_AT_ONCE: Final = 3
 _LISTED: Final = 100
-"""Problems that one answer lists."""
+"""Maximum number of problems in one answer."""
 
 
 class FieldProblem(BaseModel):
-    """One value that is wrong."""
+    """A wrong value."""
 
-    path: str = Field(description="Where it stands: `body.agents.0.wake_events.1`, `query.after`.")
-    message: str = Field(description="What is wrong with it.")
+    path: str = Field(description="Path of the value, such as `body.agents.0.wake_events.1` or `query.after`.")
+    message: str = Field(description="Problem with the value.")
 
 
 class Problem(BaseModel):
-    """What every error answers (RFC 9457)."""
+    """The body of every error (RFC 9457)."""
 
-    type: str = Field(description="Names the kind of error.", examples=["urn:circadia:error:not_found"])
-    title: str = Field(description="The kind of error, for people.", examples=["Not found"])
-    status: int = Field(description="The HTTP status.", examples=[404])
+    type: str = Field(description="URN of the kind of error.", examples=["urn:circadia:error:not_found"])
+    title: str = Field(description="Kind of error, for people.", examples=["Not found"])
+    status: int = Field(description="HTTP status.", examples=[404])
     detail: str = Field(
         description="What happened, and what to do.", examples=["no agent 'ann' in session 'default'; did you mean …"]
     )
-    instance: str = Field(description="The path that was asked for.", examples=["/api/v1/sessions/default/agents/ann"])
-    code: str = Field(description="The kind of error, for programs.", examples=["not_found"])
-    errors: list[FieldProblem] | None = Field(
-        None, description="Each value that is wrong, where the request is not valid."
-    )
+    instance: str = Field(description="Requested path.", examples=["/api/v1/sessions/default/agents/ann"])
+    code: str = Field(description="Kind of error, for programs.", examples=["not_found"])
+    errors: list[FieldProblem] | None = Field(None, description="Wrong values of an invalid request.")
 
 
 def problem_response(
@@ -55,7 +53,7 @@ def problem_response(
     status: int | None = None,
     more: Mapping[str, object] | None = None,
 ) -> Response:
-    """Return the answer that tells the error, with the `status` of its kind if none is given, and what is `more`."""
+    """Return the problem for an error; `status` overrides the status of its class, `more` adds keys."""
     kind = next((cls for cls in type(error).__mro__ if cls in HTTP_STATUS), None)
     if kind is None:
         return internal_error_response(path)
@@ -69,7 +67,7 @@ def problem_response(
 
 
 def internal_error_response(path: str) -> Response:
-    """Return the answer for what nobody foresaw; it tells nothing of the inside."""
+    """Return the problem for an unexpected error, without internal details."""
     return _build_response(INTERNAL, 500, "the server failed; its log says why", path, None, {}, {})
 
 
@@ -82,7 +80,7 @@ def _build_response(
     headers: Mapping[str, str],
     more: Mapping[str, object],
 ) -> Response:
-    told = Problem(
+    problem = Problem(
         type=f"urn:circadia:error:{code}",
         title=code.replace("_", " ").capitalize(),
         status=status,
@@ -91,16 +89,16 @@ def _build_response(
         code=code,
         errors=None if errors is None else list(errors),
     )
-    return Response(orjson.dumps({**told.model_dump(exclude_none=True), **more}), status, headers, MEDIA_TYPE)
+    return Response(orjson.dumps({**problem.model_dump(exclude_none=True), **more}), status, headers, MEDIA_TYPE)
 
 
 def _escape_surrogates(text: str) -> str:
-    """Return the text with what no UTF-8 can hold written as an escape."""
+    """Escape what UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Have the application tell all its errors as problems."""
+    """Make the application return all errors as problems."""
     app.add_exception_handler(CircadiaError, _handle_circadia_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_routing_error)
@@ -112,23 +110,23 @@ async def _handle_circadia_error(request: Request, error: Exception) -> Response
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:
     problems = [_field_problem(line) for line in cast("RequestValidationError", error).errors()[:_LISTED]]
-    shown = "; ".join(f"{each.path}: {each.message}" for each in problems[:_TOLD_AT_ONCE])
+    details = "; ".join(f"{each.path}: {each.message}" for each in problems[:_TOLD_AT_ONCE])
     more = f"; and {len(problems) - _TOLD_AT_ONCE} more" if len(problems) > _TOLD_AT_ONCE else ""
-    return problem_response(InvalidRequest(shown + more), request.url.path, problems)
+    return problem_response(InvalidRequest(details + more), request.url.path, problems)
 
 
 def _field_problem(line: Mapping[str, Any]) -> FieldProblem:
-    """Return one of pydantic's errors; a value is shown only if it is short."""
+    """Convert an error of pydantic; show only short values."""
     if line["type"] == "json_invalid":
         return FieldProblem(
             path="body", message=f"malformed JSON at character {line['loc'][-1]}: {line['ctx']['error']}"
         )
     place = ".".join(str(part) for part in line["loc"])
     message = str(line["msg"]).removeprefix("Value error, ").replace("valid tuple", "valid list")
-    given = line.get("input")
-    if isinstance(given, str | int | float) and line["type"] != "missing":
-        shown = repr(given)
-        message += f" (got {shown})" if len(shown) <= _SHOWN_INPUT else ""
+    value = line.get("input")
+    if isinstance(value, str | int | float) and line["type"] != "missing":
+        text = repr(value)
+        message += f" (got {text})" if len(text) <= _SHOWN_INPUT else ""
     elif line["type"] == "missing" and place == "body":
         message = "send a JSON object"
     return FieldProblem(path=_escape_surrogates(place), message=_escape_surrogates(message))
@@ -139,11 +137,11 @@ async def _handle_routing_error(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     if status == 405:
         allowed = sorted(_allowed_methods(request))
-        told = problem_response(
+        response = problem_response(
             MethodNotAllowed(f"{request.method} is not for {path!r}; use {', '.join(allowed)}"), path
         )
-        told.headers["Allow"] = ", ".join(allowed)
-        return told
+        response.headers["Allow"] = ", ".join(allowed)
+        return response
     if status == 404:
         return problem_response(NotFound(f"no path {path!r}; the paths are in /api/openapi.json"), path)
     return problem_response(
@@ -152,7 +150,7 @@ async def _handle_routing_error(request: Request, error: Exception) -> Response:
 
 
 def _allowed_methods(request: Request) -> set[str]:
-    """Return the methods that the path knows, over all routes."""
+    """Return the methods of the path over all routes."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     return {
         method

@@ -1,4 +1,4 @@
-"""Agents as paths and bodies of the wake tier name them, and instants as queries do."""
+"""Agent references in paths and bodies of the wake tier, and instants in queries."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from circadia.stores.base import Tx
 
 
 async def home_of(tx: Tx, principal: Principal) -> Session:
-    """Return the session in which the principal's bare names are; the operator's is `default`.
+    """Return the session of the caller's bare names; `default` for the operator.
 
     Raises:
         TargetGone: it is closed.
@@ -27,10 +27,10 @@ async def home_of(tx: Tx, principal: Principal) -> Session:
 
 
 async def named_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
-    """Return the agent of `name` (in the caller's session) or `session:name`.
+    """Return the agent with the reference `name` (in the caller's session) or `session:name`.
 
     Raises:
-        NotFound: there is none, with the nearest names. Forbidden: its session is not granted.
+        NotFound: there is none; the message suggests names. Forbidden: its session is not granted.
     """
     return await find_agent_by_reference(tx, principal, await home_of(tx, principal), reference)
 
@@ -39,7 +39,7 @@ async def own_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
     """Return the agent if the caller is the operator or the agent itself.
 
     Raises:
-        NotFound: there is none. Forbidden: it is somebody else's.
+        NotFound: there is none. Forbidden: the caller is another agent.
     """
     agent = await named_agent(tx, principal, reference)
     require_own(principal, agent)
@@ -47,7 +47,7 @@ async def own_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
 
 
 def require_own(principal: Principal, agent: Agent) -> None:
-    """Raise Forbidden unless the operator or the agent itself asks."""
+    """Raise Forbidden unless the caller is the operator or the agent itself."""
     if not principal.is_operator and (principal.agent is None or principal.agent.id != agent.id):
         raise Forbidden(
             f"{principal.name!r} may not look into the affairs of {agent.reference!r}; use its own token, or the "
@@ -62,7 +62,7 @@ def require_enabled(agent: Agent) -> None:
 
 
 def _instant(given: Any) -> Any:
-    """Return the instant that a date or a time stands for; without a zone it is UTC."""
+    """Parse a date or a time; without a time zone it is UTC."""
     if not isinstance(given, str):
         return given
     try:
@@ -74,4 +74,3 @@ def _instant(given: Any) -> Any:
 
 
 Instant = Annotated[datetime | None, BeforeValidator(_instant)]
-"""A date or a time of a query."""

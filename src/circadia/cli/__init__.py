@@ -1,1 +1,1 @@
-"""The command line: one file a noun, over REST, but for `serve`, `config` and `doctor`, which work on this machine."""
+"""The command line: one file per noun, over REST; only `serve`, `config` and `doctor` work on this machine."""

@@ -1,4 +1,4 @@
-"""`circadia answers list`, `explain`, `test`, `stats` and `drop`: questions that are expected, answered ahead."""
+"""`circadia answers list`, `explain`, `test`, `stats` and `drop`: expected questions, answered ahead."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -29,10 +29,10 @@ from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.end_user import display_alias
 
-app = typer.Typer(no_args_is_help=True, help="Questions that are expected next, answered ahead.")
+app = typer.Typer(no_args_is_help=True, help="Inspect and drop ready answers: expected questions, answered ahead.")
 
-Answer = Annotated[str, typer.Argument(metavar="ANSWER", help="Id of a ready answer.")]
-OfAgent = Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Those of this agent only.")]
+Answer = Annotated[str, typer.Argument(metavar="ANSWER", help="Ready answer ID.")]
+OfAgent = Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only answers of this agent.")]
 
 _LETTERS: Final = 70
 _COLOURS: Final = {"hit": "green", "hint": "yellow", "miss": "red"}
@@ -41,7 +41,7 @@ _DAYS: Final = ("day", "served", "hints", "misses", "made", "used", "wasted", "w
 
 @app.callback()
 def answers() -> None:
-    """Questions that are expected next, answered ahead."""
+    """Inspect and drop ready answers: expected questions, answered ahead."""
 
 
 @app.command("list", epilog="Example: circadia answers list support --agent helper")
@@ -49,11 +49,13 @@ def list_(
     server: RemoteServer,
     bank: Bank,
     agent: OfAgent = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
+    ] = 100,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the ready answers of a bank, and which of them stand."""
+    """List the ready answers of a bank, and which of them are valid."""
 
     async def fetch_answers(client: Client) -> dict[str, Any]:
         return await gather_pages(
@@ -63,13 +65,13 @@ def list_(
             cursor="after",
         )
 
-    found = server.ask(fetch_answers)
+    page = server.ask(fetch_answers)
     if as_json:
-        print_json(found)
+        print_json(page)
         return
-    rows: Sequence[ReadyAnswerAnswer] = found["answers"]
+    rows: Sequence[ReadyAnswerAnswer] = page["answers"]
     if not rows:
-        note("no answer is ready; passes make them where an agent with a bank has been asked something")
+        note("no answer is ready; passes make answers once somebody has asked an agent with a bank")
         return
     now = SystemClock().now()
     lines = [
@@ -86,94 +88,97 @@ def list_(
         )
         for each in rows
     ]
-    columns = ("answer", "agent", "for", "question", "text", "likely", "uses", "holds", "stands")
+    columns = ("answer", "agent", "for", "question", "text", "likely", "uses", "valid for", "valid")
     console().print(table(columns, lines, numbers=("likely", "uses")))
-    if found["after"] is not None:
+    if page["after"] is not None:
         note(f"more than {limit}; --limit shows them")
 
 
 @app.command(epilog="Example: circadia answers explain support ans_01a2…")
 def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None, as_json: AsJson = False) -> None:
-    """Show a ready answer: its phrasings, what it rests on, what it took, and whether it stands."""
-    found = server.ask(lambda client: client.show_answer(bank, answer, user=user))
+    """Show a ready answer: its phrasings, evidence and cost, and whether it is valid."""
+    details = server.ask(lambda client: client.show_answer(bank, answer, user=user))
     if as_json:
-        print_json(found)
+        print_json(details)
         return
-    blocks = ", ".join(f"{label} (version {version})" for label, version in found["blocks"].items())
+    blocks = ", ".join(f"{label} (version {version})" for label, version in details["blocks"].items())
     rows = [
-        ("question", found["question"]),
-        ("other wordings", "\n".join(found["phrasings"][1:]) or "none"),
-        ("answer", found["text"]),
-        ("reasoning", found["reasoning"] or "none was told"),
-        ("for", f"{found['agent']}, {found['end_user'] or 'whoever asks'}"),
-        ("likely", f"{found['confidence']:.2f}"),
-        ("stands", "yes" if found["stands"] else f"no: {found['why_not']}"),
-        ("rests on", f"{blocks or 'no block'}; {len(found['notes'])} notes, {len(found['episodes'])} episodes"),
-        ("made", f"{local_time(found['made_at'])} by {found['pass_id'] or 'nobody known'}"),
-        ("holds until", local_time(found["expires_at"])),
-        ("took", f"{found['tokens']:,} tokens, {_price(found['usd'])}, {found['seconds']:.1f} s"),
-        ("uses", f"{found['uses']}" + ("" if found["used_at"] is None else f", last {local_time(found['used_at'])}")),
+        ("question", details["question"]),
+        ("other wordings", "\n".join(details["phrasings"][1:]) or "none"),
+        ("answer", details["text"]),
+        ("reasoning", details["reasoning"] or "none given"),
+        ("for", f"{details['agent']}, {details['end_user'] or 'any end user'}"),
+        ("likely", f"{details['confidence']:.2f}"),
+        ("valid", "yes" if details["stands"] else f"no: {details['why_not']}"),
+        ("rests on", f"{blocks or 'no block'}; {len(details['notes'])} notes, {len(details['episodes'])} episodes"),
+        ("made", f"{local_time(details['made_at'])} by {details['pass_id'] or 'an unknown pass'}"),
+        ("valid until", local_time(details["expires_at"])),
+        ("cost", f"{details['tokens']:,} tokens, {_price(details['usd'])}, {details['seconds']:.1f} s"),
+        (
+            "uses",
+            f"{details['uses']}" + ("" if details["used_at"] is None else f", last {local_time(details['used_at'])}"),
+        ),
     ]
-    console().print(table((found["id"], ""), rows))
+    console().print(table((details["id"], ""), rows))
 
 
 @app.command("test", epilog="Example: circadia answers test support helper 'When do you open on Sunday?'")
 def try_(
     server: RemoteServer,
     bank: Bank,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose call it would be.")],
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent that would make the call.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to test.")],
     end_user: Annotated[
-        str | None, typer.Option("--for", metavar="NAME", help="The end user for whom the agent would be asked.")
+        str | None, typer.Option("--for", metavar="NAME", help="End user for whom the agent would be asked.")
     ] = None,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what would become of a question, and why; nothing is asked, counted or changed."""
-    found = server.ask(lambda client: client.try_answers(bank, agent, question, end_user=end_user, user=user))
+    """Show how a question would be answered, and why. No model is asked; nothing is counted or changed."""
+    result = server.ask(lambda client: client.try_answers(bank, agent, question, end_user=end_user, user=user))
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        _show_test(found)
+        _show_test(result)
 
 
 @app.command(epilog="Example: circadia answers stats support --days 30")
 def stats(
     server: RemoteServer,
     bank: Bank,
-    days: Annotated[int, typer.Option("--days", min=1, max=366, metavar="N", help="So many days back.")] = 14,
+    days: Annotated[int, typer.Option("--days", min=1, max=366, metavar="N", help="Number of days to look back.")] = 14,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how often ready answers were of use, were right, and went to waste."""
-    found = server.ask(lambda client: client.answer_stats(bank, days=days, user=user))
+    """Show how often ready answers were used, right and wasted."""
+    report = server.ask(lambda client: client.answer_stats(bank, days=days, user=user))
     if as_json:
-        print_json(found)
+        print_json(report)
     else:
-        _show_stats(found)
+        _show_stats(report)
 
 
 @app.command(epilog="Example: circadia answers drop support ans_01a2…")
 def drop(
     server: RemoteServer,
     bank: Bank,
-    answer: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="Id of a ready answer.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of the bank, or of the agent that is named.")] = False,
+    answer: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="Ready answer ID.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All answers of the bank, or of --agent.")] = False,
     agent: OfAgent = None,
     yes: Yes = False,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drop a ready answer, or all: they are found no more from the next call on."""
+    """Drop a ready answer, or all. They are no longer found from the next call on."""
     if (answer is None) != every or (agent is not None and not every):
-        raise InvalidRequest("name one answer, or say --all (with --agent for those of one agent)")
+        raise InvalidRequest("name one answer, or use --all (with --agent for the answers of one agent)")
     if answer is not None:
         server.ask(lambda client: client.drop_answer(bank, answer, user=user))
         dropped = {"bank": bank, "dropped": 1}
     else:
         if not yes:
             require_person(as_json)
-            confirm(f"would go: all ready answers of {display_text(agent or bank)}", "Drop them?")
+            confirm(f"This would drop all ready answers of {display_text(agent or bank)}.", "Drop them?")
         dropped = dict(server.ask(lambda client: client.drop_answers(bank, agent=agent, user=user)))
     if as_json:
         print_json(dropped)
@@ -181,21 +186,19 @@ def drop(
         note(f"{dropped['dropped']} dropped")
 
 
-def _show_test(found: TestedAnswer) -> None:
-    said = Text(found["outcome"], _COLOURS.get(found["outcome"], ""))
-    console().print(Text.assemble(said, f" for {display_text(found['agent'])} in mode {found['mode']}"))
-    if not found["frames"]:
-        note(
-            "no call of this agent for this end user is known, so nothing is ready for it; they are noted as they pass"
-        )
-        note("the gateway while there is a model for passes: the setting `sleeptime.model`")
+def _show_test(result: TestedAnswer) -> None:
+    outcome = Text(result["outcome"], _COLOURS.get(result["outcome"], ""))
+    console().print(Text.assemble(outcome, f" for {display_text(result['agent'])} in mode {result['mode']}"))
+    if not result["frames"]:
+        note("no call of this agent for this end user is known, so no answer is ready for it")
+        note("the gateway notes such calls while passes have a model: the setting `sleeptime.model`")
         return
-    if not found["trusted"]:
-        note("too many sampled answers were wrong: nothing is served until they are right again")
-    for step in found["steps"]:
+    if not result["trusted"]:
+        note("too many sampled answers were wrong; none is served until they are right again")
+    for step in result["steps"]:
         note(display_text(step))
-    if found["answer"] is not None:
-        console().print(Text(display_text(found["answer"]["text"])))
+    if result["answer"] is not None:
+        console().print(Text(display_text(result["answer"]["text"])))
     lines = [
         (
             Text(each["outcome"], _COLOURS.get(each["outcome"], "")),
@@ -204,33 +207,33 @@ def _show_test(found: TestedAnswer) -> None:
             shorten(each["phrasing"], _LETTERS),
             each["answer"],
         )
-        for each in found["matches"]
+        for each in result["matches"]
     ]
     if lines:
         columns = ("outcome", "similarity", "kind", "compared with", "answer")
         console().print(table(columns, lines, numbers=("similarity",)))
 
 
-def _show_stats(found: AnswerStatsAnswer) -> None:
+def _show_stats(report: AnswerStatsAnswer) -> None:
     rows = [
-        ("ready", found["live"]),
-        ("answered", _share(found["hit_rate"])),
-        ("given a hint", _share(found["hint_rate"])),
-        (f"right, of {found['samples']} sampled", _share(found["precision"])),
-        ("used, of those made", _share(found["used_share"])),
-        ("wasted", f"{found['wasted_tokens']:,} tokens"),
+        ("ready", report["live"]),
+        ("answered", _share(report["hit_rate"])),
+        ("given a hint", _share(report["hint_rate"])),
+        (f"right, of {report['samples']} sampled", _share(report["precision"])),
+        ("used, of those made", _share(report["used_share"])),
+        ("wasted", f"{report['wasted_tokens']:,} tokens"),
     ]
     rows += [
         (
             f"judge, {display_text(each['agent'])}",
             f"{each['waits']} of the last {each['lookups']} lookups waited; bar {each['bar']:.2f}"
-            + ("; not asked for a minute: too slow" if each["breaker_open"] else ""),
+            + ("; too slow, so it pauses for a minute" if each["breaker_open"] else ""),
         )
-        for each in found["judge"]
+        for each in report["judge"]
     ]
-    console().print(table((display_text(found["bank"]), ""), rows))
-    if found["days"]:
-        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, found["days"])]
+    console().print(table((display_text(report["bank"]), ""), rows))
+    if report["days"]:
+        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, report["days"])]
         console().print(table(_DAYS, lines, numbers=_DAYS[1:]))
 
 

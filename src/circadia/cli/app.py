@@ -1,4 +1,4 @@
-"""The command `circadia`: all its commands in one place, and how their errors are told."""
+"""The command `circadia`: its list of commands, and how it reports errors."""
 
 import os
 import sys
@@ -25,62 +25,58 @@ app = add_lazy_commands(
     typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False),
     command(
         "serve",
-        "Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once.",
+        "Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once.",
         lambda: serve.app,
     ),
-    group("session", "Groups of agents with their threads.", lambda: session.app),
-    group("agent", "Identities, their tokens and policies.", lambda: agent.app),
-    command("sleep", "Put agents to sleep: their next calls are held until they wake.", lambda: sleep.app),
-    command("wake", "Wake agents: their held calls go on, in order of arrival.", lambda: sleep.app),
+    group("session", "Manage sessions: groups of agents with their threads.", lambda: session.app),
+    group("agent", "Manage agents, their tokens and policies.", lambda: agent.app),
+    command("sleep", "Put agents to sleep. Their next calls are held until they wake.", lambda: sleep.app),
+    command("wake", "Wake agents. Their held calls continue in order of arrival.", lambda: sleep.app),
     command(
-        "send", "Put a message into an agent's inbox; with --wake, ask to wake the agent for it.", lambda: send.app
+        "send", "Send a message to an agent's inbox. With --wake, also request to wake the agent.", lambda: send.app
     ),
     command(
         "inbox",
-        "List the messages in an agent's inbox and count them by state; a person's look marks nothing.",
+        "List the messages in an agent's inbox and count them by state. The operator's token marks none as seen.",
         lambda: inbox.app,
     ),
-    group("wakes", "List requests to wake agents, the newest first, with what was decided and why.", lambda: wakes.app),
+    group("wakes", "List wake requests with their decision and its reason, newest first.", lambda: wakes.app),
     command(
         "chain",
-        "Show a chain of messages, wakes and pulses as a tree: each below what caused it.",
+        "Show a chain of messages, wakes and pulses as a tree, each below its cause.",
         lambda: chain.app,
     ),
-    group(
-        "pulses", "List the pulses of an agent, or of all agents of a session, the newest first.", lambda: pulses.app
-    ),
+    group("pulses", "List the pulses of an agent, or of all agents in a session, newest first.", lambda: pulses.app),
     command(
         "schedule",
-        "Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone.",
+        "Show an agent's routines, next occurrences and a chart of its days, in its time zone.",
         lambda: schedule.app,
     ),
     command(
         "coordination",
-        "Show how an agent may be woken and where each setting was made; or change it, from the next decision on.",
+        "Show how an agent may be woken, with the source of each setting, or change it from the next decision on.",
         lambda: coordination.app,
     ),
-    command("holds", "List the calls that are held now, the longest first.", lambda: holds.app),
-    group("memory", "What agents remember: banks with episodes, notes and blocks.", lambda: memory.app),
-    group("sleeptime", "Passes over memory while nobody waits: see, explain, run, undo.", lambda: sleeptime.app),
-    group("answers", "Questions that are expected next, answered ahead.", lambda: answers.app),
-    command(
-        "events", "Print what happened, oldest first; with --follow and --json one event a line.", lambda: events.app
-    ),
-    command("usage", "Sum the ended model calls: tokens, price at list prices, time held.", lambda: usage.app),
-    command("top", "Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it.", lambda: top.app),
-    group("config", "What the configuration says.", lambda: config.app),
+    command("holds", "List the calls that are held now, longest first.", lambda: holds.app),
+    group("memory", "Manage what agents remember: banks with episodes, notes and blocks.", lambda: memory.app),
+    group("sleeptime", "Inspect, explain, run and undo passes over memory.", lambda: sleeptime.app),
+    group("answers", "Inspect and drop ready answers: expected questions, answered ahead.", lambda: answers.app),
+    command("events", "Print events, oldest first. With --follow and --json, one event per line.", lambda: events.app),
+    command("usage", "Sum up the ended model calls: tokens, cost at list prices, time held.", lambda: usage.app),
+    command("top", "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit.", lambda: top.app),
+    group("config", "Check and show the configuration.", lambda: config.app),
     group("init", "Write configuration.", lambda: init.app),
     command(
         "doctor",
-        "Check what a server on this machine needs; each finding is ok, warn or fail, with what to do.",
+        "Check what a server on this machine needs. Each finding is ok, warn or fail, with what to do.",
         lambda: doctor.app,
     ),
-    group("eval", "Measure whether sleep-time compute pays.", lambda: evaluating.app),
-    group("model", "Weights of small local models.", lambda: model.app),
-    group("import", "Take over what another system's configuration says.", lambda: import_djinnbot.app),
+    group("eval", "Measure whether sleep-time compute pays off.", lambda: evaluating.app),
+    group("model", "Manage the weights of small local models.", lambda: model.app),
+    group("import", "Import the configuration of another system.", lambda: import_djinnbot.app),
     group(
         "demo",
-        "Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent.",
+        "Run a team of five agents through one story hour, with and without sleep, and compare the cost.",
         lambda: demo.app,
     ),
 )
@@ -102,7 +98,7 @@ def circadia(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, or the given words; an error is one line on standard error and an exit status."""
+    """Run the command line and exit; an error is one line on standard error and an exit status."""
     escape_unencodable()
     try:
         sys.exit(app(arguments, prog_name="circadia", standalone_mode=False) or 0)
@@ -115,25 +111,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except typer.Abort as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             sys.exit(INTERRUPTED)
-        typer.echo("error: nobody answered the question; --yes answers it", err=True)
+        typer.echo("error: nobody answered the question; add --yes to skip it", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read is gone. What is left in the buffer must not fail again when the process ends.
+        # The reader is gone; the rest of the buffer must not fail again when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 
 def _tell_usage(error: typer.TyperException) -> None:
-    """Tell what is wrong with the words, in one line; a group without a command has printed its help."""
-    told = " ".join(error.format_message().split())
+    message = " ".join(error.format_message().split())
     context: typer.Context | None = getattr(error, "ctx", None)
-    if told:
-        asked = f"{context.command_path} --help" if context else "circadia --help"
-        typer.echo(f"error: {display_text(told.rstrip('.'))}; `{asked}` tells more", err=True)
+    if message:  # a group without a command has printed its help instead
+        help_command = f"{context.command_path} --help" if context else "circadia --help"
+        typer.echo(f"error: {display_text(message.rstrip('.'))}; see `{help_command}`", err=True)
 
 
 def exit_status(error: CircadiaError) -> int:
-    """Return the exit status of the error's class, or of the nearest one above it; 1 for none."""
+    """Return the exit status of the error's class or of its nearest base class; 1 if neither has one."""
     return next((EXIT_STATUS[kind] for kind in type(error).__mro__ if kind in EXIT_STATUS), 1)

@@ -1,4 +1,4 @@
-"""`circadia eval`: whether sleep-time compute pays, on made-up contexts, on data of one's own, and on long talks."""
+"""`circadia eval`: whether sleep-time compute pays off, on generated contexts, on your data, and on long talks."""
 
 import asyncio
 import importlib
@@ -30,54 +30,54 @@ QUESTIONS: Final = "1,2,5,10,20"
 EXPECTED: Final = 10
 INSTALL_HINT: Final = "pictures need the extra `eval`: run `pip install 'circadia[eval]'`"
 
-app = typer.Typer(name="eval", help="Measure whether sleep-time compute pays.", no_args_is_help=True)
+app = typer.Typer(name="eval", help="Measure whether sleep-time compute pays off.", no_args_is_help=True)
 
 Upstream = Annotated[
     str | None,
-    typer.Option("--upstream", metavar="NAME", help="Upstream of the configuration; asking its model costs tokens."),
+    typer.Option("--upstream", metavar="NAME", help="Upstream from the configuration; calls to its model cost tokens."),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Write results.json, report.md and pictures of the plots here."),
+    typer.Option("--out", metavar="DIR", help="Folder for results.json, report.md and the plots."),
 ]
 
 
 @app.callback()
 def evaluate() -> None:
-    """Measure whether sleep-time compute pays."""
+    """Measure whether sleep-time compute pays off."""
 
 
 @app.command(epilog="Example: circadia eval stateful --seed 7 --out results")
 def stateful(
     model: Annotated[
-        str, typer.Option("--model", help="`scripted`, `local`, the path of a GGUF file, or one of `--upstream`.")
+        str, typer.Option("--model", help="`scripted`, `local`, a GGUF file, or a model of `--upstream`.")
     ] = SCRIPTED,
     upstream: Upstream = None,
     config: Config = None,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="FILE", help="Contexts in JSON Lines, in place of made-up ones.")
+        Path | None, typer.Option("--data", metavar="FILE", help="Contexts in JSON Lines, instead of generated ones.")
     ] = None,
     contexts: Annotated[
-        int | None, typer.Option("--contexts", min=1, help="How many contexts; 20, or 4 for a real model, or all data.")
+        int | None, typer.Option("--contexts", min=1, help="Number of contexts: 20, 4 for a real model, or all data.")
     ] = None,
-    questions: Annotated[str, typer.Option("--questions", help="Numbers of questions a context.")] = QUESTIONS,
-    arms: Annotated[str, typer.Option("--arms", help="Which arms are compared.")] = ARMS,
+    questions: Annotated[str, typer.Option("--questions", help="Numbers of questions per context.")] = QUESTIONS,
+    arms: Annotated[str, typer.Option("--arms", help="Arms to compare.")] = ARMS,
     expected: Annotated[
-        int, typer.Option("--expected", min=1, max=100, help="Questions of a context that are answered ahead.")
+        int, typer.Option("--expected", min=1, max=100, help="Number of questions per context that are answered ahead.")
     ] = EXPECTED,
-    seed: Annotated[int, typer.Option("--seed", help="Of made-up contexts, and of which wrong hint is shown.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of generated contexts and of wrong hints.")] = 1,
     at_once: Annotated[
-        int, typer.Option("--at-once", min=1, max=64, help="Contexts that are worked on at the same time.")
+        int, typer.Option("--at-once", min=1, max=64, help="Number of contexts processed at the same time.")
     ] = 4,
     save_data: Annotated[
-        Path | None, typer.Option("--save-data", metavar="FILE", help="Write the contexts here, in JSON Lines.")
+        Path | None, typer.Option("--save-data", metavar="FILE", help="Write the contexts to this file, in JSON Lines.")
     ] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare ways to answer several questions about one context: tokens hot and asleep, cost, right answers.
+    """Compare ways to answer several questions about one context by tokens, cost and right answers.
 
-    Ctrl-C ends it; what was measured until then is told and written.
+    Ctrl-C ends the run; the results so far are printed and written.
     """
     _require_writable(out)
     run, around = _load_evaluation(config)
@@ -99,26 +99,25 @@ def stateful(
 
 @app.command(epilog="Example: circadia eval locomo talks.json --out results")
 def locomo(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Talks with questions, as JSON in LoCoMo's format.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Talks and questions in LoCoMo's JSON format.")],
     model: Annotated[
-        str,
-        typer.Option("--model", help="`none`, `scripted`, `local`, the path of a GGUF file, or one of `--upstream`."),
+        str, typer.Option("--model", help="`none`, `scripted`, `local`, a GGUF file, or a model of `--upstream`.")
     ] = NOTHING,
     upstream: Upstream = None,
     config: Config = None,
-    talks: Annotated[int | None, typer.Option("--talks", min=1, help="Only the first so many.")] = None,
+    talks: Annotated[int | None, typer.Option("--talks", min=1, help="Maximum number of talks.")] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how much of the evidence for questions about long talks stands in the context that memory makes.
+    """Measure how much of the evidence for questions about long talks is in the context that memory builds.
 
-    Ctrl-C ends it; what was measured until then is told and written.
+    Ctrl-C ends the run; the results so far are printed and written.
     """
     _require_writable(out)
     run, around = _load_evaluation(config)
-    found = importlib.import_module("circadia.evaluation.recall.conversations").load_conversations(path)[:talks]
-    named = SCRIPTED if model == NOTHING and upstream is not None else model
-    stand = run.LocomoRun(None if named == NOTHING else _choose_model(named, upstream), around, found)
+    conversations = importlib.import_module("circadia.evaluation.recall.conversations").load_conversations(path)[:talks]
+    chosen = SCRIPTED if model == NOTHING and upstream is not None else model
+    stand = run.LocomoRun(None if chosen == NOTHING else _choose_model(chosen, upstream), around, conversations)
     words = ["eval", "locomo", path.name, *_model_options(model, upstream, NOTHING)]
     words += [] if talks is None else ["--talks", str(talks)]
     ended, failure = run_to_end(stand.run())
@@ -129,25 +128,25 @@ def locomo(
 def judge(
     model: Annotated[
         str,
-        typer.Option("--model", help="`scripted`, `local`, the path of a GGUF file, or one of `--upstream`."),
+        typer.Option("--model", help="`scripted`, `local`, a GGUF file, or a model of `--upstream`."),
     ] = SCRIPTED,
     upstream: Upstream = None,
     config: Config = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="FILE", help="Your pairs, JSON Lines with a, b and same; else the built-in ones."
+            "--data", metavar="FILE", help="JSON Lines file with pairs (a, b and same); defaults to the built-in ones."
         ),
     ] = None,
     error: Annotated[
         float, typer.Option("--error", min=0.0, max=1.0, help="Share of pairs that the scripted judge gets wrong.")
     ] = 0.0,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many pairs.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of pairs.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the judge of ready answers: which of your pairs would be served, rightly and wrongly, in which time.
+    """Measure the judge of ready answers: which pairs it would serve, rightly or wrongly, and how fast.
 
-    The scripted judge knows the labels and errs on a share of them.
+    The scripted judge knows the labels and gets a share of them wrong.
     """
     _, around = _load_evaluation(config)
     judging: Any = importlib.import_module("circadia.evaluation.judge_run")
@@ -165,7 +164,7 @@ def judge(
 
 
 def _load_evaluation(config: Path | None) -> tuple[Any, "EvalEnvironment"]:
-    """Load what evaluates, which other commands do not need, and what it runs in. Raises ConfigError."""
+    """Import the evaluation, which other commands do not need, and build its environment. Raises ConfigError."""
     settings = load_settings(config_file(config))
     with quick_imports():
         run: Any = importlib.import_module("circadia.evaluation.run")
@@ -179,14 +178,13 @@ def _choose_model(model: str, upstream: str | None) -> Any:
 
 
 def _model_options(model: str, upstream: str | None, default: str) -> list[str]:
-    """Return the words that name the model; without one of its own an upstream means its cheap one."""
     if upstream is None:
         return ["--model", model]
     return ["--upstream", upstream, *([] if model == default else ["--model", model])]
 
 
 def run_to_end(run: Coroutine[Any, Any, None]) -> tuple[bool, CircadiaError | None]:
-    """Run; return whether it was not broken off by Ctrl-C, and what it failed with."""
+    """Run the coroutine; return False if Ctrl-C ended it, and its error if it failed."""
     try:
         asyncio.run(run)
     except KeyboardInterrupt:
@@ -197,7 +195,7 @@ def run_to_end(run: Coroutine[Any, Any, None]) -> tuple[bool, CircadiaError | No
 
 
 def _require_writable(out: Path | None) -> None:
-    """Make the folder for the results. Raises StartError: it cannot be written, told before a model is asked."""
+    """Create the folder for the results. Raises StartError, before any model is asked, if it is not writable."""
     try:
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
@@ -211,26 +209,26 @@ def _unwritable_error(out: Path | None, error: OSError) -> StartError:
 
 
 def _report_findings(
-    found: "Findings | None", out: Path | None, as_json: bool, ended: bool, failure: CircadiaError | None
+    findings: "Findings | None", out: Path | None, as_json: bool, ended: bool, failure: CircadiaError | None
 ) -> None:  # fmt: skip
-    """Print and write what was measured. Raises CircadiaError: the failure, afterwards. Exit: it was broken off."""
-    if found is not None:
+    """Print and write the results; then raise the failure, or Exit if Ctrl-C ended the run."""
+    if findings is not None:
         report: Any = importlib.import_module("circadia.evaluation.report")
         if as_json:
-            print_json(found.document)
+            print_json(findings.document)
         else:
-            report.show(found, console())
+            report.show(findings, console())
         if out is not None:
             try:
-                paths: list[Path] = report.save(found, out)
+                paths: list[Path] = report.save(findings, out)
             except OSError as error:
                 raise _unwritable_error(out, error) from error
-            note(f"Written: {', '.join(map(str, paths))}")
+            note(f"Wrote {', '.join(map(str, paths))}")
             if not any(path.suffix == ".png" for path in paths):
                 note(INSTALL_HINT)
     if failure is not None:
         raise failure
-    if found is None and not ended:
-        note("Nothing was measured yet.")
+    if findings is None and not ended:
+        note("No results yet.")
     if not ended:
         raise typer.Exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The Python client: REST from a program."""
+"""The Python client for the REST API."""
 
 from circadia.client.calls import Client
 

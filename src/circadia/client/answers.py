@@ -1,11 +1,9 @@
-"""What the client returns: the server's answers, typed. Times are strings, ISO 8601 in UTC."""
+"""Typed answers of the server. Times are strings, ISO 8601 in UTC."""
 
 from typing import Any, TypedDict
 
 
 class SleepingAnswer(TypedDict):
-    """An agent's sleep state."""
-
     sleeping: bool
     since: str
     cause: str
@@ -17,7 +15,7 @@ class SleepingAnswer(TypedDict):
 
 
 class AgentAnswer(TypedDict):
-    """An agent and its sleep state; `policy` is none where another agent asks."""
+    """An agent and its sleep state; `policy` is None for other agents."""
 
     id: str
     name: str
@@ -39,14 +37,12 @@ class AgentAnswer(TypedDict):
 
 
 class AgentCreatedAnswer(AgentAnswer):
-    """A new agent, with the token that is shown this once."""
+    """A new agent with its token, shown only once."""
 
     token: str
 
 
 class ThreadAnswer(TypedDict):
-    """A thread and the names of who takes part."""
-
     id: str
     name: str
     session: str
@@ -59,8 +55,6 @@ class ThreadAnswer(TypedDict):
 
 
 class SessionAnswer(TypedDict):
-    """A session."""
-
     id: str
     name: str
     status: str
@@ -71,13 +65,11 @@ class SessionAnswer(TypedDict):
 
 
 class SessionDetailAnswer(SessionAnswer):
-    """A session with its agents."""
-
     agents: list[AgentAnswer]
 
 
 class SessionCreatedAnswer(SessionAnswer):
-    """A new session with its graph, the agents' tokens, and what can fall asleep and never wake."""
+    """A new session with its graph, the agents' tokens, and warnings about agents that may never wake."""
 
     agents: list[AgentCreatedAnswer]
     threads: list[ThreadAnswer]
@@ -96,12 +88,9 @@ MessageAnswer = TypedDict(
         "at": str,
     },
 )
-"""A message that was accepted."""
 
 
 class HoldAnswer(TypedDict):
-    """A held call."""
-
     id: str
     agent: str
     session: str
@@ -115,15 +104,11 @@ class HoldAnswer(TypedDict):
 
 
 class HoldListAnswer(TypedDict):
-    """Held calls, and how many there are in all."""
-
     holds: list[HoldAnswer]
     total: int
 
 
 class EventAnswer(TypedDict):
-    """One thing that happened."""
-
     number: int
     type: str
     at: str
@@ -133,8 +118,6 @@ class EventAnswer(TypedDict):
 
 
 class UsageTotalAnswer(TypedDict):
-    """Sums over model calls."""
-
     calls: int
     unknown: int
     failed: int
@@ -148,14 +131,10 @@ class UsageTotalAnswer(TypedDict):
 
 
 class UsageAnswer(UsageTotalAnswer):
-    """Sums over one group."""
-
     key: str
 
 
 class UsageReportAnswer(TypedDict):
-    """The ledger, summed."""
-
     group_by: str
     usage: list[UsageAnswer]
     total: UsageTotalAnswer

@@ -1,4 +1,4 @@
-"""The client: one method for each endpoint."""
+"""The client, with one method per endpoint."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -26,11 +26,11 @@ from circadia.clock import Clock, SystemClock
 
 
 class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls):
-    """Speaks to a Circadia server over REST.
+    """A client for the REST API of a Circadia server.
 
-    Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, for each call.
-    Each method raises what the server answered, as the class of `circadia.errors` with that code, and Unreachable if
-    nobody answers. Sessions are named by name or id, threads by id or by the name of the only open one.
+    Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each
+    method raises the error class of `circadia.errors` with the code of the server's answer, and Unreachable if no
+    server answers. Sessions are given by name or id, threads by id or, if only one open thread has it, by name.
     """
 
     def __init__(self, base_url: str, token: str, *, timeout: float = 30.0, clock: Clock | None = None) -> None:
@@ -51,9 +51,9 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         threads: Sequence[Mapping[str, Any]] = (),
         all_but: Sequence[str] | None = None,
     ) -> SessionCreatedAnswer:
-        """Make a session with its agents and threads, in one go or not at all.
+        """Create a session with its agents and threads, all or nothing.
 
-        With `all_but`, all agents but the named start asleep and wake when they are added to a thread.
+        With `all_but`, all other agents start asleep and wake when added to a thread.
         """
         body: dict[str, Any] = {"name": name, "agents": [dict(each) for each in agents]}
         body["threads"] = [dict(each) for each in threads]
@@ -62,16 +62,15 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         return await self._http.call("POST", "sessions", body=body)
 
     async def list_sessions(self, *, closed: bool = False) -> list[SessionAnswer]:
-        """Return the open sessions, and with `closed` all."""
+        """Return the open sessions, or all with `closed`."""
         answer = await self._http.call("GET", "sessions", query={"closed": _flag(closed)})
         return answer["sessions"]
 
     async def show_session(self, session: str) -> SessionDetailAnswer:
-        """Return a session with its agents."""
         return await self._http.call("GET", "sessions", session)
 
     async def close_session(self, session: str) -> SessionAnswer:
-        """Close a session: its agents' tokens open nothing from then on."""
+        """Close a session; its agents' tokens become invalid."""
         return await self._http.call("DELETE", "sessions", session)
 
     async def create_agent(
@@ -84,7 +83,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         wake_events: Sequence[str] = (),
         policy: Mapping[str, Any] | None = None,
     ) -> AgentCreatedAnswer:
-        """Make an agent; its token is in the answer, this once."""
+        """Create an agent; only this answer holds its token."""
         body = {
             "name": name,
             "description": description,
@@ -95,11 +94,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         return await self._http.call("POST", "sessions", session, "agents", body=body)
 
     async def list_agents(self, session: str) -> list[AgentAnswer]:
-        """Return the session's agents with their sleep state, by name."""
+        """Return the session's agents with their sleep state, sorted by name."""
         return (await self._http.call("GET", "sessions", session, "agents"))["agents"]
 
     async def show_agent(self, session: str, agent: str) -> AgentAnswer:
-        """Return an agent with its sleep state."""
         return await self._http.call("GET", "sessions", session, "agents", agent)
 
     async def change_agent(
@@ -113,7 +111,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         wake_events: Sequence[str] | None = None,
         policy: Mapping[str, Any] | None = None,
     ) -> AgentAnswer:
-        """Change what is given."""
+        """Change the given values."""
         body: dict[str, Any] = {"enabled": enabled, "description": description}
         body["sleep_events"] = None if sleep_events is None else list(sleep_events)
         body["wake_events"] = None if wake_events is None else list(wake_events)
@@ -125,7 +123,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         await self._http.call("DELETE", "sessions", session, "agents", agent)
 
     async def rotate_token(self, session: str, agent: str) -> str:
-        """Give the agent a new token and return it; the old one opens nothing from then on."""
+        """Replace the agent's token and return the new one; the old one becomes invalid."""
         return (await self._http.call("POST", "sessions", session, "agents", agent, "token"))["token"]
 
     async def sleeping(self, session: str, agent: str) -> SleepingAnswer:
@@ -148,45 +146,44 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
     async def set_many_sleeping(
         self, session: str, sleeping: bool, agents: Sequence[str] | None = None
     ) -> list[SleepingAnswer]:
-        """Put agents of a session (all of them by default) to sleep or wake them."""
+        """Put agents of a session (by default all of them) to sleep or wake them."""
         body = {"sleeping": sleeping, "agents": None if agents is None else list(agents)}
         return (await self._http.call("PUT", "sessions", session, "sleeping", body=body))["agents"]
 
     async def list_threads(self, session: str, *, closed: bool = True) -> list[ThreadAnswer]:
-        """Return threads, oldest first: an agent sees those in which it takes part."""
+        """Return threads, oldest first; an agent gets only those in which it takes part."""
         answer = await self._http.call("GET", "sessions", session, "threads", query={"closed": _flag(closed)})
         return answer["threads"]
 
     async def create_thread(self, session: str, name: str, participants: Sequence[str] = ()) -> ThreadAnswer:
-        """Open a thread."""
         body = {"name": name, "participants": list(participants)}
         return await self._http.call("POST", "sessions", session, "threads", body=body)
 
     async def add_participant(self, session: str, thread: str, agent: str) -> ThreadAnswer:
-        """Add an agent to a thread; that can wake it."""
+        """Add an agent to a thread, which can wake it."""
         body = {"agent": agent}
         return await self._http.call("POST", "sessions", session, "threads", thread, "participants", body=body)
 
     async def remove_participant(self, session: str, thread: str, agent: str) -> None:
-        """Take an agent out of a thread; that can put it to sleep."""
+        """Remove an agent from a thread, which can put it to sleep."""
         await self._http.call("DELETE", "sessions", session, "threads", thread, "participants", agent)
 
     async def close_thread(self, session: str, thread: str, summary: str | None = None) -> ThreadAnswer:
-        """Close a thread; that can put its participants to sleep."""
+        """Close a thread, which can put its participants to sleep."""
         body = {"summary": summary}
         return await self._http.call("POST", "sessions", session, "threads", thread, "close", body=body)
 
     async def send_message(
         self, session: str, thread: str, content: str, mentions: Sequence[str] = (), *, sender: str | None = None
     ) -> MessageAnswer:
-        """Say something in a thread; that can wake the mentioned."""
+        """Send a message to a thread, which can wake the mentioned agents."""
         body = {"from": sender, "content": content, "mentions": list(mentions)}
         return await self._http.call("POST", "sessions", session, "threads", thread, "messages", body=body)
 
     async def list_messages(
         self, session: str, thread: str, *, after: int = 0, limit: int = 100
     ) -> list[MessageAnswer]:
-        """Return messages with a greater number than `after`, in order."""
+        """Return messages with a number above `after`, in order."""
         query = {"after": str(after), "limit": str(limit)}
         answer = await self._http.call("GET", "sessions", session, "threads", thread, "messages", query=query)
         return answer["messages"]
@@ -202,7 +199,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
     async def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
     ) -> HoldListAnswer:
-        """Return the calls that are held now, longest first and at most `limit`, and how many there are in all."""
+        """Return the held calls, longest first and up to `limit`, and their total number."""
         query = {"session": session, "agent": agent, "limit": str(limit)}
         return await self._http.call("GET", "holds", query=query)
 
@@ -215,7 +212,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         agent: str | None = None,
         types: Sequence[str] = (),
     ) -> list[EventAnswer]:
-        """Return events with a greater number than `after`, in order."""
+        """Return events with a number above `after`, in order."""
         query = {"after": str(after), "limit": str(limit), "session": session, "agent": agent, "type": list(types)}
         return (await self._http.call("GET", "events", query=query))["events"]
 
@@ -227,7 +224,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         agent: str | None = None,
         types: Sequence[str] = (),
     ) -> AsyncGenerator[EventAnswer]:
-        """Yield events as they happen, from `after` on or from now on, for ever; a drop makes no gap and no double."""
+        """Yield events as they happen, starting after `after` or now; reconnects cause no gap and no duplicate."""
         query = {"session": session, "agent": agent, "type": list(types)}
         async with aclosing(self._http.follow("events", "stream", after=after, query=query)) as followed:
             async for event in followed:
@@ -242,7 +239,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         session: str | None = None,
         agent: str | None = None,
     ) -> UsageReportAnswer:
-        """Return the ended model calls, summed; `since` and `until` are dates or times, ISO 8601."""
+        """Return totals of the ended model calls; `since` and `until` are dates or times, ISO 8601."""
         query = {"group_by": group_by, "since": since, "until": until, "session": session, "agent": agent}
         return await self._http.call("GET", "usage", query=query)
 

@@ -1,6 +1,6 @@
-"""How the client speaks: paths, tokens, errors by their code, and server-sent events.
+"""The connection of the client: paths, tokens, errors by code, and server-sent events.
 
-Its annotations name the HTTP library in quotes, so that a program that has it loaded late need not load it for them.
+Annotations name the HTTP library in quotes, so that programs can import it lazily.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ T = TypeVar("T")
 Query = Mapping[str, str | Sequence[str] | None]
 
 SILENCE_SECONDS: Final = 60.0
-"""A stream that says nothing for so long, not even a keep-alive, is lost."""
+"""A stream without any data for this long, not even a keep-alive, is lost."""
 FIRST_PAUSE_SECONDS: Final = 0.2
-"""Time before the first try to follow again; it doubles with each that fails."""
+"""Pause before the first reconnect; it doubles with each failure."""
 LONGEST_PAUSE_SECONDS: Final = 5.0
 FIRST_READ_PAUSE_SECONDS: Final = 0.05
 LONGEST_READ_PAUSE_SECONDS: Final = 1.0
@@ -57,11 +57,11 @@ _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
     429: LimitReached,
     503: StorageUnavailable,
 }
-"""What an answer without a code means: one from something that stands in front of the server."""
+"""Errors of answers without a code, which come from a proxy in front of the server."""
 
 
 class ApiConnection:
-    """A pool of connections to one server, with one token."""
+    """A connection pool for one server and one token."""
 
     def __init__(self, base_url: str, token: str, *, timeout: float, clock: Clock) -> None:
         self._base = base_url.rstrip("/")
@@ -71,13 +71,11 @@ class ApiConnection:
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
-        """Make the pool."""
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         )
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -85,10 +83,10 @@ class ApiConnection:
     async def call(
         self, method: str, *path: str, body: object = None, lines: bytes | None = None, query: Query | None = None
     ) -> Any:
-        """Send a request, with JSON or with lines of it, and return the parsed answer; none where it has no body.
+        """Send a request, with JSON or JSON Lines, and return the parsed answer; None for an empty one.
 
         Raises:
-            CircadiaError: what the server answered, by its code. Unreachable: nobody answered.
+            CircadiaError: the server's error, by code. Unreachable: no server answered.
         """
         total = aiohttp.ClientTimeout(total=self._timeout)
         content = _json(body) if lines is None else io.BytesIO(lines)
@@ -103,7 +101,7 @@ class ApiConnection:
         """Yield the answer as it arrives.
 
         Raises:
-            CircadiaError: what the server answered, by its code. Unreachable: nobody answered, or not to the end.
+            CircadiaError: the server's error, by code. Unreachable: no server answered, or the answer broke off.
         """
         quiet = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=SILENCE_SECONDS)
         async with self._send("GET", path, quiet, query=query) as response:
@@ -111,11 +109,11 @@ class ApiConnection:
                 yield chunk
 
     async def follow(self, *path: str, after: int | None, query: Query) -> AsyncGenerator[Any]:
-        """Yield the data of server-sent events; connect again after a drop, where the last one ended.
+        """Yield the data of server-sent events; reconnect after a drop and resume after the last event.
 
         Raises:
-            CircadiaError: what the server answered, by its code, unless it passes by itself. Unreachable: nobody
-                answered the first time.
+            CircadiaError: the server's error, by code, unless it is temporary. Unreachable: no server answered the
+                first time.
         """
         quiet = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=SILENCE_SECONDS)
         last = after
@@ -162,14 +160,13 @@ class ApiConnection:
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> "AsyncGenerator[aiohttp.ClientResponse]":
-        """Send a request; yield the answer if it is a success."""
         if self._session is None:
             raise RuntimeError("the client is not open; use `async with Client(…) as client`")
-        given = {name: value for name, value in (query or {}).items() if value is not None}
+        values = {name: value for name, value in (query or {}).items() if value is not None}
         url = yarl.URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
         try:
             async with self._session.request(
-                method, url.update_query(given), data=content, timeout=timeout, headers=headers
+                method, url.update_query(values), data=content, timeout=timeout, headers=headers
             ) as response:
                 if response.status >= 400:
                     raise _error(response, await response.text("utf-8", "replace"))
@@ -183,19 +180,18 @@ class ApiConnection:
 
 
 def _unreachable_reason(error: Exception) -> str:
-    """Return why nobody could be reached, in the system's words if it has some; the library's tell of sockets."""
+    """Return the reason, preferably in the system's words; those of the library are about sockets."""
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
     return str(error) or type(error).__name__
 
 
 def _json(body: object) -> io.BytesIO | None:
-    """Return the body as JSON; as a file, since the HTTP library warns of large bytes."""
+    """Encode the body as a file, since the HTTP library warns about large bytes."""
     return None if body is None else io.BytesIO(json.dumps(body).encode())
 
 
 def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
-    """Return the error that the server told."""
     try:
         problem: Any = json.loads(text)
         code, detail = str(problem["code"]), str(problem["detail"])
@@ -207,7 +203,7 @@ def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
 
 
 async def _parse_server_sent_events(lines: "aiohttp.StreamReader") -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
-    """Yield the number and the data of each event; none for one that tells its number only."""
+    """Yield the number and the data of each event; None for an event without data."""
     number: int | None = None
     data: list[str] = []
     async for raw in lines:

@@ -1,4 +1,4 @@
-"""The client's methods on memory: banks, episodes, searches, contexts, blocks."""
+"""Client methods for memory: banks, episodes, searches, contexts, blocks."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -21,8 +21,6 @@ from circadia.client.memory_answers import (
 
 
 class ImportedAnswer(TypedDict):
-    """What an import has brought."""
-
     bank: str
     episodes: int
     notes: int
@@ -31,29 +29,27 @@ class ImportedAnswer(TypedDict):
 
 
 class TransferCalls:
-    """One method for each endpoint."""
-
     _http: ApiConnection
 
     async def export_bank(self, bank: str, *, user: str | None = None) -> AsyncGenerator[bytes]:
-        """Yield an export of a bank: JSON Lines, in pieces that end anywhere. Its last line is of type `end`."""
+        """Yield an export of a bank: JSON Lines, in chunks of any size. The last line has the type `end`."""
         async with aclosing(self._http.chunks("banks", bank, "export", query={"user": user})) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     async def import_lines(self, bank: str, lines: bytes, *, first_line: int = 1) -> ImportedAnswer:
-        """Import lines of an export, at most 1,000: all or none. A repeated import doubles nothing.
+        """Import up to 1,000 lines of an export, all or none; a repeated import adds nothing.
 
-        `first_line` is the number that the first of them has where they come from; errors count from it.
+        `first_line` is the number of the first line in the source file, for error messages.
         """
         query = {"first_line": str(first_line)}
         return await self._http.call("POST", "banks", bank, "import", lines=lines, query=query)
 
 
 class MemoryCalls:
-    """One method for each endpoint of memory.
+    """One method per endpoint of memory.
 
-    Banks are named by name; of a template, by the template and the end `user`. Times that are given are ISO 8601.
+    A bank is given by name, or by its template and the end `user`. Times are ISO 8601.
     """
 
     _http: ApiConnection
@@ -61,20 +57,18 @@ class MemoryCalls:
     async def create_bank(
         self, name: str, *, description: str = "", policy: Mapping[str, Any] | None = None
     ) -> BankAnswer:
-        """Make a bank."""
         body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
         return await self._http.call("POST", "banks", body=body)
 
     async def list_banks(
         self, *, template: str | None = None, after: str | None = None, limit: int = 100
     ) -> BankPageAnswer:
-        """Return banks by name, those made from a template only if one is given."""
+        """Return banks by name, optionally only those made from a template."""
         return await self._http.call(
             "GET", "banks", query={"template": template, "after": after, "limit": str(limit)}
         )  # fmt: skip
 
     async def show_bank(self, bank: str, *, user: str | None = None) -> BankAnswer:
-        """Return a bank."""
         return await self._http.call("GET", "banks", bank, query={"user": user})
 
     async def change_bank(
@@ -86,12 +80,12 @@ class MemoryCalls:
         policy: Mapping[str, Any] | None = None,
         user: str | None = None,
     ) -> BankAnswer:
-        """Change what is given."""
+        """Change the given values."""
         body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
         return await self._http.call("PATCH", "banks", bank, body=body, query={"user": user})
 
     async def delete_bank(self, bank: str, *, user: str | None = None) -> None:
-        """Delete a bank with all that it holds."""
+        """Delete a bank and its contents."""
         await self._http.call("DELETE", "banks", bank, query={"user": user})
 
     async def forget_episodes(
@@ -106,9 +100,9 @@ class MemoryCalls:
         dry_run: bool = False,
         user: str | None = None,
     ) -> ForgottenAnswer:
-        """Delete the episodes that meet all that is given, with what rests on them; or with `dry_run` only count.
+        """Delete the episodes that meet all conditions, with everything derived; `dry_run` only counts.
 
-        `ids` may name notes, too.
+        `ids` may also name notes.
         """
         body = {
             "ids": None if ids is None else list(ids), "session": session, "speaker": speaker, "since": since,
@@ -132,7 +126,7 @@ class MemoryCalls:
         key: str | None = None,
         user: str | None = None,
     ) -> StoredEpisodeAnswer:
-        """Append an episode; it is on the disk when this returns. `key` makes a repeat harmless."""
+        """Append an episode; it is on disk when this returns. `key` makes repeats safe."""
         body = {
             "text": text, "speaker": speaker, "at": at, "kind": kind, "session": session, "trust": trust,
             "importance": importance, "metadata": dict(metadata or {}), "incomplete": incomplete, "key": key,
@@ -154,7 +148,6 @@ class MemoryCalls:
         return await self._http.call("GET", "banks", bank, "episodes", query=query)
 
     async def show_episode(self, bank: str, episode: str, *, user: str | None = None) -> EpisodeAnswer:
-        """Return an episode."""
         return await self._http.call("GET", "banks", bank, "episodes", episode, query={"user": user})
 
     async def demote_episode(
@@ -167,7 +160,7 @@ class MemoryCalls:
         weight: float = 0.3,
         user: str | None = None,
     ) -> StaleChangeAnswer:
-        """Let an episode count less, once for each evidence."""
+        """Rank an episode lower in searches, once per evidence."""
         body = {"evidence": evidence, "reason": reason, "weight": weight}
         return await self._http.call(
             "POST", "banks", bank, "episodes", episode, "stale", body=body, query={"user": user}
@@ -176,7 +169,7 @@ class MemoryCalls:
     async def restore_episode(
         self, bank: str, episode: str, evidence: str, *, user: str | None = None
     ) -> StaleChangeAnswer:
-        """Take back the demotion by this evidence."""
+        """Remove the demotion with this evidence."""
         return await self._http.call(
             "DELETE", "banks", bank, "episodes", episode, "stale", evidence, query={"user": user}
         )
@@ -199,7 +192,7 @@ class MemoryCalls:
         importance: float = 0.0,
         user: str | None = None,
     ) -> HitListAnswer:
-        """Return episodes and notes, best first, each with the parts of its score."""
+        """Return episodes and notes, best match first, each with the parts of its score."""
         query = {
             "q": question, "limit": str(limit), "session": session, "speaker": speaker, "kind": list(kinds),
             "trust": list(trusts), "since": since, "until": until, "layer": list(layers), "recency": str(recency),
@@ -208,7 +201,7 @@ class MemoryCalls:
         return await self._http.call("GET", "banks", bank, "search", query=query)
 
     async def list_views(self, bank: str, *, hits: int = 3, user: str | None = None) -> ReadyListAnswer:
-        """Return what is asked often and what notes say by subject, as passes keep it ready."""
+        """Return frequent questions, and notes by subject, that passes keep ready."""
         return await self._http.call("GET", "banks", bank, "views", query={"hits": str(hits), "user": user})
 
     async def show_context(
@@ -220,17 +213,15 @@ class MemoryCalls:
         fitting_tokens: int | None = None,
         user: str | None = None,
     ) -> ContextAnswer:
-        """Return what the bank says in a prompt to this question."""
+        """Return the context that the bank adds to a prompt for this question."""
         budgets = {"stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens}
         query = {name: None if value is None else str(value) for name, value in budgets.items()}
         return await self._http.call("GET", "banks", bank, "context", query={"q": question, "user": user, **query})
 
     async def list_blocks(self, bank: str, *, user: str | None = None) -> list[BlockAnswer]:
-        """Return the blocks of a bank by label."""
         return (await self._http.call("GET", "banks", bank, "blocks", query={"user": user}))["blocks"]
 
     async def show_block(self, bank: str, label: str, *, user: str | None = None) -> BlockAnswer:
-        """Return a block."""
         return await self._http.call("GET", "banks", bank, "blocks", label, query={"user": user})
 
     async def write_block(
@@ -247,7 +238,7 @@ class MemoryCalls:
         why: str = "",
         user: str | None = None,
     ) -> BlockAnswer:
-        """Write a version of a block; what is not given stays. Raises Conflict if it is not at `expected_version`."""
+        """Write a version of a block; missing values stay. Raises Conflict if `expected_version` is outdated."""
         body = {
             "value": value, "description": description, "limit": limit, "pinned": pinned, "read_only": read_only,
             "expected_version": expected_version, "why": why,
@@ -257,7 +248,7 @@ class MemoryCalls:
     async def delete_block(
         self, bank: str, label: str, *, why: str = "", expected_version: int | None = None, user: str | None = None
     ) -> BlockAnswer:
-        """Delete a block; `undo_block` brings it back."""
+        """Delete a block; `undo_block` restores it."""
         expected = None if expected_version is None else str(expected_version)
         query = {"why": why, "expected_version": expected, "user": user}
         return await self._http.call("DELETE", "banks", bank, "blocks", label, query=query)
@@ -276,11 +267,11 @@ class MemoryCalls:
         expected_version: int | None = None,
         user: str | None = None,
     ) -> BlockAnswer:
-        """Make the version before the present one, or the version `to`, the present one again."""
+        """Restore the previous version of a block, or the version `to`."""
         body = {"to": to, "expected_version": expected_version}
         return await self._http.call("POST", "banks", bank, "blocks", label, "undo", body=body, query={"user": user})
 
     async def restore_blocks(self, bank: str, at: str, *, user: str | None = None) -> list[BlockAnswer]:
-        """Make all blocks what they were at a time; return those that were different."""
+        """Restore all blocks to a time and return those that changed."""
         answer = await self._http.call("POST", "banks", bank, "restore", body={"at": at}, query={"user": user})
         return answer["blocks"]

@@ -1,11 +1,9 @@
-"""What the client's methods on memory return: the server's answers, typed. Times are strings, ISO 8601 in UTC."""
+"""Typed answers about memory. Times are strings, ISO 8601 in UTC."""
 
 from typing import Any, TypedDict
 
 
 class BankAnswer(TypedDict):
-    """A bank."""
-
     id: str
     name: str
     description: str
@@ -20,15 +18,13 @@ class BankAnswer(TypedDict):
 
 
 class BankPageAnswer(TypedDict):
-    """Banks by name, and what to send as `after` for the next page; none at the end."""
+    """Banks by name; `after` is None on the last page."""
 
     banks: list[BankAnswer]
     after: str | None
 
 
 class ForgottenAnswer(TypedDict):
-    """What went, or would go."""
-
     bank: str
     episodes: int
     notes: int
@@ -37,8 +33,6 @@ class ForgottenAnswer(TypedDict):
 
 
 class StaleAnswer(TypedDict):
-    """Why an episode counts less."""
-
     by: str
     reason: str
     evidence: str
@@ -47,8 +41,6 @@ class StaleAnswer(TypedDict):
 
 
 class EpisodeAnswer(TypedDict):
-    """An episode."""
-
     id: str
     number: int
     bank: str
@@ -69,28 +61,24 @@ class EpisodeAnswer(TypedDict):
 
 
 class StoredEpisodeAnswer(EpisodeAnswer):
-    """An episode, and whether it was stored now."""
+    """An episode; `new` is False if it already existed."""
 
     new: bool
 
 
 class EpisodePageAnswer(TypedDict):
-    """Episodes in order, and what to send as `after` for the next page; none at the end."""
+    """Episodes in order; `after` is None on the last page."""
 
     episodes: list[EpisodeAnswer]
     after: int | None
 
 
 class StaleChangeAnswer(TypedDict):
-    """What became of a demotion."""
-
     changed: bool
     stale: list[StaleAnswer]
 
 
 class HitAnswer(TypedDict):
-    """What was found, and the parts of its score."""
-
     id: str
     layer: str
     text: str
@@ -106,14 +94,12 @@ class HitAnswer(TypedDict):
 
 
 class HitListAnswer(TypedDict):
-    """What a search found, best first."""
-
     bank: str
     hits: list[HitAnswer]
 
 
 class ReadyAnswer(TypedDict):
-    """What is asked often, with its answer if it is ready."""
+    """A frequent question or subject, with its hits if they are ready."""
 
     kind: str
     text: str
@@ -126,15 +112,13 @@ class ReadyAnswer(TypedDict):
 
 
 class ReadyListAnswer(TypedDict):
-    """What a bank has ready: questions, the most asked first, then subjects by name."""
+    """Questions by frequency, then subjects by name."""
 
     bank: str
     views: list[ReadyAnswer]
 
 
 class ContextAnswer(TypedDict):
-    """What a bank says in a prompt."""
-
     bank: str
     stable: str
     fitting: str
@@ -144,8 +128,6 @@ class ContextAnswer(TypedDict):
 
 
 class BlockAnswer(TypedDict):
-    """One version of a block."""
-
     bank: str
     label: str
     version: int

@@ -1,4 +1,4 @@
-"""What the endpoints of ready answers return, as dictionaries, and the client's methods on them."""
+"""Client methods for ready answers, and their typed answers."""
 
 from typing import TypedDict
 
@@ -6,8 +6,6 @@ from circadia.client.connection import ApiConnection
 
 
 class ReadyAnswerAnswer(TypedDict):
-    """An anticipated answer."""
-
     id: str
     agent: str
     end_user: str | None
@@ -33,16 +31,12 @@ class ReadyAnswerAnswer(TypedDict):
 
 
 class AnswerPageAnswer(TypedDict):
-    """Ready answers of a bank, and where the next page begins."""
-
     bank: str
     answers: list[ReadyAnswerAnswer]
     after: str | None
 
 
 class TestedMatchAnswer(TypedDict):
-    """A phrasing that was compared with a question."""
-
     answer: str
     phrasing: str
     kind: str
@@ -52,8 +46,6 @@ class TestedMatchAnswer(TypedDict):
 
 
 class TestedAnswer(TypedDict):
-    """What would become of a question."""
-
     bank: str
     agent: str
     mode: str
@@ -68,8 +60,6 @@ class TestedAnswer(TypedDict):
 
 
 class AnswerDayAnswer(TypedDict):
-    """Counts of one day."""
-
     day: str
     served: int
     hints: int
@@ -83,7 +73,7 @@ class AnswerDayAnswer(TypedDict):
 
 
 class JudgeUsageAnswer(TypedDict):
-    """How an agent's recent lookups used the judge of similar questions, on this server."""
+    """Use of the judge by an agent's recent lookups on this server."""
 
     agent: str
     lookups: int
@@ -93,8 +83,6 @@ class JudgeUsageAnswer(TypedDict):
 
 
 class AnswerStatsAnswer(TypedDict):
-    """What came of a bank's ready answers."""
-
     bank: str
     live: int
     hit_rate: float | None
@@ -108,14 +96,12 @@ class AnswerStatsAnswer(TypedDict):
 
 
 class DroppedAnswer(TypedDict):
-    """How many were dropped."""
-
     bank: str
     dropped: int
 
 
 class AnswerCalls:
-    """One method for each endpoint of ready answers. Banks are named as in memory's methods."""
+    """One method per endpoint of ready answers. Banks are given as in the memory methods."""
 
     _http: ApiConnection
 
@@ -128,29 +114,27 @@ class AnswerCalls:
         limit: int = 100,
         user: str | None = None,
     ) -> AnswerPageAnswer:
-        """Return ready answers, those of an agent only if one is given; the answer's `after` is for the next page."""
+        """Return ready answers, optionally only those for an agent; `after` is for the next page."""
         query = {"agent": agent, "after": after, "limit": str(limit), "user": user}
         return await self._http.call("GET", "banks", bank, "answers", query=query)
 
     async def show_answer(self, bank: str, answer: str, *, user: str | None = None) -> ReadyAnswerAnswer:
-        """Return a ready answer with what it rests on."""
         return await self._http.call("GET", "banks", bank, "answers", answer, query={"user": user})
 
     async def try_answers(
         self, bank: str, agent: str, question: str, *, end_user: str | None = None, user: str | None = None
     ) -> TestedAnswer:
-        """Tell what would become of a question, and why; nothing is asked, counted or changed."""
+        """Return how a question would be answered, and why; this calls no model and changes nothing."""
         body = {"agent": agent, "question": question, "end_user": end_user}
         return await self._http.call("POST", "banks", bank, "answers", "test", body=body, query={"user": user})
 
     async def answer_stats(self, bank: str, *, days: int = 14, user: str | None = None) -> AnswerStatsAnswer:
-        """Tell how often ready answers were of use, were right, and went to waste."""
+        """Return how often ready answers were used, right and wasted."""
         return await self._http.call(
             "GET", "banks", bank, "answers", "stats", query={"days": str(days), "user": user}
         )  # fmt: skip
 
     async def drop_answer(self, bank: str, answer: str, *, user: str | None = None) -> None:
-        """Drop a ready answer."""
         await self._http.call("DELETE", "banks", bank, "answers", answer, query={"user": user})
 
     async def drop_answers(self, bank: str, *, agent: str | None = None, user: str | None = None) -> DroppedAnswer:

@@ -1,4 +1,4 @@
-"""What the client's methods on passes return: the server's answers, typed. Times are strings, ISO 8601 in UTC."""
+"""Typed answers about passes. Times are strings, ISO 8601 in UTC."""
 
 from typing import Any, TypedDict
 
@@ -6,8 +6,6 @@ from circadia.client.memory_answers import EpisodeAnswer
 
 
 class PassCostAnswer(TypedDict):
-    """What model calls cost."""
-
     calls: int
     tokens: int
     usd: float
@@ -15,16 +13,12 @@ class PassCostAnswer(TypedDict):
 
 
 class PassCostLineAnswer(PassCostAnswer):
-    """What one operation asked one model."""
-
     operation: str
     model: str
     failed: int
 
 
 class PassAnswer(TypedDict):
-    """A pass."""
-
     id: str
     bank: str
     trigger: str
@@ -51,14 +45,12 @@ class PassAnswer(TypedDict):
 
 
 class PassDetailAnswer(PassAnswer):
-    """A pass with its record."""
-
     ledger: list[PassCostLineAnswer]
     errors: list[str]
 
 
 class PassListAnswer(TypedDict):
-    """Passes over a bank, and what to send as `before` for the next page; none at the end."""
+    """Passes over a bank; `before` is None on the last page."""
 
     bank: str
     passes: list[PassAnswer]
@@ -72,23 +64,19 @@ ChangeAnswer = TypedDict(
         "after": dict[str, Any] | None, "state": str, "why": str, "at": str,
     },
 )  # fmt: skip
-"""A change that a pass proposes, or has made."""
 
 
 class ChangeListAnswer(TypedDict):
-    """Changes of a pass, and what to send as `after` for the next page; none at the end."""
+    """Changes of a pass; `after` is None on the last page."""
 
     changes: list[ChangeAnswer]
     after: int | None
 
 
 PassChangedAnswer = TypedDict("PassChangedAnswer", {"pass": PassAnswer, "changes": list[ChangeAnswer]})
-"""What came of `undo_pass`, `accept_pass` or `refuse_pass`."""
 
 
 class VerdictAnswer(TypedDict):
-    """Whether a pass would begin now."""
-
     due: bool
     trigger: str | None
     gate: str | None
@@ -97,8 +85,6 @@ class VerdictAnswer(TypedDict):
 
 
 class BacklogAnswer(TypedDict):
-    """What waits in a bank."""
-
     episodes: int
     turns: int
     conversations: int
@@ -108,8 +94,6 @@ class BacklogAnswer(TypedDict):
 
 
 class LeftoverAnswer(TypedDict):
-    """Episodes that a pass could not work through."""
-
     first: int
     last: int
     failures: int
@@ -118,8 +102,6 @@ class LeftoverAnswer(TypedDict):
 
 
 class BalanceAnswer(TypedDict):
-    """What an operation has brought and cost."""
-
     operation: str
     uses: int
     saved_tokens: int
@@ -135,8 +117,6 @@ class BalanceAnswer(TypedDict):
 
 
 class SleeptimeStatusAnswer(TypedDict):
-    """How sleep-time work stands in a bank."""
-
     bank: str
     policy: dict[str, Any]
     begins: dict[str, str]
@@ -158,8 +138,6 @@ class SleeptimeStatusAnswer(TypedDict):
 
 
 class SleeptimeAnswer(TypedDict):
-    """Sleep-time work over all banks."""
-
     banks: list[SleeptimeStatusAnswer]
     more: int
     passes: dict[str, int]
@@ -176,4 +154,3 @@ NoteAnswer = TypedDict(
         "changes": list[ChangeAnswer],
     },
 )  # fmt: skip
-"""A note, and where it comes from."""

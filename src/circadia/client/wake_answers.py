@@ -1,4 +1,4 @@
-"""What the client's methods on wakes return: the server's answers, typed. Times are strings, ISO 8601 in UTC."""
+"""Typed answers about wakes. Times are strings, ISO 8601 in UTC."""
 
 from typing import Any, NotRequired, TypedDict
 
@@ -29,12 +29,9 @@ WakeAnswer = TypedDict(
         "overridden_by": str | None,
     },
 )
-"""A wake request and its decision."""
 
 
 class GuardrailCheckAnswer(TypedDict):
-    """What one guardrail said."""
-
     rule: str
     passed: bool
     limit: float | None
@@ -43,35 +40,29 @@ class GuardrailCheckAnswer(TypedDict):
 
 
 class WakeDetailAnswer(WakeAnswer):
-    """A wake request with what each guardrail said."""
-
     trace: list[GuardrailCheckAnswer]
 
 
 class WakeListItemAnswer(WakeAnswer):
-    """A wake request of a list, with what each guardrail said if that was asked for."""
+    """A wake request in a list, with guardrail checks if requested."""
 
     trace: NotRequired[list[GuardrailCheckAnswer]]
 
 
 class BudgetAnswer(TypedDict):
-    """A limit and what is left of it."""
-
     limit: float | None
     used: float
     left: float | None
 
 
 class BudgetsAnswer(TypedDict):
-    """What is left of the budgets after the decision."""
-
     session: BudgetAnswer | None
     day: BudgetAnswer
     pair: BudgetAnswer | None
 
 
 class OutcomeAnswer(TypedDict):
-    """What became of a message, and of the wake that was asked with it."""
+    """The outcome of a message and of its wake request."""
 
     to: str
     message: str | None
@@ -83,12 +74,10 @@ class OutcomeAnswer(TypedDict):
     pulse: str | None
     root: str | None
     budgets: BudgetsAnswer
-    told: str
+    summary: str
 
 
 class WakeOutcomeAnswer(TypedDict):
-    """What became of a wake request, with what each guardrail said."""
-
     to: str
     message: str | None
     wake: str | None
@@ -99,14 +88,12 @@ class WakeOutcomeAnswer(TypedDict):
     pulse: str | None
     root: str | None
     budgets: BudgetsAnswer
-    told: str
+    summary: str
     trace: list[GuardrailCheckAnswer]
     dry_run: bool
 
 
 class WakeListAnswer(TypedDict):
-    """Wake requests."""
-
     wakes: list[WakeListItemAnswer]
     before: str | None
 
@@ -120,12 +107,9 @@ WakeMatrixLine = TypedDict(
         "total": int,
     },
 )
-"""How often one asked to wake another."""
 
 
 class ChainNodeAnswer(TypedDict):
-    """One thing in a chain, and what came of it."""
-
     kind: str
     id: str
     at: str
@@ -138,8 +122,6 @@ class ChainNodeAnswer(TypedDict):
 
 
 class ChainAnswer(TypedDict):
-    """A chain."""
-
     root: str
     wakes: int
     pulses: int
@@ -149,7 +131,7 @@ class ChainAnswer(TypedDict):
 
 
 class WakeStatsAnswer(TypedDict):
-    """An agent's wakes in its present day, against its limits; null is no limit, or never."""
+    """An agent's wakes in its current day, against its limits; None means no limit, or never."""
 
     agent: str
     wakes_today: int
@@ -169,16 +151,12 @@ class WakeStatsAnswer(TypedDict):
 
 
 class SettingAnswer(TypedDict):
-    """One setting."""
-
     value: Any
     source: str
     at: str | None
 
 
 class CoordinationAnswer(TypedDict):
-    """How an agent may be woken."""
-
     agent: str
     settings: dict[str, SettingAnswer]
 
@@ -205,12 +183,9 @@ InboxItemAnswer = TypedDict(
         "ended_at": str | None,
     },
 )
-"""A message in an inbox, and where it stands."""
 
 
 class InboxAnswer(TypedDict):
-    """A page of an inbox, and how much there is in all."""
-
     agent: str
     counts: dict[str, int]
     messages: list[InboxItemAnswer]
@@ -218,23 +193,17 @@ class InboxAnswer(TypedDict):
 
 
 class AckResultAnswer(TypedDict):
-    """What an acknowledgement did."""
-
     message: str
     state: str
     changed: bool
 
 
 class SnoozeResultAnswer(TypedDict):
-    """A message that was put away."""
-
     message: str
     until: str
 
 
 class SentItemAnswer(TypedDict):
-    """A message that an agent sent, and what became of it."""
-
     id: str
     to: str
     content: str
@@ -250,15 +219,11 @@ class SentItemAnswer(TypedDict):
 
 
 class SentAnswer(TypedDict):
-    """What became of messages."""
-
     messages: list[SentItemAnswer]
     before: str | None
 
 
 class PulseAnswer(TypedDict):
-    """One bounded run of an agent."""
-
     id: str
     agent: str
     kind: str
@@ -282,15 +247,11 @@ class PulseAnswer(TypedDict):
 
 
 class PulseListAnswer(TypedDict):
-    """Pulses of an agent."""
-
     pulses: list[PulseAnswer]
     before: str | None
 
 
 class RoutineAnswer(TypedDict):
-    """A routine, and where it stands."""
-
     name: str
     instructions: str
     every_seconds: int | None
@@ -313,8 +274,6 @@ class RoutineAnswer(TypedDict):
 
 
 class BlackoutAnswer(TypedDict):
-    """A blackout, with the keys that a change takes."""
-
     type: str
     label: str
     start_time: str | None
@@ -325,8 +284,6 @@ class BlackoutAnswer(TypedDict):
 
 
 class OccurrenceAnswer(TypedDict):
-    """A time at which a routine is due."""
-
     at: str
     routine: str
     policy: str
@@ -334,7 +291,7 @@ class OccurrenceAnswer(TypedDict):
 
 
 class SpanAnswer(TypedDict):
-    """A stretch of blackouts that overlap or touch."""
+    """A time span of overlapping or adjacent blackouts."""
 
     start: str
     end: str
@@ -342,7 +299,7 @@ class SpanAnswer(TypedDict):
 
 
 class ScheduleAnswer(TypedDict):
-    """An agent's schedule, and what it comes to in a window of time."""
+    """An agent's schedule, and its occurrences in a time window."""
 
     agent: str
     zone: str

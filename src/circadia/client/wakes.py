@@ -1,4 +1,4 @@
-"""The client's methods on wakes: inbox, requests, pulses, schedules, coordination."""
+"""Client methods for the wake tier: inbox, requests, pulses, schedules, coordination."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from circadia.client.wake_answers import (
 
 
 class WakeCalls:
-    """One method for each endpoint of the wake tier. Agents are named `name` or `session:name`."""
+    """One method per endpoint of the wake tier. Agents are given as `name` or `session:name`."""
 
     _http: ApiConnection
 
@@ -40,9 +40,9 @@ class WakeCalls:
         reply_to: str | None = None,
         key: str | None = None,
     ) -> OutcomeAnswer:
-        """Put a message into an inbox; with `wake`, a reason, or a high priority it asks for a wake.
+        """Put a message into an inbox; a `wake` reason or a high priority requests a wake.
 
-        `key` makes a repeat harmless.
+        `key` makes repeats safe.
         """
         body = {
             "to": to, "content": content, "priority": priority, "type": type, "wake": wake, "reply_to": reply_to,
@@ -61,7 +61,7 @@ class WakeCalls:
         sender: str | None = None,
         key: str | None = None,
     ) -> WakeOutcomeAnswer:
-        """Ask to wake an agent; with `dry_run` only learn what would be decided, of the operator `sender` too."""
+        """Request a wake; `dry_run` only returns the expected decision, for the operator also for a `sender`."""
         body = {
             "to": to, "reason": reason, "message": message, "override": override, "dry_run": dry_run, "from": sender,
             "key": key,
@@ -80,9 +80,9 @@ class WakeCalls:
         limit: int = 100,
         trace: bool = False,
     ) -> WakeListAnswer:
-        """Return wake requests, the newest first; the answer's `before` is for the next page.
+        """Return wake requests, newest first; `before` is for the next page.
 
-        With `trace` they tell what each guardrail said.
+        With `trace` they include the guardrail checks.
         """
         query = {
             "agent": agent, "sender": sender, "decision": decision, "since": since, "until": until, "before": before,
@@ -91,7 +91,7 @@ class WakeCalls:
         return await self._http.call("GET", "wakes", query=query)
 
     async def show_wake(self, wake: str) -> WakeDetailAnswer:
-        """Return a request with what each guardrail said."""
+        """Return a request with its guardrail checks."""
         return await self._http.call("GET", "wakes", wake)
 
     async def wait_for_wake(self, wake: str, *, timeout_seconds: float | None = None) -> WakeDetailAnswer:
@@ -101,31 +101,31 @@ class WakeCalls:
         )
 
     async def cancel_wake(self, wake: str) -> WakeAnswer:
-        """Take back a deferred request; its message stays."""
+        """Cancel a deferred request; its message stays in the inbox."""
         return await self._http.call("POST", "wakes", wake, "cancel")
 
     async def wake_matrix(self, *, since: str | None = None, until: str | None = None) -> list[WakeMatrixLine]:
-        """Return who asked to wake whom, with numbers by decision."""
+        """Return the number of wake requests by sender, target and decision."""
         return (await self._http.call("GET", "wakes", "matrix", query={"since": since, "until": until}))["pairs"]
 
     async def show_chain(self, root: str) -> ChainAnswer:
-        """Return the tree of what grew from a wake or a message."""
+        """Return the tree of a chain."""
         return await self._http.call("GET", "chains", root)
 
     async def wake_stats(self, agent: str) -> WakeStatsAnswer:
-        """Return an agent's wakes of its present day, against its limits."""
+        """Return an agent's wakes in its current day, against its limits."""
         return await self._http.call("GET", "agents", agent, "wake-stats")
 
     async def show_coordination(self, agent: str) -> CoordinationAnswer:
-        """Return each setting of how an agent may be woken, with its source."""
+        """Return the wake settings of an agent with their sources."""
         return await self._http.call("GET", "agents", agent, "coordination")
 
     async def change_coordination(self, agent: str, changes: Mapping[str, Any]) -> CoordinationAnswer:
-        """Change settings, nested as in the file or by flat name."""
+        """Change wake settings, nested as in the file or by flat name."""
         return await self._http.call("PATCH", "agents", agent, "coordination", body=dict(changes))
 
     async def reset_coordination(self, agent: str, key: str) -> CoordinationAnswer:
-        """Take back a change of a setting, by its flat name: the file or the default holds again."""
+        """Undo a change of a setting, by its flat name: the file or the default applies again."""
         return await self._http.call("DELETE", "agents", agent, "coordination", key)
 
     async def show_inbox(
@@ -138,7 +138,7 @@ class WakeCalls:
         after: str | None = None,
         limit: int = 50,
     ) -> InboxAnswer:
-        """Return a page of an inbox, unread messages by default; the answer's `after` is for the next page."""
+        """Return a page of an inbox, by default of unread messages; `after` is for the next page."""
         query = {"state": list(states), "q": words, "order": order, "after": after, "limit": str(limit)}
         return await self._http.call("GET", "agents", agent, "inbox", query=query)
 
@@ -149,16 +149,16 @@ class WakeCalls:
         )
 
     async def ack_message(self, agent: str, message: str) -> AckResultAnswer:
-        """Mark a message of an inbox as handled."""
+        """Mark a message as handled."""
         return await self._http.call("POST", "agents", agent, "inbox", message, "ack")
 
     async def snooze_message(self, agent: str, message: str, seconds: float) -> SnoozeResultAnswer:
-        """Put a message of an inbox away for some time."""
+        """Snooze a message."""
         body = {"seconds": seconds}
         return await self._http.call("POST", "agents", agent, "inbox", message, "snooze", body=body)
 
     async def list_sent(self, agent: str, *, before: str | None = None, limit: int = 50) -> SentAnswer:
-        """Return what became of an agent's messages, the newest first; the answer's `before` is for the next page."""
+        """Return the status of an agent's sent messages, newest first; `before` is for the next page."""
         query = {"before": before, "limit": str(limit)}
         return await self._http.call("GET", "agents", agent, "sent", query=query)
 
@@ -171,19 +171,18 @@ class WakeCalls:
         before: str | None = None,
         limit: int = 100,
     ) -> PulseListAnswer:
-        """Return an agent's pulses, the newest first; the answer's `before` is for the next page."""
+        """Return an agent's pulses, newest first; `before` is for the next page."""
         query = {"status": status, "since": since, "before": before, "limit": str(limit)}
         return await self._http.call("GET", "agents", agent, "pulses", query=query)
 
     async def start_pulse(
         self, agent: str, reason: str = "manual", *, timeout_seconds: float | None = None, override: str | None = None
     ) -> WakeOutcomeAnswer:
-        """Start a pulse by hand; it passes the guardrails unless `override` says why not."""
+        """Start a pulse by hand; it passes the guardrails unless `override` gives a reason to bypass them."""
         body = {"reason": reason, "timeout_seconds": timeout_seconds, "override": override}
         return await self._http.call("POST", "agents", agent, "pulses", body=body)
 
     async def show_pulse(self, pulse: str) -> PulseAnswer:
-        """Return a pulse."""
         return await self._http.call("GET", "pulses", pulse)
 
     async def wait_for_pulse(self, pulse: str, *, timeout_seconds: float | None = None) -> PulseAnswer:
@@ -193,7 +192,7 @@ class WakeCalls:
         )
 
     async def cancel_pulse(self, pulse: str) -> PulseAnswer:
-        """Stop a pulse; what was in its prompt is unread again."""
+        """Stop a pulse; the messages in its prompt become unread again."""
         return await self._http.call("POST", "pulses", pulse, "cancel")
 
     async def end_pulse(self, pulse: str, status: str, detail: str = "", *, epoch: int | None = None) -> PulseAnswer:
@@ -202,7 +201,7 @@ class WakeCalls:
         return await self._http.call("POST", "pulses", pulse, "end", body=body)
 
     async def show_schedule(self, agent: str, *, since: str | None = None, until: str | None = None) -> ScheduleAnswer:
-        """Return an agent's routines and blackouts, and what is due in a window, by default of a week."""
+        """Return an agent's schedule, and its occurrences in a time window, by default a week."""
         return await self._http.call("GET", "agents", agent, "schedule", query={"since": since, "until": until})
 
     async def set_schedule(
@@ -212,7 +211,7 @@ class WakeCalls:
         routines: Sequence[Mapping[str, Any]] | None = None,
         blackouts: Sequence[Mapping[str, Any]] | None = None,
     ) -> ScheduleAnswer:
-        """Set all routines of an agent, all blackouts, or both; what is left out stays."""
+        """Set all routines of an agent, all blackouts, or both."""
         body = {
             "routines": None if routines is None else [dict(each) for each in routines],
             "blackouts": None if blackouts is None else [dict(each) for each in blackouts],

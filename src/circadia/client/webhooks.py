@@ -1,4 +1,4 @@
-"""For programs that a webhook starts: is this request really from our Circadia, and is it new?"""
+"""Verify webhook requests in programs that a webhook starts: authenticity and novelty."""
 
 import hmac
 from collections import OrderedDict
@@ -18,16 +18,16 @@ from circadia.wake.launchers.signature import (
 )
 
 TOLERANCE_SECONDS: Final = 300.0
-"""How far the sender's clock may be from ours."""
+"""Maximum difference between both clocks."""
 
 
 class WebhookReceiver:
-    """Checks requests of the webhook launcher against one secret, and remembers which it has taken."""
+    """Verifies requests of the webhook launcher with one secret, and remembers accepted ones."""
 
     def __init__(
         self, secret: str, *, tolerance_seconds: float = TOLERANCE_SECONDS, clock: Clock | None = None
     ) -> None:
-        """Keep the secret that the server signs with.
+        """Store the signing secret.
 
         Raises:
             ConfigError: it is no base64 of 24 to 64 bytes.
@@ -38,20 +38,20 @@ class WebhookReceiver:
         self._taken: OrderedDict[str, float] = OrderedDict()
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-        """Return what the request says. Call it with the body's bytes as they came.
+        """Verify a request and return its content; `body` must be the raw bytes.
 
         Raises:
-            Unauthenticated: the signature is wrong or missing, or the time stamp too far away; answer 401.
+            Unauthenticated: the signature is wrong or missing, or the timestamp too far away; answer 401.
             InvalidRequest: it is signed, but no JSON object; answer 400.
         """
-        given = {name.lower(): value for name, value in headers.items()}
-        message_id, stamp = given.get(ID_HEADER, ""), given.get(TIMESTAMP_HEADER, "")
+        values = {name.lower(): value for name, value in headers.items()}
+        message_id, stamp = values.get(ID_HEADER, ""), values.get(TIMESTAMP_HEADER, "")
         if not message_id or not (stamp.isascii() and stamp.isdigit()):
             raise Unauthenticated(f"the headers {ID_HEADER!r} and {TIMESTAMP_HEADER!r} are missing or malformed")
         if abs(self._clock.now().timestamp() - int(stamp)) > self._tolerance_seconds:
             raise Unauthenticated("the request's time stamp is too old or too new; compare the clocks of both machines")
         expected = signature(self._key, message_id, int(stamp), body).encode()
-        signatures = given.get(SIGNATURE_HEADER, "").encode("utf-8", "replace").split()
+        signatures = values.get(SIGNATURE_HEADER, "").encode("utf-8", "replace").split()
         if not any(hmac.compare_digest(expected, each) for each in signatures):
             raise Unauthenticated("the request's signature is not by our secret")
         try:
@@ -63,9 +63,9 @@ class WebhookReceiver:
         return cast("dict[str, Any]", content)
 
     def take(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a verified request comes for the first time, and remember it.
+        """Return whether a verified request is new, and remember it.
 
-        Call it when the work is certain to begin, not before: a request that is answered with 503 and `Retry-After`
+        Call it when the work is certain to begin, not before: after an answer of 503 with `Retry-After`, the request
         comes again with the same id.
         """
         now = self._clock.now().timestamp()

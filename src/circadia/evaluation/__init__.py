@@ -1,1 +1,1 @@
-"""Measures whether sleep-time compute pays: anticipated answers, learned context, and the memory of long talks."""
+"""Measure whether sleep-time compute pays: anticipated answers, learned context, and memory of long conversations."""

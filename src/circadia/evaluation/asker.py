@@ -1,4 +1,4 @@
-"""Asks the model of an evaluation and counts what it used, whatever comes of it."""
+"""Ask an evaluation's model, and count the usage of all calls, also of failed ones."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -14,26 +14,23 @@ from circadia.llm.usage import Usage
 T = TypeVar("T", bound=BaseModel)
 
 BYTES_A_TOKEN: Final = 4
-"""About what tokenizers make of English; for what a provider does not count."""
+"""About as tokenizers count English; used where a provider reports no usage."""
 TRIES: Final = 3
-"""How often a provider is asked that is at fault."""
+"""Attempts when the provider is at fault."""
 PAUSE_SECONDS: Final = 2.0
-"""Before the second try, doubled for the third, unless the provider says how long."""
+"""Pause before the second attempt, doubled before the third, unless the provider names one."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
 FAILURES_TO_GIVE_UP: Final = 3
-"""Questions in a row that a provider answers nothing to, from the first on, before it is given up."""
+"""Unanswered questions, from the first on, after which a provider is given up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvaluationUsage:
-    """Tokens and calls."""
-
     prompt: int = 0
     generated: int = 0
-    """With what the model thought."""
+    """Including reasoning."""
     calls: int = 0
     failed: int = 0
-    """Calls that gave nothing of use."""
 
     def __add__(self, other: "EvaluationUsage") -> "EvaluationUsage":
         return EvaluationUsage(
@@ -45,28 +42,20 @@ class EvaluationUsage:
 
 
 class Asker:
-    """Asks one model."""
-
     def __init__(self, mind: ChatModel, clock: Clock) -> None:
         self.mind: Final = mind
         self.estimated = 0
-        """Calls whose tokens are taken from their bytes, since the provider told none."""
+        """Calls whose tokens are estimated from their bytes, since the provider reported none."""
         self.spent = EvaluationUsage()
-        """All calls."""
         self._clock = clock
         self._answered = False
 
     @property
     def today(self) -> date:
-        """Return the date."""
         return self._clock.now().date()
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T | None, EvaluationUsage]:
-        """Return the answer, none if it is of no use, and what it used.
-
-        Raises:
-            UpstreamFailed: the provider has not answered anything yet, and was asked often enough.
-        """
+        """Return the answer, None if unusable, and the usage. Raises UpstreamFailed: the first questions all failed."""
         answer, spent = await self._ask_with_retries(prompt, output, most_tokens)
         self.spent += spent
         return answer, spent
@@ -87,7 +76,7 @@ class Asker:
                     continue
                 if not self._answered and self.spent.failed + spent.failed >= FAILURES_TO_GIVE_UP:
                     raise UpstreamFailed(
-                        f"the model {self.mind.name!r} of {self.mind.upstream!r} answers nothing: {error.cause}"
+                        f"the model {self.mind.name!r} of {self.mind.upstream!r} answers no question: {error.cause}"
                     ) from error
                 return None, spent
             self._answered = True
@@ -95,7 +84,7 @@ class Asker:
         raise AssertionError("the last try returns or raises")
 
     def _count_usage(self, prompt: Prompt, answer: str, used: Usage | None, failed: int = 0) -> EvaluationUsage:
-        """Return what a call used; where nothing came back, nothing is counted."""
+        """Return the usage of a call; a failed call without reported usage counts nothing."""
         read, written = (None, None) if used is None else (used.input_tokens, used.output_tokens)
         if (read is None or written is None) and not failed:
             self.estimated += 1

@@ -1,4 +1,4 @@
-"""One run of `circadia eval judge`."""
+"""A run of `circadia eval judge`."""
 
 import json
 from collections.abc import Sequence
@@ -29,16 +29,10 @@ class _Pair(BaseModel):
 
 
 class JudgeRun:
-    """Asks a judge about pairs and keeps what came of them."""
-
     def __init__(
         self, chosen: ModelChoice, around: EvalEnvironment, *, data: Path | None, error: float, limit: int | None
     ) -> None:
-        """Read the pairs.
-
-        Raises:
-            NotFound: there is no such file. InvalidRequest: a line is no pair.
-        """
+        """Load the pairs. Raises NotFound: there is no such file. InvalidRequest: a line is not a pair."""
         self._chosen = chosen
         self._around = around
         self._error = error
@@ -48,7 +42,7 @@ class JudgeRun:
         self.name = "scripted"
 
     async def run(self) -> None:
-        """Measure. Raises CircadiaError: the model cannot be asked."""
+        """Measure. Raises CircadiaError: the model cannot be reached."""
         words, around = await BundledEmbedder().word_vectors(), self._around
         progress = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -69,33 +63,28 @@ class JudgeRun:
     def _build_model_judge(self, asker: Asker) -> PairJudge:
         async def decide(question: str, candidate: str) -> bool:
             prompt = judge_prompt(question, [candidate], asker.today)
-            said, _ = await asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
-            return said is not None and 1 in said.same
+            verdict, _ = await asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+            return verdict is not None and 1 in verdict.same
 
         return decide
 
     def document(self) -> dict[str, object]:
-        """Return the result as JSON."""
-        found = self.found or JudgedPairs()
+        result = self.found or JudgedPairs()
         return {
-            "judge": self.name, "same": found.same, "other": found.other, "asked": found.candidates,
-            "hits": found.hits, "hit_share": found.hit_share, "wrong": found.wrong.total(),
-            "wrong_share": found.wrong_share, "wrong_by_kind": dict(found.wrong), "seconds": found.seconds,
-            "seconds_a_pair": found.seconds / max(found.candidates, 1), "tokens": self.tokens,
+            "judge": self.name, "same": result.same, "other": result.other, "asked": result.candidates,
+            "hits": result.hits, "hit_share": result.hit_share, "wrong": result.wrong.total(),
+            "wrong_share": result.wrong_share, "wrong_by_kind": dict(result.wrong), "seconds": result.seconds,
+            "seconds_a_pair": result.seconds / max(result.candidates, 1), "tokens": self.tokens,
         }  # fmt: skip
 
 
 def read_pairs(path: Path) -> Sequence[QuestionPair]:
-    """Return labelled pairs from JSON Lines with `a`, `b` and `same`.
-
-    Raises:
-        NotFound: there is no such file. InvalidRequest: a line is no pair.
-    """
+    """Load pairs from JSON Lines with `a`, `b` and `same`. Raises NotFound: it is unreadable. InvalidRequest."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise NotFound(f"{str(path)!r} cannot be read: {error}") from error
-    found: list[QuestionPair] = []
+    pairs: list[QuestionPair] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -105,25 +94,24 @@ def read_pairs(path: Path) -> Sequence[QuestionPair]:
             raise InvalidRequest(
                 f'{path.name}, line {number}: not a pair; write {{"a": …, "b": …, "same": true}}'
             ) from error
-        found.append(QuestionPair(first=pair.a, second=pair.b, same=pair.same, kind=_OWN))
-    if not found:
+        pairs.append(QuestionPair(first=pair.a, second=pair.b, same=pair.same, kind=_OWN))
+    if not pairs:
         raise InvalidRequest(f"{path.name} has no pairs")
-    return found
+    return pairs
 
 
 def show(run: JudgeRun, to: Console) -> None:
-    """Print the result."""
-    found = run.found or JudgedPairs()
+    pairs = run.found or JudgedPairs()
     table = Table(title=f"Pairs that would be served, judged by {run.name}", title_justify="left")
     for column, justify in (("pairs", "left"), ("number", "right"), ("served", "right")):
         table.add_column(column, justify="right" if justify == "right" else "left")
-    table.add_row("ask the same", f"{found.same:,}", f"{found.hits:,} ({found.hit_share:.1%})")
-    table.add_row("do not", f"{found.other:,}", f"{found.wrong.total():,} ({found.wrong_share:.1%})")
-    for kind, count in sorted(found.wrong.items()):
+    table.add_row("ask the same", f"{pairs.same:,}", f"{pairs.hits:,} ({pairs.hit_share:.1%})")
+    table.add_row("do not", f"{pairs.other:,}", f"{pairs.wrong.total():,} ({pairs.wrong_share:.1%})")
+    for kind, count in sorted(pairs.wrong.items()):
         if kind != _OWN:
-            table.add_row(f"  {kind}", f"{found.kinds[kind]:,}", f"{count:,}")
+            table.add_row(f"  {kind}", f"{pairs.kinds[kind]:,}", f"{count:,}")
     to.print(table)
     to.print(
-        f"The judge was asked about {found.candidates:,} pairs, {found.seconds / max(found.candidates, 1):.2f} s and "
-        f"{run.tokens / max(found.candidates, 1):,.0f} tokens a pair; the others are the same text, or differ for sure."
+        f"The judge was asked about {pairs.candidates:,} pairs, {pairs.seconds / max(pairs.candidates, 1):.2f} s and "
+        f"{run.tokens / max(pairs.candidates, 1):,.0f} tokens a pair; the others have the same text, or clearly differ."
     )

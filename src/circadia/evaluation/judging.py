@@ -1,4 +1,4 @@
-"""Measures a judge of ready answers on labelled pairs: what would be served, rightly and wrongly (ANS-09, ANS-10)."""
+"""Measure a judge of ready answers on labelled pairs: which would be served, rightly or wrongly (ANS-09, ANS-10)."""
 
 import hashlib
 from collections import Counter
@@ -16,42 +16,36 @@ from circadia.testing.language_suite import QuestionPair
 _ID: Final = AnswerId("1")
 
 PairJudge = Callable[[str, str], Awaitable[bool]]
-"""Says whether two questions ask the same."""
 
 
 class PairCallback(Protocol):
-    """Is told of each pair that was looked at."""
+    """Called after each pair."""
 
     def __call__(self) -> None: ...
 
 
 @dataclass(kw_only=True, slots=True)
 class JudgedPairs:
-    """What came of a set of pairs."""
-
     same: int = 0
     """Pairs that ask the same."""
     other: int = 0
-    """Pairs that do not."""
+    """Pairs that do not ask the same."""
     candidates: int = 0
     """Pairs that the judge was asked about."""
     hits: int = 0
-    """Pairs that ask the same and are served."""
+    """Served pairs that ask the same."""
     wrong: Counter[str] = field(default_factory=Counter[str])
-    """Pairs that do not and are served, by kind."""
+    """Served pairs that do not ask the same, by kind."""
     kinds: Counter[str] = field(default_factory=Counter[str])
-    """Pairs that do not, by kind."""
+    """All pairs that do not ask the same, by kind."""
     seconds: float = 0.0
-    """Time that the judge took."""
 
     @property
     def hit_share(self) -> float:
-        """Return the share of pairs that ask the same and are served."""
         return self.hits / self.same if self.same else 0.0
 
     @property
     def wrong_share(self) -> float:
-        """Return the share of other pairs that are served."""
         return self.wrong.total() / self.other if self.other else 0.0
 
 
@@ -59,25 +53,25 @@ async def judge_pairs(
     pairs: Sequence[QuestionPair], vectors: TextVectors, decide: PairJudge | None, clock: Clock,
     advance: PairCallback = lambda: None,
 ) -> JudgedPairs:  # fmt: skip
-    """Look the second question of each pair up where the first has an answer, as a call does; none is no judge."""
-    found = JudgedPairs()
+    """Look up each pair's second question where the first has an answer, as a call does; `decide` None is no judge."""
+    counts = JudgedPairs()
     for pair in pairs:
         if pair.same:
-            found.same += 1
+            counts.same += 1
         else:
-            found.other += 1
-            found.kinds[pair.kind] += 1
-        if await _is_served(pair, vectors, decide, clock, found):
+            counts.other += 1
+            counts.kinds[pair.kind] += 1
+        if await _is_served(pair, vectors, decide, clock, counts):
             if pair.same:
-                found.hits += 1
+                counts.hits += 1
             else:
-                found.wrong[pair.kind] += 1
+                counts.wrong[pair.kind] += 1
         advance()
-    return found
+    return counts
 
 
 async def _is_served(
-    pair: QuestionPair, vectors: TextVectors, decide: PairJudge | None, clock: Clock, found: JudgedPairs
+    pair: QuestionPair, vectors: TextVectors, decide: PairJudge | None, clock: Clock, counts: JudgedPairs
 ) -> bool:
     index = AnswerIndex(vectors)
     index.add([AnswerableQuestion(id=_ID, phrasings=[pair.first], confidence=1.0)])
@@ -86,15 +80,15 @@ async def _is_served(
     similar = index.find_similar(pair.second, least=LEAST_SIMILARITY)
     if decide is None or not similar or similar[0].conflict:
         return False
-    found.candidates += 1
+    counts.candidates += 1
     began = clock.monotonic()
     same = await decide(pair.second, pair.first)
-    found.seconds += clock.monotonic() - began
+    counts.seconds += clock.monotonic() - began
     return same
 
 
 def build_erring_judge(pairs: Sequence[QuestionPair], error: float) -> PairJudge:
-    """Return a scripted judge that knows the labels and errs on such a share of the pairs, always the same ones."""
+    """Return a scripted judge that knows the labels and errs on this share of the pairs, always the same ones."""
     same = {(pair.second, pair.first): pair.same for pair in pairs}
 
     async def decide(asked: str, candidate: str) -> bool:

@@ -1,4 +1,4 @@
-"""The models that an evaluation can ask: the scripted one, one on this machine, or one of a configured upstream."""
+"""The models for evaluations: the scripted one, one on this machine, or one of a configured upstream."""
 
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
@@ -19,23 +19,21 @@ from circadia.settings import Settings
 SCRIPTED: Final = "scripted"
 LOCAL: Final = "local"
 LOCAL_SECONDS: Final = 600.0
-"""Longest wait for an answer of a model on this machine; it works on one call at a time."""
+"""Longest wait for a model on this machine, which works on one call at a time."""
 LOCAL_TOKENS: Final = 8_192
-"""That a model on this machine can read and write at once."""
+"""Context window of a model on this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
-    """Which model is asked."""
-
     model: str = SCRIPTED
-    """`scripted`, `local`, the name or the path of weights, or a model of the upstream."""
+    """`scripted`, `local`, the name or path of weights, or a model of the upstream."""
     upstream: str | None = None
-    """Name of an upstream in the configuration; none for a model that is here."""
+    """Name of a configured upstream; None for a model in this process or on this machine."""
 
     @property
     def is_scripted(self) -> bool:
-        """Whether it is the one that costs nothing and is always the same."""
+        """Whether it is the free, deterministic model."""
         return self.upstream is None and self.model == SCRIPTED
 
 
@@ -43,11 +41,11 @@ class ModelChoice:
 async def open_eval_model(
     chosen: ModelChoice, settings: Settings, environment: Mapping[str, str], clock: Clock
 ) -> AsyncGenerator[ChatModel]:
-    """Give the model until the block ends.
+    """Open the model until the block ends.
 
     Raises:
-        ConfigError: there is no such upstream, or its key is not set. NotFound, InvalidRequest: no such weights.
-        StartError: the local model is not there, or does not start.
+        ConfigError: no such upstream, or its key is not set. NotFound, InvalidRequest: no such weights.
+        StartError: the local model is missing, or does not start.
     """
     if chosen.is_scripted:
         yield ScriptedEvalModel()
@@ -76,7 +74,7 @@ def _build_model_spec(chosen: ModelChoice, name: str, settings: Settings, enviro
     upstream = settings.upstreams.get(name)
     if upstream is None:
         known = ", ".join(sorted(settings.upstreams)) or "none"
-        raise ConfigError(f"there is no upstream {name!r} in the configuration; known: {known}")
+        raise ConfigError(f"no upstream {name!r} in the configuration; known: {known}")
     model = cheap_model(upstream.base_url, upstream.chat_api) if chosen.model == SCRIPTED else chosen.model
     if model is None:
         raise InvalidRequest(f"the cheap model of {upstream.base_url} is not known; name one with --model")

@@ -1,4 +1,4 @@
-"""Plots: bars on the terminal, and pictures where matplotlib is installed (the extra `eval`)."""
+"""Plots: bars in the terminal, and pictures if matplotlib is installed (the extra `eval`)."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -18,24 +18,21 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """Numbers of several series over the same places."""
+    """Several series over the same categories."""
 
     name: str
-    """Of the picture, without its ending."""
+    """Of the picture file, without suffix."""
     title: str
     places: Sequence[str]
-    """What stands below, from left to right."""
+    """Category labels, from left to right."""
     across: str
-    """What the places are."""
     unit: str
     series: Mapping[str, Sequence[float]]
-    """By name, a number for each place."""
     lines: bool = True
-    """Lines, not bars, in the picture."""
+    """Whether the picture has lines instead of bars."""
 
 
 def render_bars(chart: Chart) -> Text:
-    """Return a chart as bars, a group for each place."""
     most = max((value for values in chart.series.values() for value in values), default=0.0)
     alone = len(chart.series) == 1
     wide = max(map(len, chart.places if alone else chart.series), default=0)
@@ -57,8 +54,8 @@ def _render_bar(value: float, most: float) -> str:
 
 
 def save_picture(chart: Chart, folder: Path) -> Path | None:
-    """Write a chart as a PNG and return its path; none without matplotlib."""
-    try:  # without pyplot, which keeps state and wants a display
+    """Write a chart as a PNG and return its path; None without matplotlib."""
+    try:  # not pyplot, which has global state and needs a display
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         return None

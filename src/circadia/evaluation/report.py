@@ -1,4 +1,4 @@
-"""What an evaluation found, as tables and notes: on the terminal, as JSON, and as a page in Markdown."""
+"""The findings of an evaluation as tables and notes: in the terminal, as JSON, and as Markdown."""
 
 import json
 import os
@@ -21,7 +21,7 @@ RESULTS = "results.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
-    """A table; its first column is text, the others are numbers."""
+    """A table with text in its first column and numbers in the others."""
 
     title: str
     columns: Sequence[str]
@@ -30,23 +30,18 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
-    """What one run found."""
-
     title: str
     command: str
-    """As it was called."""
     at: datetime
     complete: bool
-    """Whether it was not broken off."""
+    """Whether the run was finished."""
     grids: Sequence[Grid]
     charts: Sequence[Chart]
     notes: Sequence[str]
     figures: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The numbers behind the tables."""
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """Return all of it as JSON has it."""
         return {
             "title": self.title, "command": self.command, "measured_on": describe_machine(self.at),
             "complete": self.complete, **self.figures, "notes": list(self.notes),
@@ -54,7 +49,6 @@ class Findings:
 
 
 def describe_machine(at: datetime) -> Mapping[str, str]:
-    """Return the day, the machine and the versions."""
     return {
         "date": at.date().isoformat(),
         "machine": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
@@ -64,7 +58,6 @@ def describe_machine(at: datetime) -> Mapping[str, str]:
 
 
 def show(found: Findings, console: Console) -> None:
-    """Print tables, plots and notes."""
     for grid in found.grids:
         table = Table(title=grid.title, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
         for at, column in enumerate(grid.columns):
@@ -81,9 +74,9 @@ def show(found: Findings, console: Console) -> None:
 
 
 def save(found: Findings, folder: Path) -> Sequence[Path]:
-    """Write results.json, report.md and, where matplotlib is there, a PNG of each chart; return what was written.
+    """Write results.json, report.md and, if matplotlib is installed, a PNG of each chart; return their paths.
 
-    The page has bars until the pictures are there, so whatever becomes of them, all that was found is written.
+    The page is written with bars first, so that nothing is lost if drawing a picture fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, page = folder / RESULTS, folder / MARKDOWN
@@ -115,6 +108,6 @@ def _render_page(found: Findings, pictures: Sequence[Path]) -> Iterator[str]:
 
 def _list_notes(found: Findings) -> Iterator[str]:
     if not found.complete:
-        yield "The run was broken off: this is what was measured until then."
+        yield "The run was interrupted; these are the results until then."
     yield from found.notes
     yield "Measured on: " + "; ".join(describe_machine(found.at).values()) + "."

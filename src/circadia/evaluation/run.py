@@ -1,4 +1,4 @@
-"""Runs an evaluation as the command line asks for it, and keeps what was measured however it ends."""
+"""Run an evaluation for the command line, and keep what was measured however it ends."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,26 +29,23 @@ from circadia.settings import Settings
 from circadia.testing.rule_based_model import RuleBasedModel
 
 CONTEXTS: Final = 20
-"""Of the generator, for the scripted model."""
+"""Generated contexts for the scripted model."""
 FEWER_CONTEXTS: Final = 4
-"""For models that take time or money."""
+"""Generated contexts for models that take time or money."""
 MAX_QUESTIONS: Final = 100
-"""Questions of a context."""
+"""Most questions a context."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvalEnvironment:
-    """What a run has around it."""
-
     settings: Settings
     environment: Mapping[str, str]
     clock: Clock
     to: Console
-    """Where people are told how far it is."""
 
 
 class StatefulRun:
-    """One run of `circadia eval stateful`."""
+    """A run of `circadia eval stateful`."""
 
     def __init__(
         self,
@@ -63,11 +60,7 @@ class StatefulRun:
         seed: int,
         at_once: int,
     ) -> None:
-        """Read or make the contexts.
-
-        Raises:
-            InvalidRequest: an arm, a number or the data are not of the form. NotFound: there is no such file.
-        """
+        """Load or generate the contexts. Raises InvalidRequest: malformed options or data. NotFound: no such file."""
         self._chosen = chosen
         self._around = around
         self._sizes = _parse_sizes(questions)
@@ -85,14 +78,14 @@ class StatefulRun:
         self._asker: Asker | None = None
 
     def save_data(self, path: Path) -> None:
-        """Write the contexts in JSON Lines. Raises StartError: the file cannot be written."""
+        """Write the contexts as JSON Lines. Raises StartError: the file cannot be written."""
         try:
             path.write_text(dataset.dump_cases(self.cases), "utf-8")
         except OSError as error:
             raise StartError(f"{str(path)!r} cannot be written: {error}; name another file with --save-data") from error
 
     async def run(self) -> None:
-        """Measure. Raises CircadiaError: the model cannot be asked."""
+        """Measure. Raises CircadiaError: the model cannot be reached."""
         words = await BundledEmbedder().word_vectors()
         around = self._around
         async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
@@ -104,8 +97,7 @@ class StatefulRun:
             if not self._chosen.is_scripted:
                 calls = self._measuring.max_calls
                 around.to.print(
-                    f"{mind.name} of {mind.upstream} is asked up to {calls:,} times; up to {TRIES * calls:,} times if "
-                    "it is at fault each time and has to be asked again.",
+                    f"{mind.name} of {mind.upstream} gets up to {calls:,} calls, or {TRIES * calls:,} with retries.",
                     soft_wrap=True,
                 )
             with _build_progress(around.to) as bar:
@@ -113,7 +105,7 @@ class StatefulRun:
                 await self._measuring.run(lambda: bar.advance(task))
 
     def build_findings(self, command: str) -> Findings | None:
-        """Return what was measured; none if nothing was."""
+        """Return the findings; None if nothing was measured."""
         if self._measuring is None or self._asker is None or not self._measuring.tally.trials:
             return None
         scripted = self._chosen.is_scripted
@@ -134,10 +126,10 @@ class StatefulRun:
 
 
 class LocomoRun:
-    """One run of `circadia eval locomo`."""
+    """A run of `circadia eval locomo`."""
 
     def __init__(self, chosen: ModelChoice | None, around: EvalEnvironment, talks: Sequence[LongConversation]) -> None:
-        """`chosen` none is no model at all."""
+        """`chosen` None runs without a model."""
         self._chosen = chosen
         self._around = around
         self._talks = talks
@@ -145,7 +137,7 @@ class LocomoRun:
         self._measured = locomo.LocomoResults()
 
     async def run(self) -> None:
-        """Measure. Raises CircadiaError: the model cannot be asked."""
+        """Measure. Raises CircadiaError: the model cannot be reached."""
         around = self._around
         if self._chosen is None:
             await self._measure()
@@ -156,7 +148,7 @@ class LocomoRun:
             async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
                 self._mind = mind
                 about = sum(len(talk.turns) for talk in self._talks) * locomo.CALLS_A_TURN
-                around.to.print(f"{mind.name} of {mind.upstream} is asked about {about:,.0f} times.")
+                around.to.print(f"{mind.name} of {mind.upstream} gets about {about:,.0f} calls.")
                 await self._measure()
 
     async def _measure(self) -> None:
@@ -167,7 +159,7 @@ class LocomoRun:
             )
 
     def build_findings(self, command: str) -> Findings | None:
-        """Return what was measured; none if nothing was."""
+        """Return the findings; None if nothing was measured."""
         if not self._measured.passes:
             return None
         return locomo.build_locomo_findings(self._measured, self._mind, command, self._around.clock.now())
@@ -198,5 +190,5 @@ def _parse_arms(given: str) -> list[Arm]:
     named = [each.strip() for each in given.split(",")]
     unknown = [each for each in named if each not in set(Arm)]
     if unknown:
-        raise InvalidRequest(f"there is no arm {unknown[0]!r}; known: {', '.join(Arm)}")
+        raise InvalidRequest(f"no arm {unknown[0]!r}; known: {', '.join(Arm)}")
     return [arm for arm in Arm if arm in named]

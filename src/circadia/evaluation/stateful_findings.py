@@ -24,22 +24,19 @@ from circadia.evaluation.synthetic.generator import WORDINGS
 from circadia.evaluation.synthetic.scripted_model import DERIVED_RESULTS, MISLED_SHARE, PHRASINGS, STEP_TOKENS
 
 UNEXPECTED_SHARE: Final = sum(WORDINGS[PHRASINGS:]) / sum(WORDINGS)
-"""Share of the generator's questions that are asked in words which the scripted model never expects."""
+"""Share of generated questions in wordings that the scripted model never expects."""
 SCRIPTED_NOTE: Final = (
-    "The model is scripted. What follows from that are its properties, not a real model's: it makes no mistake of its "
-    f"own, thinks {STEP_TOKENS} tokens for each step of work, states {DERIVED_RESULTS} results in a learned context, "
-    f"expects the likeliest questions as if it knew how people ask, and lets {MISLED_SHARE:.0%} of the ready answers "
-    "to other questions mislead it. A token is 4 bytes. Ready answers of the same text follow from it too: of the "
-    f"{len(WORDINGS)} wordings in which the generator asks a question it expects the commonest {PHRASINGS}. The other "
-    f"wordings, of {UNEXPECTED_SHARE:.0%} of the questions, it never expects: so asked, a question is served "
-    "by the judge or not at all. The judge is the same model, which knows all wordings, and its tokens are hot."
+    "The model is scripted, so these are its properties, not a real model's: it makes no mistake of its own, thinks "
+    f"{STEP_TOKENS} tokens for each step, states {DERIVED_RESULTS} results in a learned context, expects the likeliest "
+    f"questions as if it knew how people ask, and lets {MISLED_SHARE:.0%} of the ready answers to other questions "
+    f"mislead it. A token is 4 bytes. Of the generator's {len(WORDINGS)} wordings of a question, it expects the "
+    f"{PHRASINGS} most common. The others, used in {UNEXPECTED_SHARE:.0%} of the questions, are served only by the "
+    "judge. The judge is the same model, which knows all wordings, and its tokens are hot."
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatefulResults:
-    """What was measured, and how."""
-
     measuring: ArmComparison
     asker: Asker
     cases: Sequence[Case]
@@ -50,13 +47,12 @@ class StatefulResults:
     generated: bool
     """Whether the contexts come from the generator."""
     unread: int
-    """Contexts that the scripted model cannot read."""
+    """Contexts that the scripted model cannot parse."""
     command: str
     at: datetime
 
 
 def build_stateful_findings(run: StatefulResults) -> Findings:
-    """Return what the run has found."""
     tally = run.measuring.tally
     found, parts = compute_arm_results(tally, run.arms, run.sizes), compute_bins(tally, run.arms)
     even = compute_break_even(found)
@@ -120,7 +116,7 @@ def _size_grid(found: Sequence[ArmResult]) -> Grid:
 
 
 def _lookup_grids(found: Sequence[ArmResult]) -> list[Grid]:
-    """Return what the lookup found at the largest size, which is the last, if an arm looks anything up."""
+    """Return the lookups at the largest, last size, if an arm looks anything up."""
     size = found[-1].questions if found else 0
     looking = [each for each in found if each.questions == size and each.arm in READY_ANSWER_ARMS - {Arm.WRONG_HINTS}]
     if not looking:
@@ -184,7 +180,6 @@ def _bin_grid(parts: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:
 
 
 def _distinct_ranges(parts: Sequence[PredictabilityBin]) -> list[PredictabilityBin]:
-    """Return one bin of each range, in order."""
     return list({each.lowest: each for each in parts}.values())
 
 
@@ -217,32 +212,32 @@ def _build_charts(found: Sequence[ArmResult], parts: Sequence[PredictabilityBin]
 
 def _build_notes(run: StatefulResults, found: Sequence[ArmResult]) -> list[str]:
     notes = [
-        "Cost of a question: its hot tokens, prompt and generated, times the weight, and its part of the tokens of "
-        "sleep, which are spent once a context. What is sent ahead is counted at full length, without caches.",
-        "hits: ready answers that were served; hints: those that were shown beside the question; false: those of both "
-        "that were not the key. The same text: but for white space, width and a closing mark. With n questions, the "
-        "first n of each context that has so many are counted.",
+        "Cost of a question: its hot tokens, prompt and generated, times the weight, plus its share of the sleep "
+        "tokens, which are spent once a context. Repeated prompts are counted in full, without caches.",
+        "hits: ready answers that were served; hints: ready answers shown beside the question; false: those of both "
+        "that do not match the key. The same text: apart from white space, width and a closing mark. For n questions, "
+        "the first n of each context with at least n are counted.",
     ]
     if run.scripted:
         notes.insert(0, SCRIPTED_NOTE)
     if run.unread:
         notes.insert(
             0,
-            f"The scripted model works out the generator's contexts only: it cannot read {run.unread} of these "
-            f"{len(run.cases)}, so its answers there say nothing; name a real model with --model.",
+            f"The scripted model can only read the generator's contexts. It cannot read {run.unread} of these "
+            f"{len(run.cases)}, so its answers there mean nothing; name a real model with --model.",
         )
     if run.generated:
         notes.append(
-            "Predictability is how likely the question is as the next one, by the odds that it was drawn with."
+            "Predictability is the probability that the question comes next, by the odds with which it was drawn."
         )
     elif any(asked.likely is None for case in run.cases for asked in case.questions):
         notes.append(
-            "Predictability, where the data do not tell it: the share of the question's telling words that stand in "
-            "the context, an estimate."
+            "Predictability, if the data do not state it, is estimated: the share of the question's content words that "
+            "the context has."
         )
     if run.asker.estimated:
         notes.append(
-            f"The provider did not count {run.asker.estimated} calls; their tokens are a quarter of the bytes."
+            f"The provider reported no usage for {run.asker.estimated} calls; their tokens are a quarter of the bytes."
         )
     if any(arm in LEARNED_CONTEXT_ARMS | READY_ANSWER_ARMS for arm in run.arms) and Arm.NONE not in run.arms:
         notes.append("Without the arm `none` there is no break-even.")

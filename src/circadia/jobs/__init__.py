@@ -1,1 +1,1 @@
-"""What durable work has in common, whatever is worked on."""
+"""Leases of durable work of any kind."""

@@ -1,1 +1,1 @@
-"""Models of the sleep tier, and the small one that runs on this machine."""
+"""Models of the sleep tier, and a small one that runs on this machine."""

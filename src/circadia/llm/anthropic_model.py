@@ -11,9 +11,8 @@ from circadia.llm.provider_model import PLACEHOLDER, build_timeout, prefer_json_
 
 
 def build_model(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> Model:
-    """Return the model at `root`, asked through `http`, which signs."""
     client = AsyncAnthropic(
         base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=build_timeout(at), max_retries=0
     )
-    _ = client.beta.messages  # the SDK loads it when it is first asked for, and that takes long
+    _ = client.beta.messages  # the SDK imports it on first use, which is slow
     return AnthropicModel(at.model, provider=AnthropicProvider(anthropic_client=client), profile=prefer_json_schema)

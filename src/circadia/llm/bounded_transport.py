@@ -1,26 +1,26 @@
-"""Reads answers of providers up to a size: one without an end takes neither the server's memory nor its time."""
+"""Limits the size of provider responses, so that an endless one takes neither the server's memory nor its time."""
 
 from typing import Final
 
 import httpx2
 
 LARGEST_BYTES: Final = 4_000_000
-"""Of an answer, unpacked: many times what the longest has that is asked for, what was thought before it included."""
+"""Size of an unpacked response: many times the longest expected answer, reasoning included."""
 _OF_THE_WIRE: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 
 class ResponseTooLarge(httpx2.TransportError):
-    """An answer is larger than any that was asked for."""
+    """A response is larger than any expected one."""
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Gives whole answers, and no more than `LARGEST_BYTES` of any."""
+    """Reads whole responses of at most `LARGEST_BYTES`."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the answer, read and unpacked. Raises TooLarge; the connection is closed then."""
+        """Return the response, read and unpacked. Raises ResponseTooLarge, and closes the connection."""
         answer = await self._inner.handle_async_request(request)
         read = bytearray()
         try:
@@ -34,5 +34,4 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(answer.status_code, headers=headers, content=bytes(read), extensions=answer.extensions)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._inner.aclose()

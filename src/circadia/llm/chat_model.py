@@ -1,4 +1,4 @@
-"""What the sleep tier asks of a model: one question with a schema, one answer with what it used (SLEEP-41)."""
+"""The interface to the sleep tier's models: a prompt with a schema in, an answer and its usage out (SLEEP-41)."""
 
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -12,31 +12,28 @@ T = TypeVar("T", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """A question."""
-
     rules: str
-    """The system side: what is to be done, and how; never anything that was said in a conversation."""
+    """The system side: the task, and never anything from a conversation."""
     data: str
-    """What it is to be done with: fenced, since it may hold instructions of anybody's."""
+    """The fenced material: it may hold anybody's instructions."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of both."""
         return len(self.rules.encode()) + len(self.data.encode())
 
 
 class ModelAnswerError(Exception):
-    """The model gave nothing of use: an error, prose, bad or truncated JSON, an empty body, no answer in time.
+    """The model gave no usable answer: an error, prose, bad or truncated JSON, an empty body, or a timeout.
 
-    What was asked stays to be asked again (SLEEP-13).
+    The question can be asked again (SLEEP-13).
     """
 
     def __init__(
         self, cause: str, *, used: Usage | None = None, passing: bool = False, retry_after_seconds: float | None = None
     ) -> None:
-        """`cause` is for people and holds nothing that was said; `used` is none where it is not known.
+        """`cause` is for people and quotes nothing from a conversation; `used` is none where it is unknown.
 
-        `passing` says that the provider is at fault (429, 5xx, no connection) and not what it was asked about.
+        `passing` means that the provider is at fault (429, 5xx, no connection), not the question.
         """
         super().__init__(cause)
         self.cause = cause
@@ -46,25 +43,22 @@ class ModelAnswerError(Exception):
 
 
 class ChatModel(Protocol):
-    """A model."""
-
     name: str
-    """As the provider calls it."""
+    """The provider's name of the model."""
     upstream: str
-    """Name of the provider in the configuration."""
+    """Name of the upstream in the configuration."""
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return the answer and what it used. `most_tokens` limits the output, reasoning included.
+        """Return the answer and its usage. `most_tokens` limits the output, reasoning included.
 
-        Raises:
-            ModelAnswerError: there is none. A cancellation ends the question at the provider, too.
+        Raises ModelAnswerError without an answer. A cancellation also cancels the request at the provider.
         """
         ...
 
     def price(self, used: Usage) -> int | None:
-        """Return the price in billionths of a US dollar; none if it is not known."""
+        """Return the price in billionths of a US dollar; none if it is unknown."""
         ...
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return the most that a question of this size can cost; none if no price is known."""
+        """Return the highest possible price of a question of this size; none if no price is known."""
         ...

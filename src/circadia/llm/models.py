@@ -23,37 +23,29 @@ _MODULES: Final[dict[Api, str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
-    """A model, and where it is asked."""
-
     upstream: str
-    """Name of the provider in the configuration."""
+    """Name of the upstream in the configuration."""
     base_url: str
-    """The upstream's address, as the gateway has it."""
     api: Api
-    """The upstream's API."""
     key: str | None
     """The upstream's key; none sends none."""
     model: str
-    """The model's name."""
     key_header: KeyHeader | None = None
-    """The header that carries the key; none is the usual one of the API."""
+    """The header for the key; none is the API's default."""
     timeout_seconds: float = 120.0
-    """Longest wait for an answer."""
     connect_timeout_seconds: float = 10.0
-    """Longest wait for a connection."""
     reasoning: Reasoning = "off"
-    """How much a thinking model may think, where the provider lets one say; `off` is the least that it accepts."""
+    """How much a thinking model may think, if the provider lets one choose; `off` is the least that it accepts."""
 
     def __repr__(self) -> str:
-        """Return all but the key."""
         return f"ModelSpec(upstream={self.upstream!r}, base_url={self.base_url!r}, model={self.model!r})"
 
 
 @contextlib.asynccontextmanager
 async def open_model(at: ModelSpec, clock: Clock) -> AsyncGenerator[ChatModel]:
-    """Give the model until the block ends; its connections are closed then.
+    """Open the model until the block ends, then close its connections.
 
-    What speaks to providers is large, so it is loaded here, in a thread, and only where there is a model.
+    The provider libraries are large, so they are imported here, in a thread, and only if there is a model.
     """
     http, mind = await asyncio.to_thread(_build_model, at, clock)
     async with http:

@@ -1,4 +1,4 @@
-"""Models behind OpenAI's API: OpenAI's own, and what other providers and local servers say of themselves."""
+"""Models behind OpenAI's API: OpenAI's own, and those of other providers and local servers."""
 
 from typing import Final
 
@@ -20,11 +20,10 @@ from circadia.llm.provider_model import PLACEHOLDER, build_timeout, prefer_json_
 from circadia.llm.providers import provider_at
 
 _GROQ_WITH_SCHEMAS: Final = ("openai/gpt-oss", "moonshotai/kimi", "meta-llama/llama-4")
-"""https://console.groq.com/docs/structured-outputs lists who keeps to a schema; others answer it with a 400."""
+"""https://console.groq.com/docs/structured-outputs lists who supports schemas; others answer a schema with a 400."""
 
 
 def build_model(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> Model:
-    """Return the model at `root`, asked through `http`, which signs."""
     client = AsyncOpenAI(base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=build_timeout(at), max_retries=0)
     provider = provider_at(at.base_url)
     if provider == "openrouter":
@@ -43,7 +42,7 @@ def build_model(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> Model:
 
 
 def _is_openai_relay(at: ModelSpec) -> bool:
-    """Return whether an address of nobody known has one of OpenAI's own models, and so passes its API on."""
+    """Return whether an unknown address serves one of OpenAI's own models, and so passes its API on."""
     return (
         provider_at(at.base_url) is None
         and "/" not in at.model
@@ -53,13 +52,13 @@ def _is_openai_relay(at: ModelSpec) -> bool:
 
 
 def _build_known_profile(provider: str | None, model: str) -> ModelProfile:
-    """Return what a provider says of its models and the library does not know."""
-    # Newer than `max_tokens`, and where it is unknown, either ignored, so that nothing limits an answer, or refused.
+    """Return the abilities of a provider's models that the library does not know."""
+    # Newer than `max_tokens`. Providers without it ignore it, so that nothing limits an answer, or refuse the request.
     known = OpenAIModelProfile(
         openai_chat_supports_max_completion_tokens=False, openai_chat_supports_multiple_system_messages=False
     )
     if provider in (None, "groq"):
-        # Servers of open weights hold what is written to the schema, and do not show the model what it means.
+        # Servers of open weights enforce the schema, but do not show it to the model.
         known["native_output_requires_schema_in_instructions"] = True
     if provider == "google":
         # https://ai.google.dev/gemini-api/docs/openai: only the flash models of 2.5 can stop thinking.

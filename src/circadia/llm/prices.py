@@ -1,7 +1,7 @@
 """Prices of model calls, from the list that ships with genai-prices; nothing is fetched.
 
-The library's own calculation takes 50 to 170 µs. Its prices are linear in the tokens, so the rates of a model are
-looked up once and multiplied here; a test holds the results equal to the library's for every model in the list.
+The library's own calculation takes 50 to 170 µs. Its prices are linear in the tokens, so a model's rates are looked up
+once and multiplied here; a test compares the results with the library's for every model in the list.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 from circadia.llm.usage import Usage
 
 _NANO_PER_TOKEN = 1000
-"""A US dollar for a million tokens is a thousand billionths for one."""
+"""1 US dollar per million tokens is 1000 billionths per token."""
 _NANO_PER_REQUEST = 1_000_000
-"""A US dollar for a thousand requests is a million billionths for one."""
+"""1 US dollar per thousand requests is a million billionths per request."""
 _LONGEST_NAME = 256
 _MODELS_KEPT = 1024
-"""Callers choose the names, so the look-ups that are kept must be bounded."""
+"""Callers choose the names, so the cache of look-ups must be bounded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rates:
-    """Billionths of a US dollar for one token, at one size of input."""
+    """Billionths of a US dollar per token, at one size of input."""
 
     read: Decimal
     cache_read: Decimal
@@ -41,9 +41,9 @@ class _Rates:
 class PriceList:
     """List prices of one upstream, in billionths of a US dollar.
 
-    The provider is told by the base URL; an address that is not in the list is taken for a relay of the API's own
-    provider, and priced only where that provider has a model of this name. Prices are those of the standard service
-    tier, tokens alone: no searches, no audio, no discounts.
+    The base URL identifies the provider. An unlisted address counts as a relay of the API's own provider, with prices
+    for that provider's models only. Prices are those of the standard service tier for tokens alone: no searches, audio
+    or discounts.
     """
 
     def __init__(self, *, base_url: str, api: Literal["openai", "anthropic", "gemini"]) -> None:
@@ -56,7 +56,7 @@ class PriceList:
         self._find: Callable[[str], ModelInfo | None] = lru_cache(_MODELS_KEPT)(self._look_up)
 
     def price(self, model: str, usage: Usage, at: datetime) -> int | None:
-        """Return what a call cost; none if the model has no known price, or the provider did not tell what counts."""
+        """Return the price of a call; none if the model's price or a needed count is unknown."""
         prices = self._prices(model, at)
         read = usage.input_tokens
         if prices is None or read is None:
@@ -81,7 +81,7 @@ class PriceList:
         return int(total.to_integral_value(ROUND_CEILING))
 
     def worst_price(self, model: str, input_estimate: int, output_limit: int, at: datetime) -> int | None:
-        """Return the most that a call of this size can cost; none if the model has no known price."""
+        """Return the highest possible price of a call of this size; none if the model has no known price."""
         prices = self._prices(model, at)
         if prices is None:
             return None
@@ -93,19 +93,17 @@ class PriceList:
         return int(most.to_integral_value(ROUND_CEILING))
 
     def has_model(self, model: str) -> bool:
-        """Return whether the list has the model."""
         return 0 < len(model) <= _LONGEST_NAME and self._find(model) is not None
 
     def context_window(self, model: str) -> int | None:
-        """Return how many tokens the model reads at most; none if that is not known."""
+        """Return the size of the model's context window in tokens; none if it is unknown."""
         if not 0 < len(model) <= _LONGEST_NAME:
             return None
-        found = self._find(model)
-        return None if found is None else found.context_window or None
+        info = self._find(model)
+        return None if info is None else info.context_window or None
 
     def _rates(self, prices: ModelPrice, input_tokens: int) -> _Rates:
-        """Return the rates at this size of input, remembered where the size does not matter."""
-        key = id(prices)  # the list lives as long as the process, so an id stays what it is
+        key = id(prices)  # the list lives as long as the process, so ids are stable
         known = self._flat.get(key)
         if known is None:
             known = _rates(prices, input_tokens)
@@ -116,10 +114,10 @@ class PriceList:
     def _prices(self, model: str, at: datetime) -> ModelPrice | None:
         if not model or len(model) > _LONGEST_NAME:
             return None
-        found = self._find(model)
-        if found is None:
+        info = self._find(model)
+        if info is None:
             return None
-        prices = found.get_prices(at)
+        prices = info.get_prices(at)
         return None if prices.input_mtok is None and prices.output_mtok is None else prices
 
     def _look_up(self, model: str) -> ModelInfo | None:
@@ -127,12 +125,11 @@ class PriceList:
 
 
 def _is_tiered(prices: ModelPrice) -> bool:
-    """Return whether a rate depends on the size of the input."""
     return any(isinstance(value, TieredPrices) for value in vars(prices).values())
 
 
 def _rates(prices: ModelPrice, input_tokens: int) -> _Rates:
-    """Return the rates at this size of input; a kind of token without a rate of its own has that of its parent."""
+    """Return the rates at this size of input; a kind of token without a rate has its parent's."""
 
     def rate(price: Decimal | TieredPrices | None, parent: Decimal) -> Decimal:
         if isinstance(price, TieredPrices):

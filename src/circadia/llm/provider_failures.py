@@ -1,4 +1,4 @@
-"""What the failures of a provider mean for a question."""
+"""Maps the failures of a provider to `ModelAnswerError`."""
 
 from typing import Final
 
@@ -20,15 +20,14 @@ from circadia.llm.chat_model import ModelAnswerError
 from circadia.llm.usage import Usage
 
 _QUESTION_STATUSES: Final = frozenset({400, 413, 422})
-"""Statuses that another question may not get; all others would have met any question."""
+"""Statuses that are the question's fault; all others would have met any question."""
 _NO_TOKENS: Final = Usage(input_tokens=0, output_tokens=0)
 
 
 def build_answer_error(error: AgentRunError) -> ModelAnswerError:
-    """Return what to raise in the place of `error`.
+    """Return the error to raise instead of `error`.
 
-    A refused request costs nothing, nor does one that never went out; what one has cost whose answer was lost on the
-    way, or that the provider broke off, is not known.
+    A refused or unsent request costs nothing; the cost is unknown if the answer was lost on the way or broke off.
     """
     if _is_too_large(error):
         return ModelAnswerError(f"the answer was larger than {LARGEST_BYTES} bytes")
@@ -52,14 +51,12 @@ def build_answer_error(error: AgentRunError) -> ModelAnswerError:
 
 
 def _is_too_large(error: BaseException | None) -> bool:
-    """Return whether this came of an answer that was not read to its end."""
     while error is not None and not isinstance(error, ResponseTooLarge):
         error = error.__cause__
     return error is not None
 
 
 def _advice(error: ModelHTTPError) -> str:
-    """Return what is to be done, where it is known."""
     if isinstance(error, ModelQuotaExceededError):
         return ": the account's quota or credit is used up"
     if isinstance(error, ModelRateLimitError):

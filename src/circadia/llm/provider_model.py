@@ -1,7 +1,7 @@
-"""Asks a provider's model through pydantic-ai: one request for one question, whatever comes of it (SLEEP-13, SLEEP-41).
+"""Asks a provider's model through pydantic-ai: exactly one request per question (SLEEP-13, SLEEP-41).
 
-Retries are the tier's, since each one is paid for: neither pydantic-ai nor the SDK beneath it sends anything twice.
-What a failure is told as holds neither what was said nor a key: both can stand in a provider's error.
+The sleep tier retries, since each retry costs money; pydantic-ai and the SDK beneath it never do. Errors are described
+without quoting a provider's error, which can hold conversation text or a key.
 """
 
 import asyncio
@@ -35,23 +35,23 @@ from circadia.settings import build_key_header
 T = TypeVar("T", bound=BaseModel)
 
 PLACEHOLDER: Final = "unused"
-"""What an SDK has for a key: requests are signed as they go out, so none of its errors and logs can hold the key."""
+"""The key that an SDK gets: requests are signed as they go out, so its errors and logs cannot hold the real one."""
 _TOOL: Final = "answer"
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
 _MALFORMED_ANSWER_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""What the library raises over an answer that lacks what it takes for granted, such as a choice or the usage."""
+"""What the library raises over an answer that lacks an expected part, such as a choice or the usage."""
 _MOST_TOKENS: Final = 10**12
-"""More than any call can use: who counts more has counted wrongly."""
+"""More than any call can use: a larger count is wrong."""
 _CREDENTIALS: Final = ("authorization", "x-api-key", "openai-organization", "openai-project")
-"""What an SDK sends from the environment or from its placeholder."""
+"""Headers that an SDK takes from the environment or from its placeholder."""
 _CONNECTIONS: Final = 16
-"""At most one for each pass that runs, plus those of passes that have yielded."""
+"""One for each running pass, plus those of preempted passes."""
 
 
 def build_http_client(at: ModelSpec) -> httpx2.AsyncClient:
-    """Return the HTTP client of a model; reads certificates (`SSL_CERT_FILE` counts), which is work for a thread.
+    """Return a model's HTTP client; it reads certificates (`SSL_CERT_FILE` counts), so call it in a thread.
 
-    It follows no redirect, which would carry the key to another host, and takes no proxy, as the gateway takes none.
+    It follows no redirect, which would carry the key to another host, and uses no proxy, as the gateway uses none.
     """
 
     async def sign(request: httpx2.Request) -> None:
@@ -72,12 +72,12 @@ def build_http_client(at: ModelSpec) -> httpx2.AsyncClient:
 
 
 def build_timeout(at: ModelSpec) -> httpx2.Timeout:
-    """Return how long an SDK waits: for a connection; the wait for an answer is `ProviderModel`'s."""
+    """Return an SDK's connect timeout; `ProviderModel` limits the wait for an answer."""
     return httpx2.Timeout(None, connect=at.connect_timeout_seconds)
 
 
 def prefer_json_schema(default: ModelProfile) -> ModelProfile:
-    """Have the model keep to the schema if it can, call a tool that has it if not, and else just be told of it."""
+    """Make the model keep to the schema natively if it can, else by a tool call, else by the prompt alone."""
     if default.get("supports_json_schema_output", False):
         mode = "native"
     else:
@@ -97,11 +97,7 @@ class ProviderModel:
         self._clock = clock
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return the answer and what it used.
-
-        Raises:
-            ModelAnswerError: there is none.
-        """
+        """Return the answer and its usage. Raises ModelAnswerError."""
         question = ModelRequest(parts=[UserPromptPart(prompt.data)], instructions=prompt.rules)
         settings = ModelSettings(max_tokens=most_tokens, max_retries=0, thinking=self._thinking_level(most_tokens))
         try:
@@ -125,15 +121,13 @@ class ProviderModel:
         return _parse_answer(answer, output, used, most_tokens), used or Usage()
 
     def price(self, used: Usage) -> int | None:
-        """Return the price in billionths of a US dollar; none if it is not known."""
         return self._prices.price(self.name, used, self._clock.now())
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return the most that a question of this size can cost; none if no price is known."""
         return self._prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())
 
     def _thinking_level(self, most_tokens: int) -> ThinkingLevel:
-        """Return how much it may think. A model that counts thinking in tokens needs some left for its answer."""
+        """Return how much the model may think. One with a token budget for thinking needs some left for its answer."""
         if self._at.reasoning == "off":
             return False
         budgeted = self._at.api == "anthropic" and not self._model.profile.get(
@@ -145,7 +139,7 @@ class ProviderModel:
 
 
 def _build_parameters(output: type[BaseModel]) -> ModelRequestParameters:
-    """Return the schema in each of the ways in which a model may take it; its profile picks one."""
+    """Return the schema in each form that a model may take; its profile picks one."""
     schema = answer_schema(output)
     return ModelRequestParameters(
         output_mode="auto",
@@ -157,31 +151,27 @@ def _build_parameters(output: type[BaseModel]) -> ModelRequestParameters:
 
 
 def _parse_answer(answer: ModelResponse, output: type[T], used: Usage | None, most_tokens: int) -> T:
-    """Return what the answer says.
-
-    Raises:
-        ModelAnswerError: it does not say it.
-    """
+    """Return the parsed answer. Raises ModelAnswerError."""
     if answer.finish_reason == "length":
         raise ModelAnswerError(f"the answer was cut off at {most_tokens} tokens", used=used)
     if answer.finish_reason == "content_filter":
         raise ModelAnswerError("the model refused to answer", used=used)
     called = [part for part in answer.parts if isinstance(part, ToolCallPart) and part.tool_name == _TOOL]
     texts = [part.content for part in answer.parts if isinstance(part, TextPart)]
-    said = (called[0].args_as_json_str() if called else "".join(texts)).strip("\ufeff \t\r\n")
-    if not said:
+    text = (called[0].args_as_json_str() if called else "".join(texts)).strip("\ufeff \t\r\n")
+    if not text:
         thought = any(isinstance(part, ThinkingPart) for part in answer.parts) or (used and used.reasoning_tokens)
         raise ModelAnswerError("the answer was empty" + (" after reasoning" if thought else ""), used=used)
-    if len(fenced := _FENCED.findall(said)) == 1:  # with a word of courtesy around it, which says nothing
-        said = fenced[0].strip()
+    if len(fenced := _FENCED.findall(text)) == 1:  # around it are words of courtesy only
+        text = fenced[0].strip()
     try:
-        return output.model_validate_json(said)
+        return output.model_validate_json(text)
     except ValidationError as error:
-        raise ModelAnswerError(_describe_misfit(said, error), used=used) from None
+        raise ModelAnswerError(_describe_misfit(text, error), used=used) from None
 
 
 def _describe_misfit(said: str, error: ValidationError) -> str:
-    """Return in what way an answer is none, without a word of it."""
+    """Return why an answer is invalid, without quoting it."""
     kinds = sorted(
         {each["type"] for each in error.errors(include_url=False, include_context=False, include_input=False)}
     )
@@ -191,7 +181,7 @@ def _describe_misfit(said: str, error: ValidationError) -> str:
 
 
 def _convert_usage(usage: RequestUsage) -> Usage | None:
-    """Return what the provider counted; none if it did not, for then the library counts nothing read."""
+    """Return the provider's counts; none without any, in which case the library reports an input of 0."""
     details = usage.details
     thought = details.get("reasoning_tokens", details.get("thinking_tokens"))
     counted = (usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, thought or 0)

@@ -1,4 +1,4 @@
-"""What is known of model providers: where their API lies, and which of their models is cheap (SLEEP-41)."""
+"""Known model providers: the path of their API, and their cheap model (SLEEP-41)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,17 +14,15 @@ Api = Literal["openai", "anthropic"]
 
 SIZE_INPUT_TOKENS: Final = 10_000
 SIZE_OUTPUT_TOKENS: Final = 1_000
-"""The size of a question at which two models' prices are compared."""
+"""The size of a question at which prices of two models are compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProviderDefaults:
-    """One provider."""
-
     cheap: str
-    """The model for work that nobody waits for."""
+    """The model for background work."""
     root: str = "/v1"
-    """What stands before the endpoint in its OpenAI-shaped API, below the host."""
+    """The path before the endpoint in its OpenAI-compatible API."""
 
 
 # Chosen on 2026-11-21 from the names, windows and prices in genai-prices 0.2.3 (US dollars for a million tokens read /
@@ -49,7 +47,7 @@ PROVIDERS: Final[Mapping[str, ProviderDefaults]] = {
 
 
 def provider_at(base_url: str) -> str | None:
-    """Return the provider's id in genai-prices, told by its address; none for an address that is not on the list."""
+    """Return the provider's id in genai-prices by its address; none for an unlisted one."""
     try:
         return get_snapshot().find_provider(None, None, base_url).id
     except LookupError:
@@ -57,7 +55,7 @@ def provider_at(base_url: str) -> str | None:
 
 
 def api_root(base_url: str, api: Api) -> str:
-    """Return the address that the provider's SDK takes: for OpenAI's with the version, for Anthropic's without.
+    """Return the address for the provider's SDK: OpenAI's takes the version, Anthropic's does not.
 
     An upstream's `base_url` may end anywhere before the endpoint, since its callers send the rest.
     """
@@ -73,7 +71,6 @@ def api_root(base_url: str, api: Api) -> str:
 
 
 def cheap_model(base_url: str, api: Api) -> str | None:
-    """Return the name of the provider's cheap model; none for an address that is not known to be a provider's."""
     provider = provider_at(base_url)
     known = PROVIDERS.get(provider or "")
     if known is None or (api == "anthropic") != (provider == "anthropic"):
@@ -82,9 +79,9 @@ def cheap_model(base_url: str, api: Api) -> str | None:
 
 
 def price_warning(mind: ChatModel, foreground: Mapping[str, PriceList], at: datetime) -> str:
-    """Return why `mind` is too dear for work that nobody waits for; an empty text if it is not.
+    """Return a warning if `mind` is too expensive for background work; else an empty text.
 
-    `foreground` has the models that agents use, each with the prices of its upstream.
+    `foreground` maps the models that agents use to the prices of their upstreams.
     """
     if mind.name in foreground:
         return (

@@ -1,4 +1,4 @@
-"""JSON Schemas as models read them: without what pydantic adds for people, since each word costs its readers tokens."""
+"""JSON Schemas for models, without what pydantic adds for people: each word costs tokens."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ _CLASSES: Final = "#/$defs/"
 
 
 def strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the titles and the descriptions of its classes."""
+    """Return the schema without titles and class descriptions."""
     return {
         key: _strip_parts(value) if key in ("properties", "$defs") else _strip_value(value)
         for key, value in schema.items()
@@ -21,18 +21,18 @@ def strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer_schema(output: type[BaseModel]) -> dict[str, Any]:
-    """Return the bare schema of an answer, with each class that it names once where it is named."""
+    """Return the bare schema of an answer, with each class that is used once in line."""
     schema = strip_schema(output.model_json_schema())
     classes = cast("dict[str, Any]", schema.pop("$defs", {}))
-    named = Counter(_iter_class_references([schema, classes]))
-    once = {f"{_CLASSES}{name}": each for name, each in classes.items() if named[f"{_CLASSES}{name}"] == 1}
+    uses = Counter(_iter_class_references([schema, classes]))
+    once = {f"{_CLASSES}{name}": each for name, each in classes.items() if uses[f"{_CLASSES}{name}"] == 1}
     often = {name: each for name, each in classes.items() if f"{_CLASSES}{name}" not in once}
     return cast("dict[str, Any]", _inline_classes({**schema, **({"$defs": often} if often else {})}, once))
 
 
 @lru_cache(maxsize=100)
 def answer_schema_json(output: type[BaseModel]) -> bytes:
-    """Return the schema of an answer as compact JSON, always the same."""
+    """Return the schema of an answer as compact JSON with sorted keys."""
     return orjson.dumps(answer_schema(output), option=orjson.OPT_SORT_KEYS)
 
 
@@ -49,7 +49,6 @@ def _strip_value(value: object) -> object:
 
 
 def _iter_class_references(value: object) -> Iterator[str]:
-    """Yield the classes that a schema names, as often as it does."""
     if isinstance(value, dict):
         for key, each in cast("dict[str, object]", value).items():
             if key == "$ref" and isinstance(each, str):
@@ -62,7 +61,6 @@ def _iter_class_references(value: object) -> Iterator[str]:
 
 
 def _inline_classes(value: object, classes: Mapping[str, object]) -> object:
-    """Return a schema with these classes in the place of their names."""
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
         name = parts.get("$ref")

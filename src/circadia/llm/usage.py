@@ -1,21 +1,21 @@
-"""What a model call used, in tokens."""
+"""Token counts of a model call."""
 
 from circadia.records.per_call import per_call
 
 
 @per_call
 class Usage:
-    """Counts of tokens as the provider told them; none where it told nothing."""
+    """Token counts as the provider reported them; none where it reported nothing."""
 
     input_tokens: int | None = None
-    """Read, cached ones included (Anthropic's input, cache reads and cache writes together)."""
+    """Input, cached tokens included (Anthropic's input, cache reads and cache writes together)."""
     output_tokens: int | None = None
-    """Written, reasoning included."""
+    """Output, reasoning included."""
     cached_tokens: int | None = None
-    """Of the input, read from the provider's cache."""
+    """Part of the input that was read from the provider's cache."""
     cache_write_tokens: int | None = None
-    """Of the input, written to the provider's cache."""
+    """Part of the input that was written to the provider's cache."""
     cache_write_1h_tokens: int | None = None
-    """Of what was written to the cache, what it keeps for an hour, which costs more."""
+    """Part of the cache writes that is kept for an hour, which costs more."""
     reasoning_tokens: int | None = None
-    """Of the output, reasoning."""
+    """Part of the output."""

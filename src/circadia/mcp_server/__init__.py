@@ -1,1 +1,1 @@
-"""Circadia's own MCP server: tools and resources by which agents talk to each other, wait and sleep."""
+"""Circadia's MCP server: tools and resources for agents to talk to each other, wait and sleep."""

@@ -1,8 +1,8 @@
-"""The MCP server as an ASGI application behind the gateway's door: both protocol eras, no state of a session.
+"""The MCP server as a stateless ASGI application behind the gateway, for both protocol eras.
 
-The door has asked who calls, held the call while its agent slept, and keeps the caller alive. It puts into the scope
-who calls (`circadia.principal`) and a list (`circadia.sent`) of what to tell whether the answer went out. When it
-cancels the call, the tool is cancelled too.
+The gateway authenticates the caller, holds the call while its agent sleeps, and keeps the connection alive. It passes
+the caller (`circadia.principal`) and a list of callbacks for the end of the answer (`circadia.sent`) in the scope. When
+it cancels the call, the tool is cancelled too.
 """
 
 import logging
@@ -54,15 +54,15 @@ __all__ = ["McpParts", "McpServer"]
 _logger = logging.getLogger(__name__)
 
 _LISTS_FRESH: Final = CacheHint(ttl_ms=10 * 60 * 1000, scope="public")
-"""Lists are the same for all callers and change with a release only."""
+"""Lists are the same for all callers and change only with a release."""
 _TOOLS_FRESH: Final = CacheHint(ttl_ms=60 * 1000, scope="private")
-"""The list of tools depends on who calls: sleep-time agents have more."""
+"""The tool list depends on the caller: sleep-time agents have more tools."""
 
 Context = ServerRequestContext[Any, Any]
 
 
 class McpServer:
-    """ASGI application for `/mcp`; it serves inside `run`."""
+    """ASGI application for `/mcp`; it serves requests inside `run`."""
 
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
@@ -96,12 +96,11 @@ class McpServer:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
-        """Serve for as long as the block lasts; once only."""
+        """Serve requests within the block; can be used only once."""
         async with self._sdk.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request of the door."""
         handover = Handover(self._parts.waits)
         scope[SENT].append(handover.settle)
         await self._sdk({**scope, HANDOVER: handover}, receive, send)

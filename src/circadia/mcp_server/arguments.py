@@ -1,4 +1,4 @@
-"""Arguments and answers of tools: strict models, their JSON Schema, and sentences for what does not fit."""
+"""Arguments and answers of tools: strict models, their JSON Schema, and messages for wrong arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
 from reprlib import Repr
@@ -15,50 +15,47 @@ from circadia.suggestions import closest
 T = TypeVar("T")
 
 ANSWER_CHARACTERS: Final = 100_000
-"""Content that one answer carries at most, the first message or find aside; the next call has what is over."""
+"""Maximum length of the content of an answer, except for its first item; the next call returns the rest."""
 
 
 TOLD_AT_ONCE: Final = 10
-"""Mistakes that one answer names."""
+"""Maximum number of mistakes in an error message."""
 _SHOWN: Final = Repr()
-"""Shows what was given, shortened: to write out a large value takes longer than to refuse it."""
+"""Formats shortened values: formatting a large value would take longer than rejecting it."""
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
 
 
 class Arguments(BaseModel):
-    """What a tool takes: no key that is not named, no value of another type."""
+    """Arguments of a tool, without unknown keys or type conversions."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ToolResult(BaseModel):
-    """What a tool returns."""
+    """The answer of a tool."""
 
     model_config = ConfigDict(frozen=True)
 
     def structured(self) -> dict[str, Any]:
-        """Return the answer as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
     def text(self) -> str:
-        """Return what a model reads."""
+        """Return the text for the model."""
         return orjson.dumps(self.structured()).decode()
 
 
 def take_fitting(found: Sequence[T], text: Callable[[T], str]) -> Sequence[T]:
-    """Return the first ones whose text fits into an answer; always one."""
-    length = kept = 0
+    """Return the first items whose text fits into an answer, and at least one."""
+    length = count = 0
     for each in found:
         length += len(text(each))
-        if kept and length > ANSWER_CHARACTERS:
+        if count and length > ANSWER_CHARACTERS:
             break
-        kept += 1
-    return found[:kept]
+        count += 1
+    return found[:count]
 
 
 class NoArguments(Arguments):
-    """A tool that takes nothing."""
-
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -66,26 +63,26 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
 def read_arguments(tool: str, model: type[ArgumentsT], given: Mapping[str, object] | None) -> ArgumentsT:
-    """Return the arguments; null for one that may be left out is as if it were, since many models write all of them.
+    """Validate arguments; null counts as missing for an optional one, since many models send all arguments.
 
     Raises:
-        InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each. Or one holds
-        a NUL.
+        InvalidRequest: an argument is missing, unknown, of the wrong type or out of range (the message names each), or
+            holds a NUL.
     """
     fields = model.model_fields
     optional = {name for name, field in fields.items() if not field.is_required()}
     stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
-    strange = [name for name in stated if name not in fields][TOLD_AT_ONCE:]
-    for name in strange:
+    unlisted = [name for name in stated if name not in fields][TOLD_AT_ONCE:]
+    for name in unlisted:
         del stated[name]
     try:
         arguments = model.model_validate(stated)
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        told = "; ".join(_describe_mistake(line, model) for line in mistakes[:TOLD_AT_ONCE])
-        more = len(mistakes) + len(strange) - TOLD_AT_ONCE
-        told += f"; and {more} more" if more > 0 else ""
-        raise InvalidRequest(f"{tool}: {told}") from error
+        message = "; ".join(_describe_mistake(line, model) for line in mistakes[:TOLD_AT_ONCE])
+        more = len(mistakes) + len(unlisted) - TOLD_AT_ONCE
+        message += f"; and {more} more" if more > 0 else ""
+        raise InvalidRequest(f"{tool}: {message}") from error
     if holds_nul(stated):
         raise InvalidRequest(f"{tool}: an argument {NUL}")
     return arguments
@@ -103,9 +100,9 @@ def _describe_mistake(line: Any, model: type[Arguments]) -> str:
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments, as short as it can be: each agent pays for it with each call.
+    """Return a short JSON Schema of a tool's arguments, since each agent pays for it with each call.
 
-    Null stands for what is left out, and is not spoken of.
+    It omits null, which means the same as a missing argument.
     """
     schema = answer_schema(model)
     for name, part in schema["properties"].items():
@@ -117,5 +114,4 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
 
 
 def output_schema(model: type[ToolResult]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's structured answer."""
     return strip_schema(model.model_json_schema(by_alias=True, mode="serialization"))

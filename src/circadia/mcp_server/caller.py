@@ -1,4 +1,4 @@
-"""Who calls a tool or reads a resource, and how names read from there."""
+"""The caller of a tool or resource, and agent names from its point of view."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,37 +14,35 @@ from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx
 
 PRINCIPAL = "circadia.principal"
-"""Key of the ASGI scope: who calls, as the door found."""
+"""Key of the ASGI scope: the authenticated caller."""
 SENT = "circadia.sent"
-"""Key of the ASGI scope: a list of what to tell whether the answer went out."""
+"""Key of the ASGI scope: callbacks that learn whether the answer was sent."""
 HANDOVER = "circadia.handover"
 """Key of the ASGI scope: the request's `Handover`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """One request's principal, and what its tool may use."""
+    """The principal of a request, and the services for its tool."""
 
     parts: McpParts
-    """Services."""
     principal: Principal
-    """Who calls."""
     handover: Handover
-    """Where deliveries go that the answer carries."""
+    """Takes the deliveries that the answer carries."""
 
     @property
     def agent(self) -> Agent:
         """Return the calling agent.
 
         Raises:
-            Forbidden: the operator calls, who is no agent.
+            Forbidden: the caller is the operator.
         """
         if self.principal.agent is None:
             raise Forbidden("this tool acts for an agent; connect with an agent's token, not the operator's")
         return self.principal.agent
 
     async def home(self, tx: Tx) -> Session:
-        """Return the caller's session; the operator's is `default`.
+        """Return the caller's session; `default` for the operator.
 
         Raises:
             TargetGone: the session is closed.
@@ -57,14 +55,14 @@ class Caller:
 
 
 def caller_of(context: ServerRequestContext[Any, Any], parts: McpParts) -> Caller:
-    """Return who sent the request, as the door put it into the ASGI scope."""
+    """Return the sender of the request, from the ASGI scope."""
     assert context.request is not None
     scope = context.request.scope
     return Caller(parts=parts, principal=scope[PRINCIPAL], handover=scope[HANDOVER])
 
 
 def name_from(home: Session, reference: str) -> str:
-    """Return an agent's reference as agents of `home` write it: a bare name is one of their own session."""
+    """Return an agent's reference from the point of view of `home`, whose agents have bare names."""
     session, colon, name = reference.rpartition(":")
     if (session if colon else DEFAULT_SESSION) == home.name:
         return name

@@ -1,4 +1,4 @@
-"""Messages on their way to one caller: handled once its answer went out, unread again if it was gone (GATE-47)."""
+"""Deliveries to one caller: handled once its answer is sent, unread again if the caller is gone (GATE-47)."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -9,7 +9,7 @@ from circadia.ids import AgentId, MessageId
 
 
 class Handover:
-    """The leased deliveries of one request, from the tool that took them to the door that knows how it ended."""
+    """The leased deliveries of a request, from the tool that takes them to the end of the answer."""
 
     def __init__(self, waits: Waits) -> None:
         self._waits = waits
@@ -18,9 +18,9 @@ class Handover:
         self._late: set[asyncio.Task[None]] = set()
 
     def give(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
-        """Take over leased deliveries; at once back to unread if the request has ended already.
+        """Take over leased deliveries, or release them if the request has already ended.
 
-        It does not wait: the tool may be under cancellation, where each wait would end it.
+        It does not wait: the tool may be under cancellation, which would interrupt a wait.
         """
         if not messages:
             return
@@ -34,10 +34,10 @@ class Handover:
         self._spawn(self._waits.release(agent_id, messages))
 
     async def settle(self, sent: bool) -> None:
-        """Confirm or release what was given; called once, when the answer went out or the caller was gone."""
+        """Confirm or release the deliveries; called once, after the answer is sent or the caller is gone."""
         self._over = True
-        given, self._given = self._given, []
-        for agent_id, messages in given:
+        deliveries, self._given = self._given, []
+        for agent_id, messages in deliveries:
             if sent:
                 await self._waits.confirm(agent_id, messages)
             else:

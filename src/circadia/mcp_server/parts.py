@@ -1,4 +1,4 @@
-"""What the server is built from."""
+"""Dependencies of the MCP server."""
 
 from dataclasses import dataclass
 
@@ -17,27 +17,14 @@ from circadia.wake.services import WakeServices
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class McpParts:
-    """Services and settings that the tools and resources may use."""
-
     store: Store
-    """The database."""
     clock: Clock
-    """Time."""
     signals: Signals
-    """Hints."""
     threads: ThreadService
-    """Threads and messages."""
     sleep: AgentSleepService
-    """The sleep state."""
     waits: Waits
-    """Waits for messages."""
     presence: Presence
-    """Who is awake."""
     settings: Settings
-    """All settings."""
     wake: WakeServices
-    """Inbox, wakes, pulses and schedules."""
     memory: MemoryServices
-    """Banks, episodes, blocks, searches and contexts."""
     sleeptime: SleeptimeService
-    """Passes over banks."""

@@ -1,4 +1,4 @@
-"""The prompt `dream`: a person asks, through the client of an agent, for a pass over that agent's bank (SLEEP-02)."""
+"""The prompt `dream`, with which a person requests a pass over an agent's bank through its client (SLEEP-02)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,33 +16,32 @@ from circadia.suggestions import did_you_mean
 
 DREAM: Final = "dream"
 MAX_USER: Final = 1_000
-"""Characters of an end user's name, as at the other doors."""
+"""Maximum length of an end user's name, as in the other interfaces."""
 MAX_INSTRUCTIONS: Final = 10_000
-"""Characters of what a person wants of a pass."""
+"""Maximum length in characters."""
 _OPEN: Final = (None, PassBlocker.EMPTY, PassBlocker.NOBODY_DUE, PassBlocker.REPLYING)
-"""What does not keep somebody who asks."""
+"""Gates that do not block a manual request."""
 
 _ARGUMENTS: Final[Mapping[str, str]] = {
-    "instructions": "What you want of this pass in particular, such as `keep all dates`.",
-    "dry_run": "`true` only proposes, and writes nothing.",
-    "bank": "A bank that the agent's policy names; by default the one that it is bound to.",
-    "user": "The end user, where the bank is one for each, such as support-{user}.",
+    "instructions": "Instructions for this pass, such as `keep all dates`.",
+    "dry_run": "`true` only proposes changes.",
+    "bank": "A bank of the agent's policy; by default the bound one.",
+    "user": "The end user, if each has a bank, as with support-{user}.",
 }
 
 
 def list_prompts() -> list[Prompt]:
-    """Return what `prompts/list` shows."""
-    arguments = [PromptArgument(name=name, description=told, required=False) for name, told in _ARGUMENTS.items()]
-    told = "Work through what was said since the last time: notes, contradictions and blocks, while nobody waits."
-    return [Prompt(name=DREAM, title="Dream", description=told, arguments=arguments)]
+    arguments = [PromptArgument(name=name, description=text, required=False) for name, text in _ARGUMENTS.items()]
+    summary = "Process recent conversations while nobody waits: notes, contradictions and blocks."
+    return [Prompt(name=DREAM, title="Dream", description=summary, arguments=arguments)]
 
 
 async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> GetPromptResult:
-    """Ask for the pass, and return what the client's model is to tell.
+    """Request the pass, and return the message for the client's model.
 
     Raises:
         NotFound: there is no such prompt, or the bank holds nothing. InvalidRequest: a bad argument.
-        Forbidden: not its bank, or it may only read it. Conflict: a pass has not ended, or a gate is closed.
+        Forbidden: no access to the bank, or only read access. Conflict: a pass is open, or a gate is closed.
     """
     if name != DREAM:
         raise NotFound(f"no prompt {name!r}; there is {DREAM!r}")
@@ -74,11 +73,11 @@ def _user(given: Mapping[str, str]) -> str | None:
 
 
 async def _request_pass(caller: Caller, name: str | None, user: str | None, new: NewPass) -> tuple[str, Pass]:
-    """Ask for a pass over a bank that the caller may write to; an agent's wish keeps to the gates."""
+    """Request a pass over a bank that the caller may write to; agents must respect the gates."""
     memory, tier = caller.parts.memory, caller.parts.sleeptime
     await tier.flush_answered_calls()
     async with caller.parts.store.begin_write() as tx:
-        bank = await memory.banks.open_bank(tx, caller.principal, name, user=user)  # one that is not there is not made
+        bank = await memory.banks.open_bank(tx, caller.principal, name, user=user)  # does not create the bank
         await memory.banks.open_bank(tx, caller.principal, name, write=True, user=user)
         if not caller.principal.is_operator:
             verdict = await tier.fetch_verdict(tx, bank)

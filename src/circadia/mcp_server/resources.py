@@ -1,4 +1,4 @@
-"""The resources: how to work here, and how things stand."""
+"""The resources: instructions, session state and learned context."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -22,41 +22,41 @@ _NOTHING: Final = "Nothing is learned yet.\n"
 
 
 async def context_of(caller: Caller, query: str) -> str:
-    """Return the text for `q`, `bank` and `user` of a query string, all of which may be left out.
+    """Return the context for the optional `q`, `bank` and `user` of a query string.
 
     Raises:
-        InvalidRequest: an unknown key, or a bank or an end user is needed and not given. Forbidden: not its bank.
+        InvalidRequest: an unknown key, or a missing bank or end user. Forbidden: no access to the bank.
     """
-    asked = dict(parse_qsl(query))
-    unknown = [name for name in asked if name not in _KNOWN]
-    if unknown or not all(is_text(each) for each in asked.values()):
+    query_values = dict(parse_qsl(query))
+    unknown = [name for name in query_values if name not in _KNOWN]
+    if unknown or not all(is_text(each) for each in query_values.values()):
         raise InvalidRequest(f"{CONTEXT} takes {', '.join(map(repr, _KNOWN))} as text after a question mark")
     memory = caller.parts.memory
     own = caller.principal.agent
     policy = own.policy if own else caller.parts.settings.defaults.policy()
-    question = await memory.retrieval.prepare_question(asked["q"]) if "q" in asked else None
+    question = await memory.retrieval.prepare_question(query_values["q"]) if "q" in query_values else None
     async with caller.parts.store.begin_read() as tx:
         try:
             bank = await memory.banks.open_bank(
-                tx, caller.principal, asked.get("bank"), user=shorten_name(asked.get("user"))
+                tx, caller.principal, query_values.get("bank"), user=shorten_name(query_values.get("user"))
             )
         except NotFound:
             if own is None:
                 raise
-            return _NOTHING  # one of its own that nobody has written to yet
+            return _NOTHING  # its bank does not exist before the first write
         if question is not None:
             question = replace(question, counted=may_keep_question(bank, own))
-        made = await memory.contexts.build(
+        context = await memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )
     if own is not None:
-        memory.uses.add(build_use(bank, own.id, made.hits, made.blocks))
-    versions = ", ".join(f"{each.label} {each.version}" for each in made.blocks)
+        memory.uses.add(build_use(bank, own.id, context.hits, context.blocks))
+    versions = ", ".join(f"{each.label} {each.version}" for each in context.blocks)
     parts = [
-        made.stable,
+        context.stable,
         f"Versions of the blocks: {versions}" if versions else "",
-        f"No room for: {', '.join(made.left_out)}" if made.left_out else "",
-        made.fitting,
+        f"No room for: {', '.join(context.left_out)}" if context.left_out else "",
+        context.fitting,
     ]
     return "\n\n".join(part for part in parts if part) + "\n" if any(parts) else _NOTHING
 
@@ -66,23 +66,17 @@ STATE: Final = "circadia://state"
 
 
 def instruction_text() -> str:
-    """Return the text that tells agents how to work in a session."""
+    """Return the instructions for agents."""
     return (files("circadia.mcp_server") / "instruction.md").read_text("utf-8")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _ResourceEntry:
-    """A resource with what reads it."""
-
     resource: Resource
-    """As `resources/list` shows it."""
     load_text: Callable[[Caller], Awaitable[str]]
-    """Returns its text."""
 
 
 class Resources:
-    """Lists and reads the resources."""
-
     def __init__(self, instruction: str) -> None:
         async def read_instruction(caller: Caller) -> str:
             own = caller.principal.agent
@@ -95,7 +89,7 @@ class Resources:
         async def read_context(caller: Caller) -> str:
             return await context_of(caller, "")
 
-        kept = (
+        entries = (
             _ResourceEntry(
                 resource=Resource(
                     uri=INSTRUCTION,
@@ -109,7 +103,7 @@ class Resources:
                 resource=Resource(
                     uri=STATE,
                     name="state",
-                    description="The session now: you, the agents and who is asleep, your open threads.",
+                    description="Current session: you, the agents and who is asleep, your open threads.",
                     mime_type="application/json",
                 ),
                 load_text=read_state,
@@ -124,24 +118,22 @@ class Resources:
                 load_text=read_context,
             ),
         )
-        self._kept = {each.resource.uri: each for each in kept}
+        self._kept = {each.resource.uri: each for each in entries}
 
     def list_resources(self) -> list[Resource]:
-        """Return what `resources/list` shows."""
         return [each.resource for each in self._kept.values()]
 
     def list_templates(self) -> list[ResourceTemplate]:
-        """Return what `resources/templates/list` shows."""
-        told = ResourceTemplate(
+        template = ResourceTemplate(
             uri_template=f"{CONTEXT}{{?q,bank,user}}",
             name="context for a question",
-            description="The same with what fits the question `q`, of another `bank` of yours, or of an end `user`.",
+            description="The same for a question `q`, another `bank` of your policy, or an end `user`.",
             mime_type="text/markdown",
         )
-        return [told]
+        return [template]
 
     async def read_resource(self, caller: Caller, uri: str) -> TextResourceContents:
-        """Return the resource's contents.
+        """Return the contents of the resource.
 
         Raises:
             NotFound: there is no such resource.
@@ -150,7 +142,7 @@ class Resources:
         if mark and address == CONTEXT:
             text = await context_of(caller, query)
             return TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
-        kept = self._kept.get(uri)
-        if kept is None:
+        entry = self._kept.get(uri)
+        if entry is None:
             raise NotFound(f"no resource {uri!r}; there are {', '.join(self._kept)}")
-        return TextResourceContents(uri=uri, mime_type=kept.resource.mime_type, text=await kept.load_text(caller))
+        return TextResourceContents(uri=uri, mime_type=entry.resource.mime_type, text=await entry.load_text(caller))

@@ -1,4 +1,4 @@
-"""The resource `circadia://state`: the session as the caller sees it, as JSON of bounded size."""
+"""The resource `circadia://state`: the session from the caller's point of view, as JSON of bounded size."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from circadia.records.thread import Thread
 from circadia.stores.base import Tx
 
 STATE_BYTES: Final = 32 * 1024
-"""Size of the document at most."""
+"""Maximum size of the document."""
 _AGENTS_BYTES: Final = STATE_BYTES // 2
 _MARGIN_BYTES: Final = 1024
 _MESSAGES: Final = 3
@@ -22,9 +22,9 @@ _TEXT: Final = 500
 
 
 async def state_of(caller: Caller) -> bytes:
-    """Return the document: the session, the caller, its agents, and the caller's open threads, the newest first.
+    """Return the session, the caller, its agents, and the caller's open threads, newest first.
 
-    What does not fit is left out and counted. The operator sees all threads of the session `default`.
+    The document counts what does not fit. The operator gets all threads of the session `default`.
     """
     own = caller.principal.agent
     async with caller.parts.store.begin_read() as tx:
@@ -57,8 +57,8 @@ def _you(agent: Agent) -> dict[str, Any]:
 
 
 async def _threads(tx: Tx, home: Session, threads: Sequence[Thread], room: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the newest threads that fit, and how many did not."""
-    shown: list[dict[str, Any]] = []
+    """Return the newest threads that fit, and the number of others."""
+    fitting: list[dict[str, Any]] = []
     for thread in reversed(threads):
         line = (await seen_thread(tx, home, thread)).thread.structured()
         line["last_messages"] = [
@@ -67,8 +67,8 @@ async def _threads(tx: Tx, home: Session, threads: Sequence[Thread], room: int) 
         room -= len(orjson.dumps(line)) + 1
         if room < 0:
             break
-        shown.append(line)
-    return shown, len(threads) - len(shown)
+        fitting.append(line)
+    return fitting, len(threads) - len(fitting)
 
 
 def _message(message: Message, home: Session) -> dict[str, Any]:
@@ -81,14 +81,14 @@ def _message(message: Message, home: Session) -> dict[str, Any]:
 
 
 def _fitting(lines: list[dict[str, Any]], room: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the first lines that fit, and how many did not."""
-    shown: list[dict[str, Any]] = []
+    """Return the first lines that fit, and the number of others."""
+    fitting: list[dict[str, Any]] = []
     for line in lines:
         room -= len(orjson.dumps(line)) + 1
         if room < 0:
             break
-        shown.append(line)
-    return shown, len(lines) - len(shown)
+        fitting.append(line)
+    return fitting, len(lines) - len(fitting)
 
 
 def _short(text: str, characters: int) -> str:

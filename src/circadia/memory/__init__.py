@@ -1,4 +1,4 @@
-"""Memory: banks with episodes, notes and blocks; what finds them; the context that they make.
+"""Memory: banks with episodes, notes and blocks, their search, and the context built from them.
 
-The hot path appends and reads, without any model call; what is derived, the sleep tier writes.
+The hot path only appends and reads, without a model call; the sleep tier writes what is derived.
 """

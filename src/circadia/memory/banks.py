@@ -1,4 +1,4 @@
-"""Banks: makes, finds, changes and deletes them, and says which an agent may open (MEM-12)."""
+"""Create, find, change and delete banks, and check which of them an agent may open (MEM-12)."""
 
 import hashlib
 import re
@@ -17,64 +17,50 @@ from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean
 
 USER: Final = "{user}"
-"""Stands for the end user in a template."""
+"""Placeholder for the end user in a template."""
 PLAIN_USER: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,62}")
-"""End users whose name becomes part of their bank's name; others are named by a hash, so that no two meet."""
+"""Users whose name becomes part of their bank's name; any other user gets a hash, so that no two banks collide."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewBank:
-    """What a bank is made from."""
-
     name: str
-    """Unique."""
     description: str = ""
-    """What it is for."""
     policy: BankPolicy = field(default_factory=BankPolicy)
-    """How it is written to."""
     template: str | None = None
-    """The template whose bank it is, where it is brought from elsewhere."""
+    """The template that an imported bank was made from."""
     end_user: str | None = None
-    """The person whom it belongs to, then."""
 
 
 class BankService:
     """The only writer of banks."""
 
     def __init__(self, clock: Clock, ids: IdSource, policies: dict[str, BankPolicy]) -> None:
-        """`policies` are those of the file, by name or template of the bank; others have the default."""
+        """`policies` come from the configuration file, by bank name or template; other banks have the default."""
         self._clock = clock
         self._ids = ids
         self._policies = policies
 
     async def create(self, tx: Tx, new: NewBank, *, by: str) -> Bank:
-        """Make a bank.
-
-        Raises:
-            InvalidRequest: a bad name. Conflict: there is one of this name, which was not made by itself.
-        """
+        """Create a bank, or take over an automatic one. Raises InvalidRequest: a bad name. Conflict: it is taken."""
         _require_name(new.name)
-        found = await tx.banks.get_by_name(new.name)
-        if found is not None and found.automatic and new.template is None:
-            return await self.change(tx, found, by=by, description=new.description, policy=new.policy)
+        existing = await tx.banks.get_by_name(new.name)
+        if existing is not None and existing.automatic and new.template is None:
+            return await self.change(tx, existing, by=by, description=new.description, policy=new.policy)
         more = {"description": new.description, "template": new.template, "end_user": new.end_user}
         return await self._add(tx, new.name, new.policy, by, **more)
 
     async def get(self, tx: Tx, name: str, user: str | None = None) -> Bank:
-        """Return the bank of this name, or the end user's that was made from the template of this name.
-
-        Raises:
-            NotFound: there is none. InvalidRequest: a template without a user, or a user without a template.
-        """
+        """Return the bank of a name, or of a template and a user. Raises NotFound, InvalidRequest: wrong `user`."""
         if USER in name:
             if not user:
-                raise InvalidRequest(f"bank {name!r} takes an end user: say whose with `user`")
-            found = await tx.banks.get_by_end_user(name, user)
-            if found is None:
+                raise InvalidRequest(f"bank {name!r} takes an end user; name one with `user`")
+            bank = await tx.banks.get_by_end_user(name, user)
+            if bank is None:
                 raise NotFound(f"bank {name!r} of {user!r} holds nothing yet")
-            return found
+            return bank
         if user is not None:
-            raise InvalidRequest(f"bank {name!r} is no template, so it takes no end user; leave `user` out")
+            raise InvalidRequest(f"bank {name!r} is not a template; leave `user` out")
         bank = await tx.banks.get_by_name(name)
         if bank is None:
             raise NotFound(f"no bank {name!r}{did_you_mean(name, await tx.banks.names_near(name))}")
@@ -83,10 +69,10 @@ class BankService:
     async def resolve_bound_bank(
         self, tx: Tx, policy: AgentPolicy, user: str | None, *, make: bool = False
     ) -> Bank | None:
-        """Return the bank that an agent's turn goes to; none if none is bound, or it takes an end user who is unknown.
+        """Return the bank for an agent's turn; None if none is bound, or its template needs a user who is unknown.
 
-        `make` makes it where it is not there; else an absent one is none too. Nobody is called "". A person's bank that
-        has the wanted name only since the person is called so is not meant, and gets another name.
+        `make` creates a missing bank. An empty `user` is unknown. A user's bank may have the wanted name by chance,
+        because of how that user is called: it is another bank, and is renamed when `make` is set.
         """
         user = user or None
         if policy.bank is None or is_stranger(policy, user):
@@ -108,13 +94,13 @@ class BankService:
     async def open_bank(
         self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None
     ) -> Bank:
-        """Return the bank that a principal asks for; an agent's bound one if no name is given.
+        """Return the bank that a principal asks for; without a name, the agent's bound bank.
 
-        `name` may be a template, one that the agent has; `user` then says whose bank is meant.
+        `name` may be one of the agent's templates; `user` then selects the bank.
 
         Raises:
-            NotFound: there is none. Forbidden: the principal may not open it, or not write.
-            InvalidRequest: it takes a name, or an end user, that is not given.
+            NotFound: there is none. Forbidden: the principal may not open it, or not write to it.
+            InvalidRequest: a name or an end user is missing.
         """
         if principal.agent is None:
             if name is None:
@@ -123,7 +109,7 @@ class BankService:
         policy = principal.agent.policy
         wanted = name or policy.bank
         if wanted is None:
-            raise InvalidRequest(f"agent {principal.agent.reference!r} has no bank; its policy names one with `bank`")
+            raise InvalidRequest(f"agent {principal.agent.reference!r} has no bank; set `bank` in its policy")
         rule, bank = await self._find_allowed(tx, policy, wanted, user, make=write)
         if rule is None:
             raise Forbidden(f"bank {wanted!r} is not one of {principal.agent.reference!r}")
@@ -136,7 +122,7 @@ class BankService:
     async def list_banks(
         self, tx: Tx, principal: Principal, *, template: str | None = None, after: str = "", limit: int | None = None
     ) -> Sequence[Bank]:
-        """Return the banks that a principal may open, by name: so many at most, behind the name `after`."""
+        """Return up to `limit` banks that a principal may open, by name, after the name `after`."""
         named = None if principal.agent is None else _bank_names(principal.agent.policy)
         return await tx.banks.find_all(template=template, named=named, after=after, limit=limit)
 
@@ -144,11 +130,7 @@ class BankService:
         self, tx: Tx, bank: Bank, *, by: str, name: str | None = None, description: str | None = None,
         policy: BankPolicy | None = None,
     ) -> Bank:  # fmt: skip
-        """Rename it, or change what it is for or how it is written to.
-
-        Raises:
-            InvalidRequest: a bad name. Conflict: there is one of this name.
-        """
+        """Change a bank. Raises InvalidRequest: a bad name. Conflict: it is taken."""
         if name is not None and name != bank.name:
             _require_name(name)
             if await tx.banks.get_by_name(name) is not None:
@@ -165,19 +147,18 @@ class BankService:
         return changed
 
     async def delete(self, tx: Tx, bank: Bank, *, by: str) -> None:
-        """Delete it with all that it holds."""
         await tx.banks.remove(bank.id)
         await self._record(tx, EventType.BANK_DELETED, bank, by, {})
 
     async def _find_allowed(
         self, tx: Tx, policy: AgentPolicy, wanted: str, user: str | None, *, make: bool
     ) -> tuple[str | None, Bank | None]:
-        """Return which of the agent's names or templates opens the bank, and the bank if there is one."""
+        """Return the agent's name or template that grants access to the bank, and the bank if it exists."""
         own = _bank_names(policy)
         if wanted in own:
             if USER in wanted:
                 if not user:
-                    raise InvalidRequest(f"bank {wanted!r} takes an end user: say whose with `user`")
+                    raise InvalidRequest(f"bank {wanted!r} takes an end user; name one with `user`")
                 return wanted, await self._resolve_user_bank(
                     tx, wanted, user, make=make and wanted not in policy.read_banks
                 )
@@ -211,24 +192,22 @@ class BankService:
 
 
 def is_stranger(policy: AgentPolicy, user: str | None) -> bool:
-    """Return whether nobody knows for whom a call is, where that must be known (MEM-12)."""
+    """Return whether the policy needs a known end user and this call has none (MEM-12)."""
     return user is None and policy.bank is not None and (policy.multi_user or USER in policy.bank)
 
 
 def _hashed_name(template: str, user: str) -> str:
-    """Return a name for a person's bank that no other bank has."""
     digest = hashlib.sha256(f"{template}\0{user}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return template.replace(USER, f"~{digest}")
 
 
 def _is_named_by_chance(bank: Bank) -> bool:
-    """Return whether it is called so only since its person is: who else means this name means another bank."""
+    # Only the user's name gives the bank this name, so whoever asks for the name means another bank.
     return bank.template is not None and bank.name == bank.template.replace(USER, bank.end_user or "")
 
 
 def _bank_names(policy: AgentPolicy) -> Sequence[str]:
-    """Return the names and templates of banks that an agent may open."""
-    return [each for each in (policy.bank, *policy.banks, *policy.read_banks) if each is not None]
+    return [name for name in (policy.bank, *policy.banks, *policy.read_banks) if name is not None]
 
 
 def _require_name(name: str) -> None:

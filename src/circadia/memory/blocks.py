@@ -1,4 +1,4 @@
-"""Blocks: the only writer of their versions (MEM-09 … MEM-11)."""
+"""Write blocks and keep their versions (MEM-09 … MEM-11)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,25 +20,25 @@ from circadia.stores.base import Tx
 T = TypeVar("T")
 
 DEFAULT_LIMIT: Final = 5_000
-"""Characters of a block whose maker names no limit, as in Letta."""
+"""Characters of a block without a limit, as in Letta."""
 MAX_LIMIT: Final = 100_000
-"""Characters that no limit may exceed: a block goes into each call."""
+"""Highest limit in characters: blocks go into each call."""
 MAX_LABEL: Final = 100
 
 
 class BlockAuthor(StrEnum):
-    """Who writes: what it may write follows from this alone, whichever door it came through (MEM-10)."""
+    """The kind of writer, which alone decides what it may write, through any interface (MEM-10)."""
 
     PERSON = "person"
-    """May write all."""
+    """May write everything."""
     SLEEP = "sleep"
-    """A pass, or an agent whose policy has `sleeptime`: may write what is not read-only."""
+    """A pass, or an agent whose policy has `sleeptime`: may write blocks that are not read-only."""
     HOT = "hot"
-    """An agent while somebody waits: the same, if its bank's policy has `hot_edits`."""
+    """An agent that somebody waits for: as SLEEP, but only if the bank's policy has `hot_edits`."""
 
 
 def writer_of(who: Principal) -> BlockAuthor:
-    """Return what a principal writes as, whichever door it came through (MEM-10)."""
+    """Return the kind of writer that a principal is (MEM-10)."""
     if who.is_operator:
         return BlockAuthor.PERSON
     return BlockAuthor.SLEEP if who.agent is not None and who.agent.policy.sleeptime else BlockAuthor.HOT
@@ -46,46 +46,41 @@ def writer_of(who: Principal) -> BlockAuthor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockUpdate:
-    """A new version; what is none stays as it was."""
+    """A new version of a block; fields that are None keep their value."""
 
     value: str | None = None
-    """The text."""
     description: str | None = None
-    """What it is for."""
     limit: int | None = None
-    """Characters that it may have."""
+    """In characters."""
     pinned: bool | None = None
-    """Whether it is always in the context."""
+    """Whether the block is in every context."""
     read_only: bool | None = None
     """Whether only people may write it."""
     spans: Sequence[BlockSpan] | None = None
-    """What its parts rest on; none keeps what was known of the parts that are still there."""
+    """Episodes behind parts of the value; None carries over the spans of the parts that remain."""
     expected_version: int | None = None
-    """The version that the writer has read, 0 for none; none writes over whatever is there."""
+    """The version that the writer has read, 0 for none; None overwrites any version."""
     why: str = ""
-    """What for."""
     operation: str | None = None
-    """The operation of a pass that writes; none keeps the one whose parts are still there."""
+    """The pass operation that writes; None keeps the previous one."""
 
 
 class BlockService:
-    """Writes blocks, in the caller's transaction."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     async def write(self, tx: Tx, bank: Bank, label: str, edit: BlockUpdate, *, writer: BlockAuthor, by: str) -> Block:
-        """Make a version, the first one too; without the secrets that a writer who is no person brings in.
+        """Write the next version of a block, or its first; secrets from a writer that is not a person are redacted.
 
         Raises:
-            Conflict: somebody has written meanwhile; nothing is changed. Forbidden: the writer may not.
-            InvalidRequest: over the limit, or a bad label.
+            Conflict: somebody else has written meanwhile; nothing is changed. Forbidden: the writer may not.
+            InvalidRequest: a value over the limit, or a bad label.
         """
         _require_label(label)
         latest = await tx.blocks.get_latest(bank.id, label)
         found = None if latest is None or latest.deleted else latest
         _require_version(label, found, edit.expected_version)
-        _require_writer(bank, label, latest, edit, writer)  # what a person has set outlives a deletion
+        _require_writer(bank, label, latest, edit, writer)  # read_only and the limit outlive a deletion
         value = edit.value if edit.value is not None else found.value if found else ""
         if writer is not BlockAuthor.PERSON and edit.spans is None:
             value = _without_secrets(value, found.value if found else "")
@@ -126,46 +121,37 @@ class BlockService:
         writer: BlockAuthor,
         by: str,
     ) -> Block:
-        """Put a text before a line, counted from 1, or at the end.
-
-        Raises:
-            NotFound: there is no such block. InvalidRequest: no such line; and as `write`.
-        """
-        found = await self.get(tx, bank, label)
-        lines = found.value.split("\n") if found.value else []
+        """Insert a text before a line, counted from 1, or at the end. Raises as `write`, and NotFound."""
+        block = await self.get(tx, bank, label)
+        lines = block.value.split("\n") if block.value else []
         at = len(lines) + 1 if line is None else line
         if not 1 <= at <= len(lines) + 1:
             raise InvalidRequest(f"block {label!r} has {len(lines)} lines; give a line from 1 to {len(lines) + 1}")
         lines[at - 1 : at - 1] = [text]
-        edit = BlockUpdate(value="\n".join(lines), expected_version=found.version if expected is None else expected)
+        edit = BlockUpdate(value="\n".join(lines), expected_version=block.version if expected is None else expected)
         return await self.write(tx, bank, label, edit, writer=writer, by=by)
 
     async def replace(
         self, tx: Tx, bank: Bank, label: str, old: str, new: str, *, expected: int | None, writer: BlockAuthor, by: str
     ) -> Block:
-        """Put `new` where `old` stands, which must be once.
-
-        Raises:
-            NotFound: there is no such block. InvalidRequest: `old` is not there, or more than once; and as `write`.
-        """
-        found = await self.get(tx, bank, label)
-        times = sum(found.value.startswith(old, at) for at in range(len(found.value))) if old else 0
+        """Replace `old` by `new`. Raises as `write`, NotFound, and InvalidRequest: `old` must occur exactly once."""
+        block = await self.get(tx, bank, label)
+        times = sum(block.value.startswith(old, at) for at in range(len(block.value))) if old else 0
         if times != 1:
             hint = "it must be there once; give more of the text around it" if times else "read the block again"
-            raise InvalidRequest(f"the text to replace stands {times} times in block {label!r}; {hint}")
+            raise InvalidRequest(f"the text to replace occurs {times} times in block {label!r}; {hint}")
         edit = BlockUpdate(
-            value=found.value.replace(old, new), expected_version=found.version if expected is None else expected
+            value=block.value.replace(old, new), expected_version=block.version if expected is None else expected
         )
         return await self.write(tx, bank, label, edit, writer=writer, by=by)
 
     async def get(self, tx: Tx, bank: Bank, label: str) -> Block:
-        """Return the present version. Raises NotFound: there is none."""
-        found = await tx.blocks.get_latest(bank.id, label)
-        if found is None or found.deleted:
+        latest = await tx.blocks.get_latest(bank.id, label)
+        if latest is None or latest.deleted:
             labels = [block.label for block in await tx.blocks.find_all(bank.id)]
             there = f"; there are {', '.join(map(repr, labels))}" if labels else "; it has none yet"
             raise NotFound(f"no block {label!r} in bank {bank.name!r}{there}")
-        return found
+        return latest
 
     async def delete(
         self,
@@ -178,26 +164,19 @@ class BlockService:
         why: str = "",
         expected: int | None = None,
     ) -> Block:
-        """Make a version that says that there is no block any more; `undo` brings it back.
-
-        Raises:
-            NotFound: there is none. Conflict: it is not at the expected version. Forbidden: the writer may not.
-        """
-        found = await self.get(tx, bank, label)
-        _require_version(label, found, expected)
-        _require_writer(bank, label, found, BlockUpdate(value=""), writer)
-        gone = replace(found, value="", spans=(), deleted=True)
-        return await self._restore_version(tx, bank, gone, found, by=by, why=why or "deleted", writer=writer)
+        """Write a version that marks the block as deleted; `undo` reverts it. Raises NotFound, Conflict, Forbidden."""
+        block = await self.get(tx, bank, label)
+        _require_version(label, block, expected)
+        _require_writer(bank, label, block, BlockUpdate(value=""), writer)
+        gone = replace(block, value="", spans=(), deleted=True)
+        return await self._restore_version(tx, bank, gone, block, by=by, why=why or "deleted", writer=writer)
 
     async def undo(
         self, tx: Tx, bank: Bank, label: str, *, to: int | None = None, by: str, expected: int | None = None
     ) -> Block:
-        """Make the version before the present one, or the version `to`, the present one again (MEM-11).
+        """Restore the previous version, or `to`, as a new version that branches off from it (MEM-11).
 
-        What was undone stays in the history: a later version that is written now branches off from `to`.
-
-        Raises:
-            NotFound: there is no such version. Conflict: the present one is not the expected one.
+        Raises NotFound: there is no such version. Conflict: another version than the expected one.
         """
         history = await tx.blocks.history(bank.id, label)
         if not history:
@@ -213,16 +192,16 @@ class BlockService:
         return await self._restore_version(tx, bank, wanted, latest, by=by, why=f"back to version {wanted.version}")
 
     async def restore(self, tx: Tx, bank: Bank, at: datetime, *, by: str) -> Sequence[Block]:
-        """Make all blocks again what they were at that time; return those that were different."""
-        made: list[Block] = []
+        """Restore all blocks to what they were at a time; return the blocks that this changed."""
+        restored: list[Block] = []
         for label in await tx.blocks.labels(bank.id):
             history = await tx.blocks.history(bank.id, label)
             then = next((each for each in reversed(history) if each.at <= at), None)
             then = then or replace(history[-1], value="", spans=(), deleted=True, version=0)
             if _content_of(then) != _content_of(history[-1]):
                 why = f"as it was at {at.isoformat()}"
-                made.append(await self._restore_version(tx, bank, then, history[-1], by=by, why=why))
-        return made
+                restored.append(await self._restore_version(tx, bank, then, history[-1], by=by, why=why))
+        return restored
 
     async def _restore_version(
         self,
@@ -244,7 +223,7 @@ class BlockService:
 
     async def _add_version(self, tx: Tx, bank: Bank, block: Block, *, writer: BlockAuthor) -> Block:
         if writer is not BlockAuthor.SLEEP:
-            await tx.banks.mark_edited(bank.id, block.at)  # passes look at it (SLEEP-02), and never for what they wrote
+            await tx.banks.mark_edited(bank.id, block.at)  # makes a pass due (SLEEP-02); what a pass wrote does not
         if not await tx.blocks.add(block):
             raise Conflict(f"block {block.label!r} was written at the same moment; read it again")
         data = {
@@ -255,15 +234,15 @@ class BlockService:
 
 
 def carry_spans(before: Block, value: str) -> Sequence[BlockSpan]:
-    """Return the spans of a version at their places in the new value, without those whose text is gone.
+    """Return a version's spans at their places in the new value, without those whose text is gone.
 
-    A span that was changed inside still rests on its episodes if half of it, or more, is what it was.
+    A span that was changed inside keeps its episodes if at least half of it is unchanged.
     """
     old = before.value
     head = _common_prefix_length(old, value)
     tail = _common_prefix_length(old[head:][::-1], value[head:][::-1])
     grown = len(value) - len(old)
-    found: list[BlockSpan] = []
+    spans: list[BlockSpan] = []
     end = 0
     for span in sorted(before.spans, key=lambda span: span.start):
         changed = min(span.end, len(old) - tail) - max(span.start, head)
@@ -278,18 +257,17 @@ def carry_spans(before: Block, value: str) -> Sequence[BlockSpan]:
             if start < 0:
                 continue
             end = start + span.end - span.start
-        found.append(replace(span, start=start, end=end))
-    return tuple(each for each in found if each.start < each.end)
+        spans.append(replace(span, start=start, end=end))
+    return tuple(each for each in spans if each.start < each.end)
 
 
 def _common_prefix_length(one: str, other: str) -> int:
-    """Return how many characters at their beginnings are the same."""
     apart = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(apart, min(len(one), len(other)))
 
 
 def remove_episodes(block: Block, gone: frozenset[EpisodeId]) -> Block:
-    """Return the version without the parts that rest on any of these episodes, and the lines that this empties."""
+    """Return the block without the parts that rest on any of these episodes, and without lines left empty."""
     value = block.value
     kept = list(block.spans)
     while lost := next((each for each in reversed(kept) if not gone.isdisjoint(each.episodes)), None):
@@ -307,7 +285,6 @@ def remove_episodes(block: Block, gone: frozenset[EpisodeId]) -> Block:
 
 
 def _shrink_span(span: BlockSpan, start: int, end: int) -> BlockSpan:
-    """Return a span of a text without the characters from `start` to `end`."""
     places = [at - max(0, min(at, end) - start) for at in (span.start, span.end)]
     return replace(span, start=places[0], end=places[1])
 
@@ -317,7 +294,7 @@ def _content_of(block: Block) -> tuple[object, ...]:
 
 
 def _previous_version(history: Sequence[Block]) -> Block | None:
-    """Return the last version that was different from the present one, up the branch that this one is on."""
+    """Return the last version on the current branch whose content differs from the present one."""
     versions = {each.version: each for each in history}
     at: Block | None = history[-1]
     while at is not None and _content_of(at) == _content_of(history[-1]):
@@ -326,7 +303,7 @@ def _previous_version(history: Sequence[Block]) -> Block | None:
 
 
 def _without_secrets(value: str, before: str) -> str:
-    """Return a value without the secrets that came in with it; what a person has written down on purpose stays."""
+    """Return the value without secrets that are new in it; those that a person wrote down stay."""
     if redact(before) == before:
         return redact(value)
     kept = set(before.split("\n"))
@@ -338,7 +315,7 @@ def _or_default(value: T | None, other: T) -> T:
 
 
 def require_valid_version(label: str, value: str, limit: int) -> None:
-    """Hold a version that comes from elsewhere to the rules of `write`. Raises InvalidRequest: it breaks one."""
+    """Check an imported version against the rules of `write`. Raises InvalidRequest: it breaks one."""
     _require_label(label)
     _require_fit(label, value, limit, None)
 

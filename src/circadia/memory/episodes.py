@@ -1,4 +1,4 @@
-"""Episodes: remembers what happened, and lets what is stale count less (MEM-01 … MEM-04)."""
+"""Store episodes, and give stale ones less weight (MEM-01 … MEM-04)."""
 
 import hashlib
 import math
@@ -21,61 +21,50 @@ from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
 MAX_CHARACTERS: Final = 100_000
-"""Of an episode's text; longer ones are for files, and an embedder reads a few hundred words only."""
+"""Characters of an episode; longer texts belong in files, and embedders read only a few hundred words."""
 MAX_NAME: Final = 200
-"""Characters of a speaker, a session and a key."""
+"""Characters of a speaker, session or key."""
 MAX_METADATA: Final = 16_384
 """Bytes of the metadata as JSON."""
 CLOCK_SKEW: Final = timedelta(minutes=5)
-"""How far in the future a time may lie: clocks differ."""
+"""Allowed difference of clocks, which a time may lie in the future."""
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-"""In UTC, as times are kept."""
+"""In UTC, in which times are stored."""
 ALWAYS: Final = 3e9
-"""Seconds of a window that is longer than anything was stored: about a century."""
+"""Seconds, about a century: longer than anything has been stored."""
 TOPIC: Final = "memory"
-"""Signals that something was remembered, by the bank's id."""
+"""Signal that a bank has new episodes, sent with the bank's id."""
 _KEY: Final = re.compile(r"(?<![0-9A-Za-z])(?=[0-9-]{0,200}+[a-fA-F])([0-9a-fA-F]{6})[0-9a-fA-F-]{10,}+(?![0-9A-Za-z])")
 """A hash or a UUID."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewEpisode:
-    """What is to be remembered."""
-
     text: str
-    """What was said."""
     speaker: str
-    """Who said it."""
     trust: Trust
-    """Where it came from."""
     at: datetime | None = None
-    """When it happened, with zone; none is now."""
+    """When it happened, with a zone; None is now."""
     kind: EpisodeKind = EpisodeKind.TURN
-    """What happened."""
     session: str | None = None
-    """The conversation that it belongs to."""
     importance: float | None = None
     """0 to 1."""
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What else is to be kept with it."""
     incomplete: bool = False
-    """Whether it is the beginning of an answer that broke off."""
+    """Whether it is the start of an answer that broke off."""
     key: str | None = None
     """Idempotency key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredEpisode:
-    """What became of it."""
-
     episode: Episode
-    """The episode; the one that was there if it was stored before."""
+    """The existing one if it was stored before."""
     new: bool
-    """Whether it was stored now."""
 
 
 class EpisodeService:
-    """The only writer of episodes, but for `forgetting`."""
+    """Writes episodes; only `forgetting` deletes them."""
 
     def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
         self._clock = clock
@@ -83,25 +72,24 @@ class EpisodeService:
         self._signals = signals
 
     async def remember(self, tx: Tx, bank: Bank, new: NewEpisode) -> StoredEpisode:
-        """Append an episode, or return the one of the same key, or of the same speaker and text a short time ago.
+        """Append an episode, or return a stored one with the same key, or recently with the same speaker and text.
 
-        What looks like a secret is taken out, but of what a person has written down.
+        Secrets are redacted unless a person wrote the text.
 
         Raises:
-            InvalidRequest: no text, a time in the future, an importance that is no number from 0 to 1, a kind that only
-                Circadia itself gives.
-            TooLarge: too long. Conflict: the key stands for something else.
+            InvalidRequest: no text, a time in the future, an importance outside 0 to 1, or the reserved kind `ready`.
+            TooLarge: too long. Conflict: the key belongs to another episode.
         """
         now = self._clock.now()
         if new.kind is EpisodeKind.READY:
-            raise InvalidRequest("kind 'ready' is given where ready answers are served; use another kind")
+            raise InvalidRequest("kind 'ready' is reserved for ready answers; use another kind")
         _require_valid(new, now)
         if new.trust is not Trust.PERSON:
             new = replace(new, text=redact(new.text))
         digest = _digest(new)
-        found = await self._find_duplicate(tx, bank, new, digest, now)
-        if found is not None:
-            return StoredEpisode(episode=found, new=False)
+        duplicate = await self._find_duplicate(tx, bank, new, digest, now)
+        if duplicate is not None:
+            return StoredEpisode(episode=duplicate, new=False)
         episode = _build_episode(bank, new, EpisodeId(self._ids.new("epi")), digest, now)
         await tx.episodes.add(episode)
         await self.touch(tx, bank)
@@ -111,12 +99,9 @@ class EpisodeService:
         self, tx: Tx, bank: Bank, new: NewEpisode, *, episode_id: EpisodeId | None = None, repeats: int = 0,
         stale: Sequence[Demotion] = (),
     ) -> Episode:  # fmt: skip
-        """Append what is known to be new, with what is known of it elsewhere; whoever brings some calls `touch` then.
+        """Append an episode with its history elsewhere. Raises InvalidRequest, TooLarge, as `remember`.
 
-        The caller has seen that the bank has none of this id or key.
-
-        Raises:
-            InvalidRequest, TooLarge: as `remember`.
+        The caller has checked that the bank has no episode with this id or key, and calls `touch` afterwards.
         """
         now = self._clock.now()
         _require_valid(new, now)
@@ -126,20 +111,16 @@ class EpisodeService:
         return episode
 
     async def touch(self, tx: Tx, bank: Bank) -> None:
-        """Note, and tell after the commit, that something was remembered."""
+        """Mark the bank as changed, and signal it after the commit."""
         await tx.banks.touch(bank.id, self._clock.now())
         tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id))
 
     async def demote(
         self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, by: str, reason: str, evidence: str, weight: float = 0.3
     ) -> bool:
-        """Let an episode count less; return whether it did not yet by this evidence.
-
-        Raises:
-            NotFound: no such episode. InvalidRequest: a weight that is not more than 0 and at most 1.
-        """
+        """Give an episode less weight; return whether the evidence is new. Raises NotFound, InvalidRequest."""
         if not 0 < weight <= 1:
-            raise InvalidRequest(f"a weight is more than 0 and at most 1, not {weight}")
+            raise InvalidRequest(f"a weight must be more than 0 and at most 1, not {weight}")
         episode = await self.get(tx, bank, episode_id)
         if any(each.evidence == evidence for each in episode.stale):
             return False
@@ -148,16 +129,15 @@ class EpisodeService:
         return True
 
     async def restore(self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, evidence: str) -> bool:
-        """Take a demotion back; return whether there was one by this evidence. Raises NotFound: no such episode."""
+        """Take back a demotion; return whether there was one with this evidence. Raises NotFound: no such episode."""
         episode = await self.get(tx, bank, episode_id)
-        kept = tuple(each for each in episode.stale if each.evidence != evidence)
-        if len(kept) == len(episode.stale):
+        remaining = tuple(each for each in episode.stale if each.evidence != evidence)
+        if len(remaining) == len(episode.stale):
             return False
-        await tx.episodes.demote(episode.id, kept)
+        await tx.episodes.demote(episode.id, remaining)
         return True
 
     async def get(self, tx: Tx, bank: Bank, episode_id: EpisodeId) -> Episode:
-        """Return the bank's episode. Raises NotFound: there is none."""
         episode = await tx.episodes.get(bank.id, episode_id)
         if episode is None:
             raise NotFound(f"no episode {episode_id!r} in bank {bank.name!r}")
@@ -167,7 +147,7 @@ class EpisodeService:
         if new.key is not None:
             found = await tx.episodes.get_by_key(bank.id, new.key)
             if found is not None and found.digest != digest:
-                raise Conflict(f"key {new.key!r} stands for another episode of bank {bank.name!r}; use a new key")
+                raise Conflict(f"key {new.key!r} belongs to another episode of bank {bank.name!r}; use a new key")
             return found
         since = now - timedelta(seconds=min(bank.policy.duplicate_seconds, ALWAYS))
         found = await tx.episodes.find_repeated(bank.id, digest, since)
@@ -177,14 +157,14 @@ class EpisodeService:
 
 
 def searched_text(at: datetime, speaker: str, text: str) -> str:
-    """Return what an episode is found by, and what is embedded: the day and the speaker with what was said."""
+    """Return what is searched and embedded of an episode: the day, the speaker and the text."""
     return f"{at.day} {at:%B %Y} {shown_name(speaker)}: {text}"
 
 
 def shown_name(speaker: str) -> str:
-    """Return a speaker's name as models read it: of a key that stands for one, the beginning tells it from others.
+    """Return a speaker's name as models read it, with hashes and UUIDs cut to their first characters.
 
-    What programs send for a person is often a hash or a UUID, which would cost up to 40 tokens in each line.
+    Programs often send such an id for a person, which would cost up to 40 tokens in each line.
     """
     return _KEY.sub(r"\1", speaker).strip("_")
 
@@ -226,13 +206,12 @@ def _require_valid(new: NewEpisode, now: datetime) -> None:
     except TypeError as error:
         raise InvalidRequest(f"the metadata is not JSON: {error}") from error
     if not _is_finite(new.metadata):
-        raise InvalidRequest("the metadata is not JSON: it has a number that is none (NaN) or has no end (Infinity)")
+        raise InvalidRequest("the metadata is not JSON: it has a number that is NaN or Infinity")
     if size > MAX_METADATA:
         raise TooLarge(f"the metadata may have {MAX_METADATA} bytes, not {size}")
 
 
 def _is_finite(value: object) -> bool:
-    """Return whether each number in JSON values is one that JSON can say."""
     if isinstance(value, Mapping):
         return all(map(_is_finite, cast("Mapping[str, object]", value).values()))
     if isinstance(value, list | tuple):
@@ -241,7 +220,7 @@ def _is_finite(value: object) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Return whether both databases can hold it."""
+    """Return whether both databases can store the text."""
     try:
         value.encode()
     except UnicodeEncodeError:

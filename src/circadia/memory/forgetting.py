@@ -1,4 +1,4 @@
-"""Forgets: deletes episodes with all that rests on them, and nothing else (MEM-03)."""
+"""Delete episodes with all that rests on them, and nothing else (MEM-03)."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
@@ -15,28 +15,22 @@ from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 
 IDS_PER_STATEMENT: Final = 500
-"""Ids in one statement: databases take some ten thousand."""
+"""Databases take some ten thousand."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetCounts:
-    """What went."""
-
     episodes: int
-    """Episodes, with their vectors."""
     notes: int
-    """Notes that rested on any of them, or were named."""
+    """Notes that rested on such an episode, or were named."""
     versions: int
-    """Versions of blocks that lost a part."""
 
 
 async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> ForgetCounts:
-    """Delete these episodes of the bank, notes that rest on them, and what rests on them in any version of a block.
+    """Delete episodes, the notes that rest on them, and the parts of block versions that do.
 
-    Demotions of other episodes by them, or by such a note, are taken back. All questions and answers that are kept for
-    the bank go, too, whether an episode is found or not.
-
-    An id may also be a note's, which goes alone. `dry_run` only counts what would go.
+    Demotions on such evidence are taken back. The bank's stored questions and answers are deleted too, even if no
+    episode matches. An id may also name a note, which is deleted alone. `dry_run` only counts.
     """
     parts: list[list[EpisodeId]] = []
     notes: set[NoteId] = set()
@@ -46,14 +40,14 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         named = await tx.notes.find_bank_ids([NoteId(each) for each in part if each not in homes])
         notes.update(each for each, home in named.items() if home == bank.id)
         notes.update(await tx.notes.find_citing(parts[-1]))
-        await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
+        await asyncio.sleep(0)  # a database driver may run in the event loop, which others need
     gone = frozenset(each for part in parts for each in part)
     cut = [
         block
         for block in await tx.blocks.versions(bank.id)
         if any(not gone.isdisjoint(span.episodes) for span in block.spans)
     ]
-    if not dry_run:  # a question may have been said, too, and also what was not remembered
+    if not dry_run:  # a question may repeat a forgotten text, or one never stored
         await tx.views.drop(bank.id)
         await tx.sleep_calls.forget_answers(bank_id=bank.id)
         await tx.answers.clear(bank.id)
@@ -64,7 +58,6 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
 async def _remove(
     tx: Tx, bank: Bank, parts: Sequence[Collection[EpisodeId]], notes: Set[NoteId], cut: Sequence[Block]
 ) -> Mapping[Layer, Sequence[int]]:
-    """Delete all that goes, and return its numbers."""
     gone = frozenset(each for part in parts for each in part)
     numbers: dict[Layer, list[int]] = {layer: [] for layer in Layer}
     for some in _batches(sorted(notes)):
@@ -81,7 +74,7 @@ async def _remove(
 
 
 async def _withdraw_demotions(tx: Tx, bank: Bank, gone: Collection[str]) -> None:
-    """Take back demotions whose evidence is gone: they rest on it, and their reasons tell what it said."""
+    """Take back demotions whose evidence is gone: their reasons may repeat it."""
     for episode_id, stale in (await tx.episodes.find_demotions(bank.id)).items():
         kept = [each for each in stale if each.evidence not in gone]
         if len(kept) < len(stale):
@@ -95,7 +88,7 @@ def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 async def find_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Sequence[EpisodeId]:
-    """Return episodes that happened more than the bank's `keep_days` ago, so many at most; none if it keeps them."""
+    """Return up to `limit` episodes older than the bank's `keep_days`."""
     days = bank.policy.keep_days
     if days is None or days >= (now - datetime.min.replace(tzinfo=UTC)).days:
         return ()
@@ -103,7 +96,6 @@ async def find_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int
 
 
 async def forget_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> ForgetCounts:
-    """Forget what is due, so many episodes at most, and tell of it with an event."""
     old = await find_expired_episodes(tx, bank, now, limit=limit)
     if not old:
         return ForgetCounts(episodes=0, notes=0, versions=0)

@@ -1,9 +1,8 @@
-"""Takes secrets out of texts by pattern, before they are written (MEM-14).
+"""Redact secrets in texts by pattern before they are written (MEM-14).
 
-What patterns cannot find: a password that is only said ("it is correct horse battery staple"), a secret without a
-known form or a telling name before it, one that is split over lines or turns, spelled, encoded or in a picture, and
-personal data such as names, addresses and phone numbers, which memory is for. Who must keep such things out turns
-capture off, or forgets them.
+Patterns cannot find a password that is only mentioned ("it is correct horse battery staple"), a secret without a known
+form or a name before it, one that is split over lines or turns, spelled, encoded or in a picture, and personal data
+such as names, addresses and phone numbers, which memory is for. To keep those out, turn capture off or forget them.
 """
 
 import re
@@ -13,7 +12,7 @@ from typing import Final
 _KEYS: Final = "|".join(
     (
         r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter
-        # By the word that their makers put before; what follows has no word of its own.
+        # By the vendor's prefix; the rest has no fixed form.
         r"(?:gsk|hf|npm|fw|r8|ntn|secret|figd|shp(?:at|ca|pa|ss)|sb[ap]|sb_secret|sntry[su]|dckr_[op]at|gl(?:c|sa)|do[opr]_v1"
         r"|lin_(?:api|oauth)|tgp_v1|lsv2_(?:pt|sk)|pscale_(?:tkn|pw|oauth)|ph[cx]|vck|vercel_blob_rw|rdme|rubygems|shippo_live"
         r"|ddp|tfp|ops|re_[A-Za-z0-9]{8}|sgp(?:_[0-9a-f]{16})?)_[A-Za-z0-9]{20,}(?:[_-][A-Za-z0-9]{1,99}){0,9}",
@@ -56,7 +55,7 @@ _ABROAD: Final = (
     "|m\u1eadt kh\u1ea9u|kata sandi|\u0e23\u0e2b\u0e31\u0e2a\u0e1c\u0e48\u0e32\u0e19"
     "|\u0631\u0645\u0632 \u0639\u0628\u0648\u0631"
 )
-"""What a password is called in German, French, Spanish, Portuguese, Dutch, Swedish, Danish, Polish, Czech, Finnish,
+"""The word for password in German, French, Spanish, Portuguese, Dutch, Swedish, Danish, Polish, Czech, Finnish,
 Turkish, Russian, Chinese, Japanese, Korean, Norwegian, Hungarian, Croatian, Slovene, Italian, Romanian, Estonian,
 Greek, Arabic, Hebrew, Hindi, Vietnamese, Indonesian, Thai and Persian."""
 _NAMES: Final = (
@@ -76,7 +75,7 @@ _SAID_ABROAD: Final = (
     r"|\s?(?:\u2014|\u044d\u0442\u043e|\u662f|\u306f|\ub294)\s?"
 )
 _MARKS: Final = r"[\"'`*\\]{0,4}"
-"""What stands around names and values: quotes, also within quotes, and what sets them in bold or as code."""
+"""What surrounds names and values: quotes, also nested, and marks of bold text or code."""
 _VALUE: Final = r"""(?!\[redacted)(?:"[^"\n]{3,}"|'[^'\n]{3,}'|[^\s"',;(){}\[\]]{4,})"""
 
 
@@ -87,7 +86,7 @@ def _redact_card(match: re.Match[str]) -> str:
 
 
 def _assignment_pattern(names: str) -> re.Pattern[str]:
-    """Return what finds `name: value` and its like."""
+    """Return a pattern for `name: value` and similar forms."""
     return re.compile(
         rf"((?:{names})[\w-]{{0,20}}(?:\s\([^()\n]{{1,40}}\))?{_MARKS}\s{{0,3}}(?::=|=>|[:=\uff1a])"
         rf"(?:[*`\\]{{1,3}}(?=\s)|\s?[|>][+-]?(?=\n))?\s{{0,9}}"
@@ -97,7 +96,7 @@ def _assignment_pattern(names: str) -> re.Pattern[str]:
 
 
 def _statement_pattern(names: str, said: str) -> re.Pattern[str]:
-    """Return what finds `name is value`, where the value has a digit or a sign."""
+    """Return a pattern for `name is value`, where the value has a digit or a special character."""
     return re.compile(
         rf"((?:{names})(?:{said}))(?=\S{{0,60}}[\d!#$%&*?@^_])(?!\[redacted)\S{{3,}}",
         re.I,
@@ -105,9 +104,9 @@ def _statement_pattern(names: str, said: str) -> re.Pattern[str]:
 
 
 _ALIKE: Final = (("\u017f", "s"), ("\u0130", "i"), ("\u0131", "i"), ("\u212a", "k"))
-"""What a pattern that ignores case takes for an ASCII letter, beside its capital."""
+"""Characters that a case-insensitive pattern takes for an ASCII letter."""
 _LONG: Final = re.compile(r"[A-Za-z0-9_.:-]{15}")
-"""What each key of `_KEYS` has, and few other texts: to look for it takes a tenth of what it takes to look for them."""
+"""Present in each key of `_KEYS` and in few other texts; searching for it takes a tenth of the time."""
 _PATTERNS: Final[
     Sequence[tuple[Sequence[str] | re.Pattern[str], re.Pattern[str], str | Callable[[re.Match[str]], str]]]
 ] = (
@@ -191,7 +190,7 @@ _PATTERNS: Final[
         r"\1[redacted: password]",
     ),
     (
-        ("pass", "pw", "mdp"),  # a short name, or nothing between: only what looks like one
+        ("pass", "pw", "mdp"),  # a short name, or no separator: only likely values
         re.compile(
             r"((?:\b(?:password|passphrase|passcode|passwd|pwd?)\s{1,3}|(?:\b|_)(?:pass|pwd?|mdp)\s{0,3}[:=]\s{0,3})"
             r"(?!\[redacted|sha|md\d|v?\d+\.))(?=\S{0,60}\d)(?=\S{0,60}[a-z])[^\s\"',;()\[\]{}<>`]{6,}(?![\w(])",
@@ -293,26 +292,25 @@ _PATTERNS: Final[
         _redact_card,
     ),
 )
-"""Signs of which any text with such a secret has one, in small letters, its pattern, and what stands in its place."""
+"""Signs, of which any text with such a secret has one in lower case; its pattern; the replacement."""
 _SIGNS: Final = sorted({sign for signs, _, _ in _PATTERNS if not isinstance(signs, re.Pattern) for sign in signs})
-"""All of them: each is looked for once in a text, which takes a tenth of what the patterns would."""
+"""All signs: searching each once takes a tenth of the time of the patterns."""
 
 
 def redact(text: str) -> str:
-    """Return the text with `[redacted: kind]` in place of each secret that a pattern finds."""
-    there = _find_signs(text)
+    """Return the text with each secret that a pattern finds replaced by `[redacted: kind]`."""
+    signs_found = _find_signs(text)
     for signs, pattern, instead in _PATTERNS:
-        if signs.search(text) if isinstance(signs, re.Pattern) else not there.isdisjoint(signs):
-            now = pattern.sub(instead, text)
-            if now != text:
-                text, there = now, _find_signs(now)
+        if signs.search(text) if isinstance(signs, re.Pattern) else not signs_found.isdisjoint(signs):
+            redacted = pattern.sub(instead, text)
+            if redacted != text:
+                text, signs_found = redacted, _find_signs(redacted)
     return text
 
 
 def _find_signs(text: str) -> set[str]:
-    """Return the signs that a text has."""
     small = text
-    for each, letter in () if text.isascii() else _ALIKE:
-        small = small.replace(each, letter)
+    for lookalike, letter in () if text.isascii() else _ALIKE:
+        small = small.replace(lookalike, letter)
     small = small.lower()
     return {sign for sign in _SIGNS if sign in small}

@@ -1,4 +1,4 @@
-"""The services of memory, as the entrances use them."""
+"""The services of memory, as the entry points use them."""
 
 from dataclasses import dataclass, field
 
@@ -15,23 +15,14 @@ from circadia.memory.uses import UseQueue
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryServices:
-    """The services of memory."""
-
     banks: BankService
-    """Banks, and who may open them."""
     episodes: EpisodeService
-    """What happened."""
     blocks: BlockService
-    """The learned context."""
     retrieval: Retrieval
-    """Searches."""
     contexts: ContextBuilder
-    """What goes into prompts."""
     intake: BankImporter
-    """Imports."""
     words: BundledEmbedder
-    """Vectors that need no waiting, whichever embedder searches use."""
+    """Vectors that take no waiting, whichever embedder searches use."""
     embedding: BackgroundEmbedder | None = None
-    """What makes vectors; none if searches go by words alone."""
+    """None if searches use words alone."""
     uses: UseQueue = field(default_factory=UseQueue)
-    """What was handed to agents lately."""

@@ -1,4 +1,4 @@
-"""An agent: one identity in a session, with a token, a sleep state and a policy."""
+"""An agent of a session, with its token, sleep state and policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from circadia.records.answer import AnswerMode
 from circadia.records.coordination import DEFAULT, Coordination, Setting
 
 RESERVED: Final = frozenset({"operator", "circadia"})
-"""What messages and events call people and Circadia itself, so no agent may be called so."""
+"""Names that messages and events use for people and for Circadia itself; no agent may have one."""
 
 
 class SleepEvent(StrEnum):
-    """What can put an agent to sleep (GATE-02)."""
+    """Events that can put an agent to sleep (GATE-02)."""
 
     AGENT_STARTED = "agent_started"
     REMOVED_FROM_LAST_THREAD = "removed_from_last_thread"
@@ -23,7 +23,7 @@ class SleepEvent(StrEnum):
 
 
 class WakeEvent(StrEnum):
-    """What can wake an agent (GATE-02)."""
+    """Events that can wake an agent (GATE-02)."""
 
     ADDED_TO_ANY_THREAD = "added_to_any_thread"
     ADDED_TO_THREAD_FIRST_TIME = "added_to_thread_first_time"
@@ -32,7 +32,7 @@ class WakeEvent(StrEnum):
 
 
 class Cause(StrEnum):
-    """Which door the last change of the sleep state came through (GATE-03)."""
+    """Source of the last change of the sleep state (GATE-03)."""
 
     EVENT = "event"
     REST = "rest"
@@ -42,7 +42,7 @@ class Cause(StrEnum):
 
 
 class OnWake(StrEnum):
-    """What becomes of a prompt that was written before the sleep (GATE-65)."""
+    """What the gateway does with a prompt that was written before the sleep (GATE-65)."""
 
     NOTICE = "notice"
     FORWARD = "forward"
@@ -51,102 +51,88 @@ class OnWake(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentPolicy:
-    """What an agent may reach and spend, and how its calls are held. Reach lists hold names, or `*` for all."""
+    """Access, budgets and hold behaviour of an agent. Access lists hold names, or `*` for all."""
 
     upstreams: tuple[str, ...] = ("*",)
-    """Model providers that it may call."""
     mcp_servers: tuple[str, ...] = ("*",)
-    """Proxied MCP servers that it may call."""
     tools: tuple[str, ...] = ("*",)
-    """Groups of Circadia's own tools that it is shown and may call: `threads`, `waits`, `inbox`, `memory`, `sleep`."""
+    """Visible groups of Circadia's own tools: `threads`, `waits`, `inbox`, `memory`, `sleep`."""
     sessions: tuple[str, ...] = ()
-    """Other sessions whose agents it may reach (GATE-07)."""
+    """Other sessions whose agents it may contact (GATE-07)."""
     may_wake: tuple[str, ...] = ()
-    """Agents whose sleep it may end by `set_sleeping` or REST."""
+    """Agents that it may wake through `set_sleeping` or REST."""
     may_sleep: tuple[str, ...] = ()
-    """Agents that it may put to sleep."""
+    """Agents that it may put to sleep through `set_sleeping` or REST."""
     models: tuple[str, ...] | None = None
-    """Models that its calls may name; none means all."""
+    """None allows all models."""
     max_calls_per_day: int | None = None
-    """Model calls a UTC day; none means no limit."""
+    """Per UTC day; none means no limit."""
     max_tokens_per_day: int | None = None
-    """Input and output tokens a UTC day; none means no limit."""
+    """Input and output tokens per UTC day; none means no limit."""
     max_usd_per_day: float | None = None
-    """US dollars a UTC day; none means no limit."""
+    """Per UTC day; none means no limit."""
     on_wake: OnWake = OnWake.NOTICE
-    """What becomes of a held prompt at the wake."""
     include_usage: bool = True
-    """Whether `stream_options.include_usage` is added to streams that lack it, and its chunk taken out again."""
+    """Add `stream_options.include_usage` to streams that lack it, and remove the extra chunk from the answer."""
     hold_max_seconds: float | None = None
-    """Longest hold; none means until it wakes."""
+    """None holds the call until the agent wakes."""
     hold_lists: bool = False
-    """Strict mode: MCP lists are held too."""
+    """Strict mode: hold MCP list requests too."""
     abort_streams: bool = False
-    """Whether sleep cuts model streams in flight."""
+    """Cut model streams in flight when the agent falls asleep."""
     bank: str | None = None
-    """The bank that its conversations go to and its context comes from; `{user}` in it stands for the end user."""
+    """The bank that stores its conversations and supplies its context; `{user}` is replaced by the end user."""
     banks: tuple[str, ...] = ()
-    """Other banks, or templates of banks, that its tools and REST calls may read and write."""
+    """Other banks, or bank templates, that its tools and REST calls may read and write."""
     read_banks: tuple[str, ...] = ()
-    """Banks that it may only read, the bound one too."""
+    """Banks that it may only read; the bound bank can be one of them."""
     multi_user: bool = False
-    """Whether it serves many people: a turn without a known end user is then neither captured nor injected."""
+    """The agent serves many people: without a known end user, a turn is neither captured nor given context."""
     capture: bool = True
-    """Whether turns that pass the gateway become episodes, where a bank is bound."""
+    """Store turns that pass the gateway as episodes, if a bank is bound."""
     inject: bool = True
-    """Whether calls that pass the gateway are given context, where a bank is bound."""
+    """Add context to calls that pass the gateway, if a bank is bound."""
     stable_tokens: int = 2_000
-    """Tokens that the blocks may take of each call."""
+    """Token budget for blocks in each call."""
     fitting_tokens: int = 1_000
-    """Tokens that notes and episodes for the question may take."""
+    """Token budget for notes and episodes that fit the question."""
     answers: AnswerMode = AnswerMode.HINT
-    """What its calls make of answers that are ready, where a bank is bound."""
+    """Use of ready answers, if a bank is bound."""
     sleeptime: bool = False
-    """Whether it is a sleep-time agent: it may write blocks as a pass does, also where its bank has no `hot_edits`."""
+    """A sleep-time agent: it may write blocks even where the bank has no `hot_edits`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agent:
-    """One identity in a session."""
-
     id: AgentId
-    """Key; a deleted and re-made agent has another."""
+    """A recreated agent has a new id."""
     session_id: SessionId
-    """Its session's key."""
     session: str
-    """Its session's name."""
     name: str
-    """Unique among the session's agents that are not deleted."""
+    """Unique among the agents of the session that are not deleted."""
     token_hash: str
-    """SHA-256 of its token, in hex."""
+    """SHA-256 in hex."""
     enabled: bool = True
-    """Whether its token opens anything."""
     asleep: bool = False
-    """The one boolean."""
     generation: int = 0
-    """Counts the changes of `asleep`."""
+    """Number of changes of `asleep`."""
     since: datetime
-    """When `asleep` last changed."""
+    """Time of the last change of `asleep`."""
     cause: Cause = Cause.OPERATOR
-    """Through which door it last changed."""
+    """Source of the last change of `asleep`."""
     actor: str = "operator"
-    """Who changed it: an agent's name, `operator`, or the event's name."""
+    """Author of the last change: an agent's name, `operator`, or the event's name."""
     sleep_events: frozenset[SleepEvent] = frozenset()
-    """What puts it to sleep."""
     wake_events: frozenset[WakeEvent] = frozenset()
-    """What wakes it."""
     policy: AgentPolicy = field(default_factory=AgentPolicy)
-    """What it may reach and spend."""
     coordination: Coordination = DEFAULT
-    """How it may be woken."""
     settings: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    """What of its coordination was set, by flat name, and where."""
+    """Coordination settings that were set explicitly, by flat name."""
     description: str = ""
-    """What it is for, as other agents read it."""
+    """Shown to other agents."""
     created_at: datetime
-    """When it was made."""
     deleted_at: datetime | None = None
-    """When it was deleted; its rows stay for the record."""
+    """Its rows stay for the record."""
 
     @property
     def reference(self) -> str:

@@ -1,4 +1,4 @@
-"""Alerts: from when on a budget is told of, and what is told and not posted yet."""
+"""Alerts: the budget threshold, and alerts that are not posted yet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,18 +6,16 @@ from datetime import datetime
 from typing import Final
 
 BUDGET_SHARE: Final = 0.8
-"""Share of a budget from which on people are told of it (WAKE-76)."""
+"""Share of a budget at which people are alerted (WAKE-76)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PendingAlertPost:
-    """What a server has taken upon itself to post, and perhaps has not."""
+    """An alert that a server has claimed for posting, and may not have posted yet."""
 
     cause: str
-    """What it is about."""
     subject: str
-    """Of whom or what; empty if of no session."""
+    """Empty if the alert belongs to no session."""
     told_at: datetime
-    """When the server took it."""
+    """When the server claimed it."""
     body: Mapping[str, object]
-    """What is posted."""

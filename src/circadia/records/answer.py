@@ -1,4 +1,4 @@
-"""An anticipated answer: a question that is expected, answered ahead, valid for one state of what it rests on."""
+"""An anticipated answer: generated before the question arrives, valid for one state of the memory it was built from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,203 +11,176 @@ from circadia.records.ready_view import BankHeads
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerableQuestion:
-    """The question of an answer that is ready, as the lookup needs it."""
+    """The question of a ready answer, as the lookup needs it."""
 
     id: AnswerId
-    """Of the answer."""
     phrasings: Sequence[str]
-    """The question in several wordings, the likeliest first."""
+    """The question in several wordings, the most likely first."""
     confidence: float
-    """How sure the answer is, 0 to 1."""
+    """0 to 1."""
     conversation: str | None = None
-    """The only conversation that may find it, since it does not stand alone; none if any may."""
+    """The only conversation that may use the answer, because the question depends on it; none allows all."""
 
 
 class AnswerMode(StrEnum):
-    """What an agent's calls make of ready answers (ANS-03)."""
+    """How an agent's calls use ready answers (ANS-03)."""
 
     OFF = "off"
-    """Nothing, and none are made."""
+    """Answers are neither used nor generated."""
     HINT = "hint"
-    """They stand in the context, marked as possibly of another question."""
+    """Answers are added to the context, marked as possibly for another question."""
     SERVE = "serve"
-    """What is sure is the answer itself; the rest are hints."""
+    """An answer that is sure enough is served; the others become hints."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerScope:
-    """Whose question it is, asked how: an answer is never found from another scope (ANS-06)."""
+    """Who asks whom, and with which call settings; answers are never shared between scopes (ANS-06)."""
 
     agent_id: AgentId
-    """Who is asked."""
     end_user: str = ""
-    """Who asks; empty if the agent's calls name nobody."""
+    """Empty if the agent's calls name no end user."""
     frame: str
-    """Digest of all that a call says beside what was said in it: provider, model, system prompt, tools, settings."""
+    """Digest of everything in a call except the conversation: provider, model, system prompt, tools, settings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerFrame:
-    """A scope as the last call in it came: what a question is put into to be answered ahead."""
+    """The last call of a scope, as the template for answering a question ahead of time."""
 
     bank_id: BankId
-    """Whose memory the call was given."""
     scope: AnswerScope
-    """What it is the frame of."""
     upstream: str
-    """The provider."""
     target: str
-    """Path and query behind the provider's base URL."""
+    """Path and query after the provider's base URL."""
     dialect: str
-    """Key of what reads its bodies (`Route.dialect`)."""
+    """Key of the request format (`Route.dialect`)."""
     model: str
-    """The model."""
     body: str
-    """The call without what was said in it: JSON with the operator's messages only, not streamed."""
+    """The call without the conversation: JSON with the operator's messages only, not streamed."""
     headers: Sequence[tuple[str, str]] = ()
-    """Those of the call's headers that change an answer, such as `anthropic-beta`; never one with a secret."""
+    """Request headers that affect the answer, such as `anthropic-beta`; never one with a secret."""
     at: datetime
-    """When the last call of it came."""
+    """Time of the last call."""
     asked: int = 1
-    """How many questions came in it."""
+    """Number of questions received with this frame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerBasis:
-    """What an answer rests on: the state of its bank as far as the answer depends on it (ANS-04)."""
+    """The state of a bank that an answer depends on (ANS-04)."""
 
     blocks: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Version of each block of the bank, by label, deleted ones left out."""
+    """Version of each block of the bank that is not deleted, by label."""
     shown: Sequence[str] = ()
-    """Labels of those that stood in the prompt."""
+    """Labels of the blocks in the prompt."""
     notes: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Weight of each note that stood in it, by number."""
+    """Weight of each note in the prompt, by number."""
     episodes: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Weight of each episode that stood in it, by number."""
+    """Weight of each episode in the prompt, by number."""
     heads: BankHeads
-    """The greatest numbers of the bank then: what is greater came later."""
+    """Head numbers of the bank when the answer was generated: rows with greater numbers came later."""
     generation: int
-    """The bank's `generation` then: it moves when something is forgotten."""
+    """`generation` of the bank at that time; it changes when something is forgotten."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """A ready answer."""
-
     id: AnswerId
-    """Key."""
     bank_id: BankId
-    """Whose memory it was made of."""
     scope: AnswerScope
-    """Where it may be found."""
     phrasings: Sequence[str]
-    """The question in several wordings, the one that was answered first."""
+    """The question in several wordings; the first is the one that was answered."""
     confidence: float
-    """How likely the question was held to be, 0 to 1."""
+    """Estimated probability of the question, 0 to 1."""
     conversation: str | None = None
-    """The only conversation that may find it, since the question does not stand alone; none if any may."""
+    """The only conversation that may use the answer, because the question depends on it; none allows all."""
     text: str
-    """The answer; empty once it is dropped."""
+    """Empty once the answer is dropped."""
     reasoning: str = ""
-    """What the model said of how it came to it; empty if it said nothing."""
+    """The model's reasoning; empty if it gave none."""
     rests: AnswerBasis
-    """What it rests on."""
     settled: BankHeads | None = None
-    """The greatest numbers that a judge has looked at since, and found that the answer is still right."""
+    """Head numbers up to which a judge has since confirmed the answer."""
     pass_id: PassId | None = None
-    """The pass that made it."""
     made_at: datetime
-    """When."""
     expires_at: datetime
-    """From then on it is none, used or not (ANS-05)."""
+    """Expiry, whether or not the answer was used (ANS-05)."""
     tokens: int = 0
-    """Input and output tokens that it took to answer."""
+    """Input and output tokens of generating the answer."""
     nanousd: int | None = None
-    """Their price in billionths of a US dollar; none if it is not known."""
+    """Price of generating it in billionths of a US dollar; none if unknown."""
     seconds: float = 0.0
-    """How long that took."""
+    """Time it took to generate."""
     uses: int = 0
-    """How often it was served, or shown as a hint for a question that it answers."""
+    """Times it was served, or shown as a hint for a question that it answers."""
     used_at: datetime | None = None
-    """When that was last."""
     revision: int = 0
-    """The bank's count of changes to its answers when this one was last changed, uses aside."""
+    """The bank's `answers` count at the last change of this answer; uses do not count."""
     dropped: str = ""
-    """Why it is none any more, in a word of `DropReason`; empty as long as it is one."""
+    """A value of `DropReason`; empty while the answer is valid."""
     dropped_at: datetime | None = None
-    """When it was dropped."""
 
 
 class DropReason(StrEnum):
-    """Why an answer is none any more."""
+    """Why an answer was dropped."""
 
     VOID = "void"
-    """Something that it rests on has changed."""
+    """A source has changed."""
     EXPIRED = "expired"
-    """Its time is over."""
     CROWDED = "crowded"
-    """Others were used later, and there is no room for all."""
+    """Removed to make room for answers that were used more recently."""
     REPLACED = "replaced"
-    """The question was answered anew."""
+    """The question was answered again."""
     WRONG = "wrong"
-    """Answered afresh, it was another answer (ANS-07)."""
+    """A fresh answer to the question differed (ANS-07)."""
     BY_HAND = "by_hand"
-    """A person dropped it."""
     FORGOTTEN = "forgotten"
-    """Something was forgotten that may stand in it."""
+    """Something that the answer may contain was forgotten."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerUse:
-    """One question that a ready answer was found for: what quality is sampled from."""
+    """A question that a ready answer was found for; answer quality is sampled from these."""
 
     id: str
-    """Key; sorts by time."""
+    """Sorts by time."""
     bank_id: BankId
-    """Whose memory."""
     answer_id: AnswerId
-    """The answer."""
     scope: AnswerScope
-    """Whose question."""
     question: str
-    """As it was asked."""
     phrasing: str
-    """The phrasing that it was taken for."""
+    """The wording of the answer that matched."""
     way: str
     """`exact` or `similar`."""
     served: bool
-    """Whether the answer was served; else it was shown as a hint, though it was sure enough to be served."""
+    """False if the answer was shown as a hint although it was sure enough to be served."""
     at: datetime
-    """When."""
     right: bool | None = None
-    """Whether the question, answered afresh, has the same answer; none if nobody has looked, or can tell."""
+    """Whether a fresh answer to the question agrees; none if nobody has checked, or the check is undecided."""
     judged_at: datetime | None = None
-    """When somebody looked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerDay:
-    """Counts of one bank and day, in which nothing stands that anybody has said."""
+    """Answer counts of one bank and UTC day; they contain no conversation text."""
 
     bank_id: BankId
-    """Whose memory."""
     day: date
-    """The day, in UTC."""
     served: int = 0
-    """Calls that were answered."""
+    """Calls answered from a ready answer."""
     hints: int = 0
-    """Calls that were given a hint."""
+    """Calls that received a hint."""
     misses: int = 0
-    """Questions for which nothing was found."""
+    """Questions without a matching answer."""
     made: int = 0
-    """Answers that were made."""
     used: int = 0
-    """Answers that were used for the first time."""
+    """Answers used for the first time."""
     wasted: int = 0
-    """Answers that were dropped and never used (ANS-08)."""
+    """Answers dropped without any use (ANS-08)."""
     wasted_tokens: int = 0
-    """What those had taken."""
+    """Tokens spent on the wasted answers."""
     right: int = 0
-    """Uses that were looked at and found right."""
+    """Sampled uses judged right."""
     wrong: int = 0
-    """Uses that were looked at and found wrong."""
+    """Sampled uses judged wrong."""

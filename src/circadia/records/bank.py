@@ -1,4 +1,4 @@
-"""A memory bank: a memory with its own walls, of one end user or on purpose of a team (MEM-12)."""
+"""A memory bank: an isolated memory of one end user, or of a team by configuration (MEM-12)."""
 
 import re
 from collections.abc import Mapping
@@ -10,13 +10,12 @@ from typing import Final
 from circadia.ids import BankId
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
-"""What banks may be called."""
 
 
 def explain_invalid_bank_name(name: str) -> str:
-    """Return why no policy may name a bank or a template so; an empty text if it may.
+    """Return why a policy may not use this name for a bank or a template, or an empty string if it may.
 
-    A template that is misspelt, such as `support-{usr}`, would be one bank for all end users.
+    A misspelt template, such as `support-{usr}`, would be one bank shared by all end users.
     """
     if NAME.fullmatch(name.replace("{user}", "u")):
         return ""
@@ -24,7 +23,7 @@ def explain_invalid_bank_name(name: str) -> str:
 
 
 class Trust(StrEnum):
-    """Where a text came from; what is derived inherits the least trusted of its sources (MEM-14, MEM-19)."""
+    """Source of a text; derived texts inherit the least trusted source (MEM-14, MEM-19)."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -33,7 +32,7 @@ class Trust(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for the most trusted … 3 for the least."""
+        """0 is the most trusted, 3 the least."""
         return _RANKS[self]
 
 
@@ -41,97 +40,89 @@ _RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 
 class Capture(StrEnum):
-    """What becomes an episode at the gateway (MEM-18)."""
+    """What the gateway stores as an episode (MEM-18)."""
 
     ALL = "all"
-    """Each turn."""
     CONTENT = "content"
-    """Turns that say something: not `ok`, `thanks`, an empty answer."""
+    """Turns with content: not `ok`, `thanks` or an empty answer."""
     EXPLICIT = "explicit"
-    """Nothing by itself; only what `remember` is given."""
+    """Nothing automatically; only what `remember` receives."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportanceTuning:
-    """From which importance on passes have found that turns are of use."""
+    """The importance threshold that passes have learned for a bank."""
 
     importance: float
-    """Turns that score less are of none, 0 to 1."""
+    """Turns below it have been of no use, 0 to 1."""
     before: float
-    """What that was before."""
+    """The threshold before this change."""
     pass_id: str
-    """The pass that found it; empty once that was undone."""
+    """The pass that set it; empty after an undo."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BankPolicy:
-    """How a bank is written to."""
+    """Rules for writing to a bank."""
 
     capture: Capture = Capture.CONTENT
-    """What the gateway keeps."""
     capture_tools: bool = False
-    """Whether calls of tools and their results are kept too."""
+    """Store tool calls and their results too."""
     min_importance: float = 0.0
-    """Turns that score less than this are skipped and counted, 0 to 1; 0 states nothing."""
+    """Skip and count turns that score less, 0 to 1; 0 leaves the threshold to `tuned`."""
     tune_importance: bool = False
-    """Whether `tuned` holds where nothing is stated, and passes tune it."""
+    """Let passes tune the threshold in `tuned`, used where `min_importance` is 0."""
     tuned: ImportanceTuning | None = None
-    """What passes have tuned, by what was found later of the turns that were kept; none if they have not."""
+    """The threshold that passes have learned from later use of the stored turns; none if they have not."""
     hot_edits: bool = False
-    """Whether agents may write blocks while somebody waits; else only people and the sleep tier do (MEM-10)."""
+    """Let agents write blocks during a call; otherwise only people and the sleep tier do (MEM-10)."""
     duplicate_seconds: float = 3600.0
-    """An exact repetition within this time is linked to the first, not kept as another (MEM-04)."""
+    """An exact repetition within this time is linked to the first episode instead of being stored again (MEM-04)."""
     keep_days: float | None = None
-    """Episodes older than this are deleted with what is derived from them; none keeps them for ever."""
+    """Episodes older than this are deleted with everything derived from them; none keeps them forever."""
     sleeptime: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What this bank states of its passes, as in the file; the rest is what section `sleeptime` says."""
+    """Settings of this bank that override section `sleeptime`, in the form of the configuration file."""
     own: bool = False
-    """Whether a person has set it for this bank, so that what the file says changes it no more."""
+    """A person has set this policy, so the configuration file no longer changes it."""
 
     @property
     def tuned_importance(self) -> float:
-        """Return from which importance on turns are kept where nothing is stated."""
+        """The threshold that applies where `min_importance` is 0."""
         return self.tuned.importance if self.tune_importance and self.tuned is not None else 0.0
 
     @property
     def least_importance(self) -> float:
-        """Return from which importance on turns are kept: what is stated, else what is tuned."""
+        """The minimum importance of stored turns: configured, else tuned."""
         return self.min_importance or self.tuned_importance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bank:
-    """A memory."""
-
     id: BankId
-    """Key."""
     name: str
-    """Unique; as agents bind it and people name it."""
+    """Unique."""
     description: str = ""
-    """What it is for."""
     template: str | None = None
-    """The template that it was made from, such as `support-{user}`."""
+    """The template that it was created from, such as `support-{user}`."""
     end_user: str | None = None
-    """The person whom it belongs to, where it was made from a template."""
+    """Its owner, if it was created from a template."""
     policy: BankPolicy = field(default_factory=BankPolicy)
-    """How it is written to."""
     automatic: bool = False
-    """Whether it was made since an agent is bound to it, and nobody has said since how it is to be."""
+    """Created for an agent's binding, and not configured by anyone since."""
     generation: int = 0
-    """Counts what makes its index anew: deletions, other vectors."""
+    """Number of changes that force an index rebuild: deletions, other vectors."""
     demotions: int = 0
-    """Counts demotions of episodes, retirements of notes, and what was taken back of them."""
+    """Number of demotions of episodes, retirements of notes, and reversals of both."""
     vectors: int = 0
-    """Counts vectors that were written to its rows."""
+    """Number of vectors written to its rows."""
     answers: int = 0
-    """Counts changes to its ready answers."""
+    """Number of changes to its ready answers."""
     published: int = 0
-    """Counts what passes have published: the generation of what is derived."""
+    """Number of publications by passes: the generation of derived data."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many turns the write policy has left out, by why."""
+    """Number of turns that the write policy skipped, by reason."""
     created_at: datetime
-    """When it was made."""
     edited_at: datetime | None = None
-    """When a block of it was last written by somebody other than the sleep tier: a person, a program, a hot agent."""
+    """Last write to a block by anyone but the sleep tier."""
     written_at: datetime | None = None
-    """When something was last remembered: with the times of its agents' calls, the bank's activity."""
+    """Time of the last stored memory; with the times of its agents' calls, the bank's activity."""

@@ -1,4 +1,4 @@
-"""What came of an operation's work in hot calls: counts, in which nothing stands that anybody has said (SLEEP-42)."""
+"""Effect of an operation's work on hot calls: counts that contain no conversation text (SLEEP-42)."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -8,21 +8,18 @@ from circadia.ids import BankId
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Benefit:
-    """What an operation has saved a bank's calls on one day; `sleeptime/budget/savings.py` counts it."""
+    """Savings of an operation for one bank and UTC day, as counted by `sleeptime/budget/savings.py`."""
 
     bank_id: BankId
-    """Whose memory."""
     operation: str
-    """The operation whose work was of use."""
     day: date
-    """The day, in UTC."""
     uses: int
-    """How often something that it made was handed to a call."""
+    """Times that a call received one of its results."""
     saved_tokens: int
-    """Input tokens that hot calls did not read."""
+    """Input tokens that hot calls did not have to read."""
     saved_seconds: float
-    """Seconds that they did not take, where the ledger can tell."""
+    """Time that hot calls did not take, where the ledger shows it."""
     saved_nanousd: int
-    """What those tokens would have cost, in billionths of a US dollar, where the price is known."""
+    """Price of the saved tokens in billionths of a US dollar, where it is known."""
     unpriced_tokens: int
-    """Of the tokens, those of models without a known price."""
+    """Saved tokens of models without a known price."""

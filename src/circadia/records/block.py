@@ -1,4 +1,4 @@
-"""A block: a labelled, size-limited piece of the learned context, with every version that it had (MEM-09, MEM-11)."""
+"""A block: a labelled, size-limited part of the learned context, with its version history (MEM-09, MEM-11)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,47 +9,42 @@ from circadia.ids import BankId, EpisodeId
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockSpan:
-    """A part of a block's value that rests on episodes, so that forgetting them takes it out (MEM-03)."""
+    """A part of a block's value that was derived from episodes; forgetting them removes it (MEM-03)."""
 
     start: int
-    """First character."""
+    """Index of the first character."""
     end: int
-    """Character after the last."""
+    """Index after the last character."""
     episodes: Sequence[EpisodeId]
-    """What it rests on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """One version of a block; the one with the greatest number is what readers see."""
+    """One version of a block; readers see the one with the greatest number."""
 
     bank_id: BankId
-    """Where it is kept."""
     label: str
-    """Its name in the bank, such as `human`."""
+    """Unique in the bank, such as `human`."""
     version: int
-    """1 for the first; each write makes another."""
+    """Starts at 1; each write adds a version."""
     parent: int | None
-    """The version that it was made from; not the one before where an undo came between."""
+    """The version that was edited; after an undo it is not the previous one."""
     value: str
-    """The text."""
     description: str = ""
-    """What it is for; whoever writes it reads this."""
+    """Its purpose, for those who write to it."""
     limit: int
-    """Characters that the value may have."""
+    """Maximum length of the value in characters."""
     pinned: bool = True
-    """Whether it is always in the context, and not only where it fits the question."""
+    """Always part of the context; otherwise only when it fits the question."""
     read_only: bool = False
-    """Whether only people may write it."""
+    """Only people may write it."""
     deleted: bool = False
-    """Whether this version says that there is no block any more."""
+    """This version marks the deletion of the block."""
     spans: Sequence[BlockSpan] = ()
-    """What its parts rest on."""
     by: str
-    """Who wrote it: `operator`, an agent's reference, a pass."""
+    """Author: `operator`, an agent's reference, or a pass."""
     operation: str | None = None
-    """The operation of a pass that wrote what rests on episodes in it; none if none did, or it is not known."""
+    """The operation that wrote the parts derived from episodes; none if unknown or not written by a pass."""
     why: str = ""
-    """What for, in words."""
+    """Reason in words."""
     at: datetime
-    """When."""

@@ -9,7 +9,7 @@ from circadia.records.per_call import per_call
 
 
 class CallStatus(StrEnum):
-    """Where a call stands; a budgeted one is reserved before it goes upstream."""
+    """State of a call; a call under a budget is reserved before it goes upstream."""
 
     RESERVED = "reserved"
     DONE = "done"
@@ -18,95 +18,77 @@ class CallStatus(StrEnum):
 
 @per_call
 class Call:
-    """One model call: what it used and how long it took. A count that the provider did not give is none."""
+    """Usage and timing of a model call. Counts that the provider did not report are none."""
 
     id: CallId
-    """Key."""
     at: datetime
-    """When it was admitted."""
     agent_id: AgentId
-    """Who called."""
     session: str
-    """The agent's session."""
     agent: str
-    """The agent's name; of a call of the sleep tier, whose session is empty, the name of the bank."""
+    """The agent's name; for a call of the sleep tier, whose session is empty, the bank's name."""
     tier: str = "hot"
-    """`hot`, `ready` for one that was given an answer worked out ahead, or `sleep` for a call of the sleep tier."""
+    """`hot`, `ready` if a ready answer was served, or `sleep` for a call of the sleep tier."""
     upstream: str
     """Name of the provider in the configuration."""
     endpoint: str
-    """Which API: `chat_completions`, `responses`, `messages`, …"""
+    """API of the call: `chat_completions`, `responses`, `messages`, …"""
     model: str
-    """Model that was named in the request, or in the answer where it differs."""
+    """As named in the request, or in the answer where it differs."""
     status: CallStatus
-    """Where it stands."""
     http_status: int | None = None
-    """What the upstream answered."""
     streamed: bool = False
-    """Whether it was a stream."""
     input_tokens: int | None = None
-    """Tokens read, cached ones included."""
+    """Includes cached tokens."""
     output_tokens: int | None = None
-    """Tokens written, reasoning included."""
+    """Includes reasoning tokens."""
     cached_tokens: int | None = None
-    """Of the input, those read from the provider's cache."""
+    """Part of the input that the provider's cache supplied."""
     reasoning_tokens: int | None = None
-    """Of the output, those of reasoning."""
+    """Part of the output."""
     reserved_tokens: int = 0
-    """What a budget counts until the true usage is known."""
+    """Counted by budgets until the usage is known."""
     reserved_nanousd: int = 0
-    """What a budget counts until the true price is known, in billionths of a US dollar."""
+    """Counted by budgets until the price is known, in billionths of a US dollar."""
     cost_nanousd: int | None = None
-    """Price in billionths of a US dollar."""
+    """In billionths of a US dollar."""
     held_seconds: float = 0.0
-    """How long it was held."""
     first_token_seconds: float | None = None
-    """From admission to the first byte of the answer's body."""
+    """From admission to the first byte of the response body."""
     total_seconds: float | None = None
     """From admission to the end."""
     conversation: str | None = None
-    """Conversation it belongs to (GATE-67)."""
+    """Its conversation (GATE-67)."""
     end_user: str | None = None
-    """For whom the agent worked."""
     turn: bool = False
-    """Whether its last item came from the user side."""
+    """Whether the last message came from the user."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSpend:
-    """What an agent used since some instant; open reservations are in it."""
+    """Usage of an agent since some instant, open reservations included."""
 
     calls: int
-    """Number of calls."""
     tokens: int
-    """Input and output tokens, or what is reserved for them."""
+    """Input and output tokens, or the reservation for them."""
     nanousd: int
-    """Price, or what is reserved for it, in billionths of a US dollar."""
+    """Price, or the reservation for it, in billionths of a US dollar."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageGroup:
-    """A line of the usage report."""
+    """A row of the usage report. Sums cover the calls whose usage or price is known."""
 
     key: str
     """The agent's reference, the model, the tier or the day."""
     calls: int
-    """Number of calls."""
     unknown: int
-    """Of these, calls whose usage the provider did not tell."""
+    """Calls whose usage the provider did not report."""
     failed: int
-    """Of these, calls that failed."""
     input_tokens: int
-    """Sum over the known."""
     output_tokens: int
-    """Sum over the known."""
     cached_tokens: int
-    """Sum over the known."""
     reasoning_tokens: int
-    """Sum over the known."""
     cost_nanousd: int
-    """Sum over the priced, in billionths of a US dollar."""
+    """In billionths of a US dollar."""
     unpriced: int
-    """Calls with no known price."""
     held_seconds: float
-    """Sum of the time held."""

@@ -1,4 +1,4 @@
-"""A change that a pass proposes: what it is about, how it was before, how it is to be (SLEEP-30 … SLEEP-32)."""
+"""A proposed change of a pass: target, value before and value after (SLEEP-30 … SLEEP-32)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,58 +9,48 @@ from typing import Final
 from circadia.ids import PassId
 
 FORGOTTEN: Final = "what it rests on was forgotten"
-"""Why a change says nothing any more; it can be neither done nor undone."""
+"""Reason of a change whose sources were forgotten; it can be neither applied nor undone."""
 
 
 class ChangeKind(StrEnum):
-    """What is changed."""
-
     ADD_NOTE = "add_note"
-    """A note that was not there."""
     RETIRE_NOTE = "retire_note"
-    """A note leaves the searches; it stays as evidence."""
+    """Takes a note out of search; it stays as evidence."""
     DEMOTE_EPISODE = "demote_episode"
-    """An episode counts less."""
+    """Lowers an episode's weight."""
     WRITE_BLOCK = "write_block"
-    """A block is written anew."""
     FLAG = "flag"
-    """Two things contradict each other, and no date decides; the agent is told."""
+    """Reports two contradicting statements that no date settles to the agent."""
 
 
 class ChangeState(StrEnum):
-    """Where a change stands."""
-
     STAGED = "staged"
-    """Proposed; nobody sees it yet."""
+    """Proposed and not visible yet."""
     PUBLISHED = "published"
-    """In the bank."""
+    """Applied to the bank."""
     REFUSED = "refused"
-    """Not let in; `why` says what is wrong with it."""
+    """Rejected; `why` has the reason."""
     UNDONE = "undone"
-    """Was in the bank, and was taken back."""
+    """Reverted after publication."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One proposed change. Diff, review, undo and the record of a pass are views of these."""
+    """One proposed change. Diff, review, undo and the pass record are views of these."""
 
     pass_id: PassId
-    """The pass that proposes it."""
     number: int
-    """Its place in the pass, from 1."""
+    """Position in the pass, from 1."""
     operation: str
-    """The operation that proposes it."""
     kind: ChangeKind
-    """What is changed."""
     target: str
-    """Id of the note or episode, or the block's label."""
+    """Id of the note or episode, or label of the block."""
     before: Mapping[str, object] | None = None
-    """What was there, as far as it is changed; none if nothing was."""
+    """The changed part of the old value; none if there was nothing."""
     after: Mapping[str, object] | None = None
-    """What is to be there; none if nothing is."""
+    """The new value; none for a removal."""
     state: ChangeState = ChangeState.STAGED
-    """Where it stands."""
     why: str = ""
-    """Why it is proposed, or was refused or taken back, in words."""
+    """Reason of the proposal, refusal or undo."""
     at: datetime
-    """When its state was written."""
+    """Time of the last state change."""

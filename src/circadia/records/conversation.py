@@ -1,4 +1,4 @@
-"""A conversation: one exchange between an end user and an agent, as seen at the gateway."""
+"""A conversation between an end user and an agent, as seen at the gateway."""
 
 from datetime import datetime
 
@@ -8,19 +8,17 @@ from circadia.records.per_call import per_call
 
 @per_call
 class Conversation:
-    """What the gateway knows of one exchange (GATE-67)."""
+    """The gateway's record of a conversation (GATE-67)."""
 
     id: ConversationId
-    """Key within the agent: what the client named, or a made one."""
+    """Unique within the agent: the client's own id, or a generated one."""
     agent_id: AgentId
-    """The agent that talks."""
     end_user: str | None = None
-    """The person it talks with."""
     turns: int = 0
-    """Completed turns."""
+    """Number of completed turns."""
     version: int = 0
-    """Counts every change: turns, and requests that carry tool results."""
+    """Number of changes: turns, and requests that carry tool results."""
     head: str = ""
-    """Hash of the chain of messages of its last request; finds the conversation of the next one."""
+    """Hash of the message chain of its last request, which identifies the conversation of the next one."""
     at: datetime
-    """When it was last seen."""
+    """Time of the last request."""

@@ -1,4 +1,4 @@
-"""How an agent may be woken: its guardrails, its launcher, its zone and its blackouts."""
+"""Coordination: an agent's guardrails, launcher, time zone and blackouts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -11,20 +11,20 @@ from pydantic import Field, TypeAdapter
 from circadia.records.schedule import Blackout, BlackoutPolicies
 
 MOST: Final = 10**9
-"""Largest limit; none means no limit."""
+"""Largest allowed limit."""
 
 
 class PairMode(StrEnum):
-    """What a pair is, for the limit of wakes a day."""
+    """How the daily limit per pair counts wakes."""
 
     DIRECTED = "directed"
-    """Wakes of this sender to this target."""
+    """Wakes by this sender of this target."""
     UNDIRECTED = "undirected"
-    """Wakes between the two, in either direction."""
+    """Wakes between the two in either direction."""
 
 
 class OnBlock(StrEnum):
-    """What becomes of a wake that something temporary is against."""
+    """What happens to a wake that is blocked temporarily."""
 
     DEFER = "defer"
     REFUSE = "refuse"
@@ -32,20 +32,19 @@ class OnBlock(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guardrails:
-    """Limits of wakes. 0 allows none, none means no limit (WAKE-16)."""
+    """Limits of wakes. 0 allows none; none means no limit (WAKE-16)."""
 
     cooldown_seconds: Annotated[float, Field(ge=0, le=MOST)] | None = 300.0
-    """Least time between two wakes of the agent."""
+    """Minimum time between two wakes of the agent."""
     max_daily_session_minutes: Annotated[float, Field(ge=0, le=MOST)] | None = 120.0
-    """Minutes that its pulses may run in a day of its zone."""
+    """Total pulse minutes per day in the agent's zone."""
     max_wakes_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = 12
-    """Wakes of the agent in a day of its zone."""
+    """Per day in the agent's zone."""
     max_wakes_per_pair_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = 5
-    """Of these, wakes by the same agent."""
+    """Wakes by the same agent, per day in the target's zone."""
     max_wakes_per_session: Annotated[int, Field(ge=0, le=MOST)] | None = 3
-    """Wakes that a sender may ask for in one pulse or time awake; in a day, where that has no time limit."""
+    """Wakes that a sender may request in one pulse or waking period; per day if that has no time limit."""
     pair_mode: PairMode = PairMode.DIRECTED
-    """What a pair is."""
     max_chain_depth: Annotated[int, Field(ge=0, le=MOST)] | None = 24
     """Wakes from the root of a chain."""
     max_chain_visits: Annotated[int, Field(ge=0, le=MOST)] | None = None
@@ -54,55 +53,48 @@ class Guardrails:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coordination:
-    """How an agent may be woken."""
-
     wakes_enabled: bool = True
-    """Whether it can be woken at all, but by a person."""
+    """False leaves waking to people."""
     launcher: str = "resident"
-    """How its pulses run."""
     zone: str = "UTC"
-    """Its time zone: its day, its blackouts, its crons."""
+    """IANA time zone of its days, blackouts and crons."""
     max_concurrent_pulse_sessions: Annotated[int, Field(ge=0, le=MOST)] | None = 2
-    """Its pulses at the same time."""
     wake_guardrails: Guardrails = field(default_factory=Guardrails)
-    """Limits."""
     on_busy: OnBlock = OnBlock.DEFER
-    """While it has a pulse."""
+    """Applies while the agent has a pulse."""
     on_cooldown: OnBlock = OnBlock.DEFER
-    """In its cooldown."""
     on_concurrency: OnBlock = OnBlock.DEFER
-    """While all its places, or the fleet's, are taken."""
+    """Applies while all pulse slots of the agent or the fleet are taken."""
     guard_thread_events: bool = False
-    """Whether its wake events pass the guardrails too (WAKE-07)."""
+    """Apply the guardrails to wake events too (WAKE-07)."""
     wake_on_high_priority: bool = True
-    """Whether messages of priority high and urgent ask for a wake (WAKE-06)."""
+    """Let messages of priority high and urgent request a wake (WAKE-06)."""
     defer_max_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 86_400.0
-    """When a deferred wake expires."""
+    """Time after which a deferred wake expires."""
     pulse_timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = 3600.0
-    """How long a pulse may run that a wake or a routine without its own limit started."""
+    """Time limit of pulses without one, from wakes and routines."""
     prompt_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 4000
     """Size of the prompt of a launched pulse."""
     heartbeat_minutes: Annotated[int, Field(ge=1, le=43_200)] | None = 30
-    """Interval of the routine that a launched agent without routines gets; none means that it gets none."""
+    """Interval of the default routine of a launched agent without routines; none disables it."""
     max_consecutive_skips: Annotated[int, Field(ge=1, le=1_000_000)] = 5
-    """Occurrences of a routine that are skipped in a row until people are told."""
+    """Consecutive skips of a routine before people are alerted."""
     blackouts: tuple[Blackout, ...] = ()
-    """When it is left alone, in its zone."""
+    """In the agent's zone."""
     blackout_policies: BlackoutPolicies = field(default_factory=BlackoutPolicies)
-    """What becomes of each kind of run in a blackout."""
 
 
 _GROUPS: Final = {"wake_guardrails": Guardrails, "blackout_policies": BlackoutPolicies}
 KEYS: Final = (
-    *(each.name for each in fields(Coordination) if each.name not in _GROUPS),
-    *(f"{group}.{each.name}" for group, kind in _GROUPS.items() for each in fields(kind)),
+    *(setting.name for setting in fields(Coordination) if setting.name not in _GROUPS),
+    *(f"{group}.{setting.name}" for group, kind in _GROUPS.items() for setting in fields(kind)),
 )
-"""All settings by their flat names: `zone`, `wake_guardrails.cooldown_seconds`."""
+"""Flat names of all settings, such as `zone` and `wake_guardrails.cooldown_seconds`."""
 DEFAULT: Final = Coordination()
 
 
 class SettingSource(StrEnum):
-    """Where a setting was made last."""
+    """Where a setting was last changed."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -111,24 +103,22 @@ class SettingSource(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """One setting of one agent; the later of file and PATCH holds (WAKE-16)."""
+    """One setting of one agent; the later change of file and PATCH applies (WAKE-16)."""
 
     value: object
-    """What holds, ready for JSON."""
+    """JSON value."""
     source: SettingSource
-    """Where it was made last."""
     at: datetime
-    """When."""
     stated: bool = False
-    """Whether the file said something when it was read last."""
+    """Whether the file had a value when it was last read."""
     file: object = None
-    """What it said: a change of this is a change of the file."""
+    """The file's value; a different one means that the file has changed."""
 
 
 def build_coordination(values: Mapping[str, Any]) -> Coordination:
-    """Return the coordination of these values by flat name, as they are stored; the rest has its default.
+    """Build a coordination from stored values by flat name; missing ones get their defaults.
 
-    Keys that a newer version stored are left out. The values were checked when they were set.
+    Unknown keys, stored by a newer version, are dropped. Values were validated when they were set.
     """
     if not values:
         return DEFAULT
@@ -141,7 +131,7 @@ def build_coordination(values: Mapping[str, Any]) -> Coordination:
 
 
 def flatten_coordination(coordination: Coordination) -> dict[str, object]:
-    """Return all settings by flat name, ready for JSON."""
+    """Return all settings by flat name as JSON values."""
     dumped: dict[str, Any] = _ADAPTER.dump_python(coordination, mode="json")
     flat = {name: value for name, value in dumped.items() if name not in _GROUPS}
     return flat | {f"{group}.{name}": value for group in _GROUPS for name, value in dumped[group].items()}

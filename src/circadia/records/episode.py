@@ -1,4 +1,4 @@
-"""An episode: one raw thing that happened. It is never rewritten (MEM-03)."""
+"""An episode: a raw record of something that happened. It is never rewritten (MEM-03)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,83 +10,70 @@ from circadia.records.bank import Trust
 
 
 class EpisodeKind(StrEnum):
-    """What happened."""
-
     TURN = "turn"
-    """Somebody said something in a conversation."""
+    """A message in a conversation."""
     FACT = "fact"
-    """Somebody asked to remember it."""
+    """An explicit request to remember something."""
     TOOL = "tool"
-    """A tool was called, or answered."""
+    """A tool call or its result."""
     EVENT = "event"
-    """Something else."""
+    """Anything else."""
     READY = "ready"
-    """The very question of a ready answer was asked, or that answer was served: neither tells anything new."""
+    """The question of a ready answer was asked, or that answer was served: neither adds information."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demotion:
-    """Why an episode counts less than it did: a demotion that can be taken back."""
+    """A reversible reduction of an episode's importance."""
 
     by: str
-    """Who: a pass, a person."""
+    """A pass or a person."""
     reason: str
-    """Why, in words."""
     evidence: str
-    """What shows it; one demotion for each evidence."""
+    """Key of the demotion: one per evidence."""
     at: datetime
-    """When."""
     weight: float
-    """What its importance is multiplied with, more than 0 to 1."""
+    """Factor for the importance, more than 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Searchable:
-    """What episodes and notes have in common: a text with what finds it."""
+    """Common fields of episodes and notes."""
 
     number: int
-    """Order of acceptance in the database, ascending; 0 until it is stored."""
+    """Order of acceptance in the database, ascending; 0 until stored."""
     at: datetime
-    """When it happened; of a note, when the newest of its sources did."""
+    """Time of the event; for a note, that of its newest source."""
     text: str
-    """What was said or derived."""
     trust: Trust
-    """Where it came from."""
     importance: float | None = None
-    """0 to 1; none if nobody has judged it."""
+    """0 to 1; none if not rated."""
     terms: bytes = b""
-    """Its stemmed words as 32-bit hashes, one for each occurrence."""
+    """Stemmed words as 32-bit hashes, one per occurrence."""
     vector: bytes | None = None
-    """Its embedding as 16-bit floats; none until it is made."""
+    """Embedding as 16-bit floats; none until computed."""
     embedder: str | None = None
-    """Name, version and dimensions of what made the embedding."""
+    """Name, version and dimensions of the embedding model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Episode(Searchable):
-    """One raw thing that happened."""
+    """One raw event."""
 
     id: EpisodeId
-    """Key."""
     bank_id: BankId
-    """Where it is kept."""
     speaker: str
-    """Who said or did it."""
     kind: EpisodeKind = EpisodeKind.TURN
-    """What happened."""
     session: str | None = None
-    """The conversation that it belongs to."""
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What whoever stored it wanted to keep with it."""
+    """Free-form data of the caller that stored it."""
     incomplete: bool = False
-    """Whether it is the beginning of an answer that broke off."""
+    """The beginning of an answer that broke off."""
     key: str | None = None
     """Idempotency key; unique in the bank."""
     digest: str = ""
-    """SHA-256 of speaker and text, in hex, which finds repetitions."""
+    """SHA-256 of speaker and text in hex, for finding repetitions."""
     repeats: int = 0
-    """How often it was said again within the window of its bank."""
+    """Repetitions within the duplicate window of its bank."""
     stored_at: datetime
-    """When it was stored."""
     stale: tuple[Demotion, ...] = ()
-    """Its demotions."""

@@ -1,4 +1,4 @@
-"""One line of the append-only record of what happened."""
+"""An entry of the append-only event log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,17 +49,11 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """One thing that happened."""
-
     number: int = 0
-    """Place in the record, ascending in the order of commits; 0 until it is stored."""
+    """Position in the log, ascending in commit order; 0 until stored."""
     type: EventType
-    """What kind of thing."""
     at: datetime
-    """When."""
     session: str | None = None
-    """Name of the session it happened in."""
     agent: str | None = None
-    """Name of the agent it happened to."""
     data: Mapping[str, object] = field(default_factory=dict[str, object])
-    """The rest, ready for JSON; never holds a secret or a prompt."""
+    """Other data as JSON values; never a secret or a prompt."""

@@ -1,4 +1,4 @@
-"""What a context shows of an episode or a note."""
+"""The part of an episode or a note that a context shows."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -7,19 +7,13 @@ from circadia.records.index_entry import Layer
 
 
 class Excerpt(NamedTuple):
-    """One of them; a tuple, since a call looks at thirty."""
+    """One excerpt; a tuple, since each call reads about thirty."""
 
     layer: Layer
-    """Where it is."""
     number: int
-    """Its number there."""
     at: datetime
-    """When it happened."""
     text: str
-    """What was said or derived."""
     trust: str
-    """Where it came from."""
     speaker: str | None
-    """Who said it; none for notes."""
+    """None for notes."""
     kind: str
-    """Of which kind it is."""

@@ -1,4 +1,4 @@
-"""What an index keeps of an episode or a note."""
+"""The part of an episode or a note that an index keeps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,56 +6,53 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 TEXT: Final = 1_201
-"""Characters of a text that are kept: a context shows one less, and whether there are more."""
+"""Indexed characters of a text: a context shows one less, and whether there are more."""
 
 
 class Layer(StrEnum):
-    """What a search goes through."""
+    """The kind of rows a search covers."""
 
     EPISODES = "episodes"
-    """What happened, as it was said."""
+    """Raw events."""
     NOTES = "notes"
-    """What was derived from it."""
+    """Derived texts."""
 
 
 class IndexEntry(NamedTuple):
-    """One row; a tuple, since a bank is read by the hundred thousand."""
+    """One row; a tuple, since a bank has hundreds of thousands."""
 
     number: int
     """Order of acceptance in its table, ascending."""
     at: float
-    """When it happened: seconds since 1970."""
+    """Time of the event in seconds since 1970."""
     session: str | None
-    """The conversation that it belongs to."""
     speaker: str
-    """Who said it; empty for notes."""
+    """Empty for notes."""
     kind: str
-    """Of which kind it is."""
     trust: str
-    """Where it came from."""
     importance: float | None
-    """0 to 1; none if nobody has judged it."""
+    """0 to 1; none if not rated."""
     weight: float
     """1, less after demotions."""
     terms: bytes
-    """Its words, see `memory/search/terms.py`."""
+    """See `memory/search/terms.py`."""
     vector: bytes | None
-    """Its embedding as 16-bit floats."""
+    """Embedding as 16-bit floats."""
     embedder: str | None
-    """What made the embedding."""
+    """Name of the embedding model."""
     text: str
-    """Its beginning, `TEXT` characters at most. It is never rewritten, as all that is not judged of a row."""
+    """The first `TEXT` characters. Texts are never rewritten."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexDelta:
-    """What a bank has that an index of it lacks."""
+    """Rows and vectors that an index of a bank lacks."""
 
     entries: Mapping[Layer, Sequence[IndexEntry]]
-    """Rows, in order; of the layers that have some."""
+    """New rows in order, for each layer that has some."""
     vectors: Mapping[Layer, Mapping[int, tuple[bytes, str]]]
     """Vector and embedder by number, of rows that had none."""
     writes: int
-    """How many versions its blocks have, all together: tells whether one was written."""
+    """Total number of block versions; a change means that a block was written."""
     embedded: int
-    """How many vectors were ever written to its rows: tells whether one was."""
+    """Total number of vectors ever written; a change means that one was added."""

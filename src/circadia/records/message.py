@@ -1,4 +1,4 @@
-"""A message, and its delivery to one agent: the one table behind waits and inbox."""
+"""A message and its deliveries: the one table behind waits and inbox."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from circadia.ids import AgentId, MessageId, PulseId, SessionId, ThreadId
 
 
 class Priority(StrEnum):
-    """How soon a message wants to be read; the last two ask for a wake (WAKE-06)."""
+    """Urgency of a message; the last two request a wake (WAKE-06)."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -18,20 +18,19 @@ class Priority(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for low … 3 for urgent."""
+        """0 is low, 3 is urgent."""
         return _RANKS[self]
 
     @staticmethod
     def from_rank(rank: int) -> "Priority":
-        """Return the priority of this rank."""
         return tuple(Priority)[rank]
 
 
-_RANKS: Final = {each: rank for rank, each in enumerate(Priority)}
+_RANKS: Final = {priority: rank for rank, priority in enumerate(Priority)}
 
 
 class MessageType(StrEnum):
-    """What a message is for."""
+    """Purpose of a message."""
 
     INFO = "info"
     REVIEW_REQUEST = "review_request"
@@ -41,44 +40,36 @@ class MessageType(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """What one participant said in a thread."""
+    """A message in a thread."""
 
     id: MessageId
-    """Key."""
     number: int
-    """Order of acceptance, ascending; 0 until it is stored."""
+    """Order of acceptance, ascending; 0 until stored."""
     thread_id: ThreadId
-    """Where it was said."""
     session_id: SessionId
-    """The thread's session."""
     sender_id: AgentId | None
-    """Who said it; none for a person through REST."""
+    """None for a person through REST."""
     sender: str
-    """The sender's name as readers see it."""
+    """Display name."""
     content: str
-    """The text."""
     mentions: tuple[str, ...] = ()
-    """Names of the agents that it mentions."""
+    """Names of the mentioned agents."""
     at: datetime
-    """When it was accepted."""
     type: MessageType = MessageType.INFO
-    """What it is for."""
     priority: Priority = Priority.NORMAL
-    """How soon it wants to be read."""
     reply_to: MessageId | None = None
-    """The message that it answers."""
     key: str | None = None
-    """Idempotency key, with its sender before it; unique (WAKE-03)."""
+    """Idempotency key, prefixed with its sender; unique (WAKE-03)."""
     root_id: str | None = None
-    """First wake or message of its chain; none outside of chains."""
+    """First wake or message of its chain; none outside a chain."""
     parent_id: str | None = None
-    """The wake behind the pulse in which it was said."""
+    """The wake that started the sender's pulse."""
     depth: int = 0
     """Wakes from the root of its chain."""
 
 
 class DeliveryState(StrEnum):
-    """Where a delivery stands (GATE-71, WAKE-30)."""
+    """State of a delivery (GATE-71, WAKE-30)."""
 
     UNREAD = "unread"
     LEASED = "leased"
@@ -92,28 +83,24 @@ DELIVERY_MOVES: Final[dict[DeliveryState, frozenset[DeliveryState]]] = {
     DeliveryState.HANDLED: frozenset(),
     DeliveryState.DEAD: frozenset(),
 }
-"""The allowed moves; a lease that is not confirmed falls back to unread."""
+"""An unconfirmed lease falls back to unread."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delivery:
-    """One message on its way to one agent."""
+    """A message addressed to one agent."""
 
     message: Message
-    """What is delivered."""
     agent_id: AgentId
-    """To whom."""
     thread: str
     """The thread's name."""
     state: DeliveryState
-    """Where it stands."""
     mentioned: bool
-    """Whether the message mentions this agent."""
     leased_until: datetime | None = None
-    """When a lease without a pulse ends: an answer on its way, or a snooze."""
+    """End of a lease without a pulse: a response in flight, or a snooze."""
     pulse_id: PulseId | None = None
-    """The pulse in whose prompt it is, or was last."""
+    """The last pulse that had it in its prompt."""
     seen_at: datetime | None = None
-    """When the agent, or a prompt, first had it."""
+    """When the agent, or a prompt, first received it."""
     ended_at: datetime | None = None
-    """When it was handled, or given up."""
+    """When it was handled or given up."""

@@ -1,4 +1,4 @@
-"""A note: derived from two or more episodes, whose ids it names."""
+"""A note derived from two or more episodes, with their ids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,37 +10,31 @@ from circadia.records.episode import Searchable
 
 
 class NoteKind(StrEnum):
-    """How it was derived."""
+    """How a note was derived."""
 
     CONSOLIDATION = "consolidation"
-    """Episodes about one subject, put together."""
+    """Combines episodes about one subject."""
     BELIEF = "belief"
-    """What they lead to believe."""
+    """States what they imply."""
     SUMMARY = "summary"
-    """What a long span of them says in short."""
+    """Condenses a long span."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note(Searchable):
-    """Something that was worked out while nobody waited."""
+    """A text derived by a pass."""
 
     id: NoteId
-    """Key."""
     bank_id: BankId
-    """Where it is kept."""
     kind: NoteKind
-    """How it was derived."""
     evidence: Sequence[EpisodeId]
-    """The episodes that it rests on."""
     pass_id: str | None = None
-    """The pass that made it."""
     operation: str | None = None
-    """The operation of the pass that made it; none if no pass did, or it is not known any more."""
+    """The operation of that pass; none if unknown or not made by a pass."""
     created_at: datetime
-    """When it was made."""
     retired_at: datetime | None = None
-    """When it was archived: out of searches, still there as evidence."""
+    """When it was archived: out of search, still available as evidence."""
     used_at: datetime | None = None
-    """The day on which it was last handed to an agent; where that is not known, when it was made."""
+    """Day on which an agent last received it; `created_at` if unknown."""
     returned: bool = False
-    """Whether it was archived and put back."""
+    """Whether it was archived and restored."""

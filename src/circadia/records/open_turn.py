@@ -1,4 +1,4 @@
-"""A turn of a conversation that is under way at a server's gateway: rows of it tell the other servers."""
+"""An open turn of a conversation at a server's gateway; its row makes it visible to other servers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,17 +6,16 @@ from datetime import datetime
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTurn:
-    """A model call whose answer is not there yet."""
+    """A model call without an answer yet."""
 
     owner: str
-    """The process that passes it on."""
+    """The process that forwards the call."""
     id: int
-    """Unique in that process."""
+    """Unique within the process."""
     bank: str
-    """Name or template of the bank that its agent is bound to."""
+    """Name or template of the bank bound to its agent."""
     end_user: str = ""
-    """Whose bank, where that is a template; else empty."""
+    """The end user of a bank from a template; else empty."""
     at: datetime
-    """When it began."""
     lease_until: datetime
-    """When it counts as ended unless its process says that it lives."""
+    """When the turn counts as ended unless its process renews the lease."""

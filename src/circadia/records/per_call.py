@@ -1,4 +1,4 @@
-"""Records of which each model call has its own: frozen, and quick to make."""
+"""Frozen records that are fast to create, for types with an instance per model call."""
 
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, NoReturn, TypeVar, dataclass_transform
@@ -8,21 +8,21 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def per_call(record: type[T]) -> type[T]:
-    """Make a keyword-only dataclass with slots that is frozen.
+    """Make a frozen, keyword-only dataclass with slots.
 
-    A dataclass that is declared frozen sets each field by a call of `object.__setattr__`, which model calls feel. This
-    one is filled as a plain one, and becomes an instance of a class that sets nothing at its end.
+    A frozen dataclass sets each field through `object.__setattr__`, which slows model calls measurably. This one is
+    filled like a plain dataclass; afterwards its class is replaced by one that refuses assignment.
     """
 
     def freeze(self: Any) -> None:
         self.__class__ = frozen
 
-    made = dataclass(kw_only=True, slots=True, unsafe_hash=True)(
+    plain = dataclass(kw_only=True, slots=True, unsafe_hash=True)(
         type(record)(record.__name__, record.__bases__, {**vars(record), "__post_init__": freeze})
     )
     frozen = type(record)(
         record.__name__,
-        (made,),
+        (plain,),
         {
             "__slots__": (),
             "__module__": record.__module__,
@@ -30,10 +30,10 @@ def per_call(record: type[T]) -> type[T]:
             "__doc__": record.__doc__,
             "__setattr__": _refuse,
             "__delattr__": _refuse,
-            "__class__": property(lambda _: made),  # what `replace` calls, and `isinstance` and `==` see
+            "__class__": property(lambda _: plain),  # what `replace` calls, and what `isinstance` and `==` see
         },
     )
-    return made
+    return plain
 
 
 def _refuse(_: object, name: str, *__: object) -> NoReturn:

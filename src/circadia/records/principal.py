@@ -1,4 +1,4 @@
-"""Who stands at a door."""
+"""The authenticated caller of a request."""
 
 from dataclasses import dataclass
 
@@ -8,21 +8,20 @@ from circadia.records.agent import Agent
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Principal:
-    """The owner of a token: the operator, or one agent."""
+    """The owner of a token: the operator or an agent."""
 
     agent: Agent | None = None
-    """The agent; none means the operator."""
+    """None means the operator."""
     pulse_id: PulseId | None = None
-    """The pulse whose token it is; none for an agent's own token."""
+    """The pulse that owns the token; none for an agent's own token."""
     metrics_only: bool = False
-    """Whether this is the metrics token, which opens `/metrics` alone."""
+    """The metrics token, which opens `/metrics` only."""
 
     @property
     def is_operator(self) -> bool:
-        """Whether every door is open."""
         return self.agent is None and not self.metrics_only
 
     @property
     def name(self) -> str:
-        """Return the name that events and rows show."""
+        """The name shown in events and rows."""
         return self.agent.reference if self.agent else "operator"

@@ -1,4 +1,4 @@
-"""Provenance: whose word a recent text is, and what it is recognised by when it is handed on."""
+"""Provenance: the source of a recent text, and the fingerprints that recognise it when it is passed on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,23 +10,22 @@ from circadia.records.bank import Trust
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
-    """Whose word a text is. Of the text itself there are only hashes."""
+    """The source of a text, which is stored as hashes only."""
 
     number: int = 0
-    """Order of acceptance, ascending; 0 until it is stored."""
+    """Order of acceptance, ascending; 0 until stored."""
     scope: str
-    """Among whom it was said: what is said in one scope tells nothing of another."""
+    """The group that could read the text; provenances are never matched across scopes."""
     speaker: str
-    """Who said it; of a prompt the agent that it was written for."""
+    """The author; for a prompt, the agent that it was written for."""
     trust: Trust | None
-    """Where it came from; none for a prompt that the server wrote."""
+    """None for a prompt written by the server."""
     bank: str | None = None
-    """The bank, or template, in which it is kept already."""
+    """The bank, or template, that already stores the text."""
     messages: Sequence[MessageId] = ()
-    """The messages that stand in a prompt."""
+    """The messages contained in a prompt."""
     fingerprints: bytes
-    """Hashes of its passages, four bytes each, the lowest first."""
+    """Four-byte hashes of its passages, in ascending order."""
     whole: int
-    """The hash of all of it."""
+    """Hash of the whole text."""
     expires_at: datetime
-    """When it is forgotten."""

@@ -1,4 +1,4 @@
-"""A ready view: what is often asked of a bank, worked out before it is asked again (SLEEP-26)."""
+"""A ready view: the result of a frequent question, computed before it is asked again (SLEEP-26)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,64 +11,56 @@ from circadia.records.index_entry import Layer
 
 
 class ViewKind(StrEnum):
-    """What a view answers."""
-
     QUESTION = "question"
-    """A search that is often asked."""
+    """Results of a frequent search."""
     SUBJECT = "subject"
-    """What is believed of somebody or something."""
+    """Beliefs about a person or thing."""
 
 
 class ViewHit(NamedTuple):
-    """A row that a view names; its text is read when the view answers."""
+    """A row of a view; its text is read when the view is used."""
 
     layer: Layer
-    """Where it is."""
     number: int
-    """Its number there."""
     score: float
-    """As the search gives it; 0 in the view of a subject."""
+    """The search score; 0 in a subject's view."""
     parts: Mapping[str, float]
-    """The score's parts by name."""
+    """The components of the score by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadyView:
-    """A question that was asked more than once, or a subject, and what the bank says to it."""
+    """A repeated question, or a subject, with the bank's results for it."""
 
     bank_id: BankId
-    """Whose memory."""
     kind: ViewKind
-    """What it answers."""
     key: str
-    """Key in the bank: a hash of the question with its filters, or the subject."""
+    """Unique in the bank: a hash of the question with its filters, or the subject."""
     asked: Mapping[str, object]
-    """The question's text and filters, or the subject's name, as `text`."""
+    """The question's text and filters; for a subject, its name as `text`."""
     limit: int = 0
-    """The most hits that were asked for."""
+    """Largest number of hits that was requested."""
     days: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How often it was asked, by day (of UTC, as ISO 8601 writes it)."""
+    """Number of times it was asked, by UTC day in ISO 8601."""
     asked_at: datetime | None = None
-    """When it was last asked."""
     stamp: str | None = None
-    """The state of the bank that the hits are of; none if it was not worked out yet."""
+    """The bank state that the hits are valid for; none until computed."""
     depth: int = 0
-    """For how many hits it was worked out."""
+    """Number of hits that were computed."""
     hits: Sequence[ViewHit] = ()
-    """What it says, the best first."""
+    """Best first."""
     made_at: datetime | None = None
-    """When it was worked out."""
 
 
 class BankHeads(NamedTuple):
-    """The greatest numbers of a bank, 0 if it has none: with the counts of its row, its exact state for searches."""
+    """Greatest row numbers of a bank, 0 if empty; with the counts of the bank's row they identify its state."""
 
     episodes: int
     notes: int
 
 
 class ReadyViewSnapshot(NamedTuple):
-    """A view as a search reads it, with the heads of its bank in the same state of the database."""
+    """A view for a search, with the heads of its bank from the same transaction."""
 
     stamp: str
     depth: int

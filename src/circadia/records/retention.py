@@ -1,14 +1,12 @@
-"""What is deleted once it was kept long enough."""
+"""Kinds of rows that are deleted after a retention time."""
 
 from enum import StrEnum
 
 
 class RetentionKind(StrEnum):
-    """A kind of rows with a time to keep."""
-
     EVENTS = "events"
     CALLS = "calls"
-    """Of these the sums of each day stay for ever."""
+    """Daily sums of calls are kept forever."""
     WAKES = "wakes"
     PULSES = "pulses"
     CONVERSATIONS = "conversations"

@@ -1,6 +1,6 @@
-"""A schedule: the named routines of an agent and its blackouts; `wake/scheduling/planning.py` knows when each is due.
+"""A schedule: an agent's named routines and its blackouts. `wake/scheduling/planning.py` computes when each is due.
 
-A record that is made is valid: each raises `InvalidRequest` where a value is out of range, with what to write instead.
+Records validate themselves: each raises `InvalidRequest` for a value out of range, with what to write instead.
 """
 
 import re
@@ -30,12 +30,12 @@ MAX_TIMEOUT_SECONDS: Final = 86_400.0
 DAY_MINUTES: Final = 24 * 60
 _HH_MM: Final = re.compile(r"(?:([01][0-9]|2[0-3]):([0-5][0-9])|24:00)", re.ASCII)
 _LOCAL: Final = "localtime"
-"""In the zone folder of some machines, and another zone on each."""
-_ANY_DAY: Final = datetime(2024, 1, 1)  # noqa: DTZ001 (cron is tried out on the wall of no zone)
+"""Exists in the zone folder of some machines, as a different zone on each."""
+_ANY_DAY: Final = datetime(2024, 1, 1)  # noqa: DTZ001 (the cron check needs no zone)
 
 
 class Weekday(StrEnum):
-    """A day of the week, in the order of `date.weekday()`."""
+    """In the order of `date.weekday()`."""
 
     MON = "mon"
     TUE = "tue"
@@ -47,7 +47,7 @@ class Weekday(StrEnum):
 
 
 class RunKind(StrEnum):
-    """What asks for a pulse, as far as blackouts tell them apart."""
+    """Kinds of runs that blackout policies distinguish."""
 
     WAKE = "wake"
     SCHEDULE = "schedule"
@@ -55,7 +55,7 @@ class RunKind(StrEnum):
 
 
 class BlackoutPolicy(StrEnum):
-    """What becomes of a run that falls into a blackout: it runs, waits for the end, or does not take place."""
+    """What happens to a run in a blackout: it runs, waits for the end, or is dropped."""
 
     RUN = "run"
     DEFER = "defer"
@@ -64,43 +64,42 @@ class BlackoutPolicy(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlackoutPolicies:
-    """What becomes of each kind of run in a blackout."""
+    """The blackout policy of each kind of run."""
 
     wake: BlackoutPolicy = BlackoutPolicy.DEFER
-    """For wake requests."""
+    """Wake requests."""
     schedule: BlackoutPolicy = BlackoutPolicy.SKIP
-    """For routines that recur."""
+    """Recurring routines."""
     one_off: BlackoutPolicy = BlackoutPolicy.RUN
-    """For routines with instants of their own."""
+    """Routines with single instants."""
 
     def policy_for(self, kind: RunKind) -> BlackoutPolicy:
-        """Return the policy for this kind of run."""
         return {RunKind.WAKE: self.wake, RunKind.SCHEDULE: self.schedule, RunKind.ONE_OFF: self.one_off}[kind]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recurrence:
-    """When a routine is due: exactly one of `every_seconds`, `cron` and `at`."""
+    """Times of a routine: exactly one of `every_seconds`, `cron` and `at`."""
 
     every_seconds: int | None = None
-    """Elapsed seconds from one occurrence to the next, 60 to 2,592,000 (30 days), also over changes of the clock."""
+    """Elapsed seconds between occurrences, 60 to 2,592,000 (30 days), unaffected by daylight saving."""
     anchor: datetime | None = None
-    """An instant that the intervals are counted from, both ways; none is Monday 2024-01-01 00:00 in `zone`."""
+    """Origin of the intervals in both directions; none means Monday 2024-01-01 00:00 in `zone`."""
     offset_seconds: int = 0
-    """Seconds after each step from the anchor, less than `every_seconds`."""
+    """Delay after each step from the anchor, less than `every_seconds`."""
     cron: str | None = None
-    """Five fields of cron, on the wall clock of `zone`."""
+    """Five cron fields in the wall time of `zone`."""
     at: tuple[datetime, ...] = ()
     """Single instants, in order."""
     zone: str = "UTC"
-    """IANA name of the zone whose clock counts."""
+    """IANA time zone name."""
     jitter_seconds: int = 0
-    """Each occurrence is up to so much late, by its own draw from the seed, and always before the next one."""
+    """Largest random delay of each occurrence, drawn from the seed; never reaches the next occurrence."""
     stagger_seconds: int = 0
-    """The whole schedule is up to so much late, by one draw from the seed: agents with equal schedules spread."""
+    """Largest random delay of the whole schedule, drawn once from the seed; it spreads agents with equal schedules."""
 
     def __post_init__(self) -> None:
-        """Refuse what can never be due, and put instants into UTC and in order."""
+        """Validate the fields, convert instants to UTC and sort them."""
         given = [self.every_seconds is not None, self.cron is not None, bool(self.at)]
         if sum(given) != 1:
             raise InvalidRequest(
@@ -126,32 +125,31 @@ class Recurrence:
 
     @property
     def depends_on_zone(self) -> bool:
-        """Return whether another zone is due at other times: all but instants, and intervals from an anchor."""
+        """Return whether the due times depend on the zone; instants, and intervals from an anchor, do not."""
         return self.cron is not None or (self.every_seconds is not None and self.anchor is None)
 
     @property
     def kind(self) -> RunKind:
-        """Return which policy of blackouts its runs are under."""
+        """Return the kind that selects its blackout policy."""
         return RunKind.ONE_OFF if self.at else RunKind.SCHEDULE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecurringBlackout:
-    """Hours in which an agent is left alone, each week: from `start` up to and without `end`, in the agent's zone."""
+    """A weekly range in which an agent is left alone, from `start` up to but excluding `end`, in the agent's zone."""
 
     start: str
     """Wall time HH:MM."""
     end: str
-    """Wall time HH:MM; not after `start` means the next day, equal means a whole day; `24:00` is midnight."""
+    """Wall time HH:MM; before `start` means the next day, equal means 24 hours; `24:00` is midnight."""
     weekdays: frozenset[Weekday] = frozenset(Weekday)
-    """On which days it starts."""
+    """Days on which it starts."""
     label: str = ""
-    """What a person calls it."""
     kind: Literal["recurring"] = "recurring"
-    """What tells it from a one-off where it is written down."""
+    """Discriminator in JSON."""
 
     def __post_init__(self) -> None:
-        """Refuse times that are none."""
+        """Validate the fields."""
         if parse_minutes("start", self.start) == DAY_MINUTES:
             raise InvalidRequest("a blackout cannot start at '24:00'; write '00:00' and the next weekday")
         parse_minutes("end", self.end)
@@ -160,26 +158,23 @@ class RecurringBlackout:
 
     @property
     def minutes(self) -> tuple[int, int]:
-        """Return start and end in minutes of wall time after the midnight of the day on which it starts."""
+        """Return start and end in minutes of wall time after midnight of the start day."""
         start, end = parse_minutes("start", self.start), parse_minutes("end", self.end)
         return start, end if end > start else end + DAY_MINUTES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneOffBlackout:
-    """One time in which an agent is left alone: from `start` up to and without `end`."""
+    """A single range in which an agent is left alone, from `start` up to but excluding `end`."""
 
     start: datetime
-    """Its first instant."""
     end: datetime
-    """The first instant after it."""
     label: str = ""
-    """What a person calls it."""
     kind: Literal["one_off"] = "one_off"
-    """What tells it from a recurring one where it is written down."""
+    """Discriminator in JSON."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty range, and put both ends into UTC."""
+        """Refuse an empty range and convert both ends to UTC."""
         object.__setattr__(self, "start", to_utc("start", self.start))
         object.__setattr__(self, "end", to_utc("end", self.end))
         if self.end <= self.start:
@@ -191,29 +186,27 @@ Blackout = RecurringBlackout | OneOffBlackout
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoutineSpec:
-    """What a person says of a routine."""
+    """A routine as a person defines it."""
 
     name: str
     """Unique among the agent's routines."""
     instructions: str = ""
-    """What the agent is told to do; empty means what waits in its inbox."""
+    """Instructions for the agent; empty means its inbox."""
     recurrence: Recurrence
-    """When it is due."""
     timeout_seconds: float | None = None
-    """Longest pulse; none means the agent's own limit."""
+    """Maximum pulse length; none means the agent's limit."""
     enabled: bool = True
-    """Whether it is ever due."""
     blackout_policy: BlackoutPolicy | None = None
-    """What becomes of it in a blackout; none means what the agent says for its kind of run."""
+    """None means the agent's policy for this kind of run."""
     misfire_grace_seconds: int | None = 300
-    """How late it may still run, at least 1; later it is recorded as missed. None means however late."""
+    """Allowed lateness, at least 1; later occurrences are recorded as missed. None allows any."""
 
     def __post_init__(self) -> None:
-        """Refuse values out of range."""
+        """Validate the fields."""
         seen = self.name.isprintable() and not hidden_positions(self.name)
         if not self.name.strip() or not seen or len(self.name) > MAX_NAME_LENGTH:
             raise InvalidRequest(
-                f"{self.name!r} is no name of a routine; write 1 to {MAX_NAME_LENGTH} letters on a line"
+                f"{self.name!r} is not a valid routine name; write 1 to {MAX_NAME_LENGTH} characters on one line"
             )
         if self.timeout_seconds is not None and not 0 < self.timeout_seconds <= MAX_TIMEOUT_SECONDS:
             raise InvalidRequest(
@@ -225,31 +218,29 @@ class RoutineSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Routine(RoutineSpec):
-    """One named routine of an agent, with where it stands."""
+    """A named routine of an agent, with its state."""
 
     id: RoutineId
-    """Key, and the seed of its jitter and stagger."""
+    """Also the seed of its jitter and stagger."""
     agent_id: AgentId
-    """Whose it is."""
     next_at: datetime | None = None
-    """When to look at it next: its next occurrence, or the end of the blackout it waits for; none means never."""
+    """Next occurrence, or end of the blackout it waits for; none means never."""
     deferred_from: datetime | None = None
     """The occurrence that waits for the end of a blackout."""
     last_at: datetime | None = None
-    """The occurrence that it last ran for."""
+    """The last occurrence that ran."""
     skips: int = 0
-    """Occurrences in a row that were skipped, whatever the reason; whoever starts its pulse sets it to 0."""
+    """Consecutive skipped occurrences, for any reason; the start of its pulse resets it."""
     missed: int = 0
-    """Occurrences that nobody was there for, ever."""
+    """Total occurrences that were due while no server ran."""
     created_at: datetime
-    """When it was made."""
 
 
 def load_zone(name: str) -> ZoneInfo:
     """Return the IANA zone.
 
     Raises:
-        InvalidRequest: there is none of this name; the message has the nearest.
+        InvalidRequest: the zone does not exist; the message suggests the nearest name.
     """
     try:
         if name == _LOCAL:
@@ -263,10 +254,10 @@ def load_zone(name: str) -> ZoneInfo:
 
 
 def check_cron(cron: str) -> None:
-    """Refuse a cron rule that is malformed or never due.
+    """Refuse a cron expression that is malformed or never due.
 
     Raises:
-        InvalidRequest: with the field that is wrong.
+        InvalidRequest: with the invalid field.
     """
     fields = cron.split()
     if len(cron) > MAX_CRON_LENGTH or len(fields) != 5:
@@ -286,11 +277,11 @@ def parse_minutes(name: str, time: str) -> int:
     """Return the minutes from midnight to HH:MM; `24:00` is 1440.
 
     Raises:
-        InvalidRequest: it is not of this form.
+        InvalidRequest: the format is wrong.
     """
     match = _HH_MM.fullmatch(time)
     if match is None:
-        raise InvalidRequest(f"{name} {time!r} is no time of day; write HH:MM from 00:00 to 23:59, such as '07:30'")
+        raise InvalidRequest(f"{name} {time!r} is not a time of day; write HH:MM from 00:00 to 23:59, such as '07:30'")
     return DAY_MINUTES if match[1] is None else int(match[1]) * 60 + int(match[2])
 
 
@@ -298,7 +289,7 @@ def to_utc(name: str, instant: datetime) -> datetime:
     """Return the instant in UTC.
 
     Raises:
-        InvalidRequest: it says no zone, or is so far away that a plan from there would leave the calendar.
+        InvalidRequest: it has no zone, or is too far away for the calendar to plan from it.
     """
     if instant.utcoffset() is None:
         raise InvalidRequest(f"{name} {instant.isoformat()!r} has no zone; add an offset, such as '+00:00' or 'Z'")
@@ -308,10 +299,10 @@ def to_utc(name: str, instant: datetime) -> datetime:
 
 
 def check_blackouts(blackouts: Iterable[Blackout]) -> None:
-    """Refuse recurring blackouts that leave no minute of the week.
+    """Refuse recurring blackouts that cover the whole week.
 
     Raises:
-        InvalidRequest: there is no minute left.
+        InvalidRequest: no minute is left.
     """
     week = 7 * DAY_MINUTES
     ranges = sorted(

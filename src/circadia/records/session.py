@@ -8,11 +8,11 @@ from typing import Final
 from circadia.ids import SessionId
 
 DEFAULT_SESSION: Final = "default"
-"""Name of the session that long-lived agents live in; it never ends."""
+"""The session of long-lived agents; it never ends."""
 
 
 class SessionStatus(StrEnum):
-    """Whether a session takes part; `closed` is final."""
+    """A closed session stays closed."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -20,19 +20,13 @@ class SessionStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """A group of agents with their threads."""
-
     id: SessionId
-    """Key."""
     name: str
-    """Unique among the open sessions."""
+    """Unique among open sessions."""
     status: SessionStatus
-    """Open or closed."""
     created_at: datetime
-    """When it was made."""
     closed_at: datetime | None = None
-    """When it was closed."""
     touched_at: datetime
-    """When an agent, a message or a person last did something in it; what a stall is measured from."""
+    """Last activity of an agent, message or person; the start of the stall timeout."""
     stalled: bool = False
-    """Whether the present stall was already told."""
+    """Whether the present stall was reported."""

@@ -1,4 +1,4 @@
-"""A pass: one run of sleep-time work over one bank. The row is the truth and the outbox of its worker (SLEEP-12)."""
+"""A pass: one run of sleep-time work on one bank. The row is the source of truth and the worker's outbox (SLEEP-12)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,29 +9,27 @@ from typing import Final
 from circadia.ids import BankId, PassId
 
 FARTHEST: Final = timedelta(hours=2)
-"""Longer than any pause before another attempt (`LONGEST_BACK_OFF_SECONDS`): a pass or a bank that
-waits for a later time was written before the clock was set back."""
+"""Longer than any retry delay (`LONGEST_BACK_OFF_SECONDS`). A pass or bank that waits for a later time was written
+before the clock was set back."""
 
 
 class PassStatus(StrEnum):
-    """Where a pass stands."""
-
     PENDING = "pending"
-    """It waits for a worker, or for its next attempt."""
+    """Waits for a worker or for the next attempt."""
     RUNNING = "running"
-    """Taken by a process, under a lease."""
+    """Claimed by a process under a lease."""
     SUCCEEDED = "succeeded"
-    """It has changed something, and all of its input is worked through."""
+    """Changed something and completed all of its input."""
     NO_CHANGE = "no_change"
-    """All of its input is worked through, and there was nothing to change."""
+    """Completed all of its input without a change."""
     PARTIAL = "partial"
-    """Some of its input failed and is kept for later."""
+    """Part of the input failed and is kept for later."""
     FAILED = "failed"
-    """Nothing was published; all of its input is kept for later."""
+    """Published nothing; all of its input is kept for later."""
     CANCELLED = "cancelled"
-    """A person ended it; what was published before stays."""
+    """Ended by a person; earlier publications stay."""
     SKIPPED = "skipped"
-    """When its turn came, there was nothing to do or something forbade it; `detail` says which."""
+    """Had nothing to do, or was forbidden, when its turn came; see `detail`."""
 
 
 _ENDS: Final = frozenset({
@@ -41,105 +39,97 @@ _ENDS: Final = frozenset({
 
 PASS_MOVES: Final[Mapping[PassStatus, frozenset[PassStatus]]] = {
     PassStatus.PENDING: frozenset({PassStatus.RUNNING, PassStatus.CANCELLED, PassStatus.SKIPPED}),
-    # Back to pending: it has yielded to a wake, or its lease ran out.
+    # Back to pending: it yielded to a wake, or its lease ran out.
     PassStatus.RUNNING: frozenset({PassStatus.PENDING, *_ENDS}),
     **{end: frozenset[PassStatus]() for end in _ENDS},
 }  # fmt: skip
-"""The allowed moves."""
 
 
 class Trigger(StrEnum):
-    """What a pass was begun for (SLEEP-01, SLEEP-02)."""
+    """Why a pass was started (SLEEP-01, SLEEP-02)."""
 
     ASLEEP = "asleep"
     """All agents of the bank fell asleep."""
     IDLE = "idle"
-    """No turn came for some time."""
+    """No turn arrived for some time."""
     CADENCE = "cadence"
-    """So many turns were completed."""
+    """A set number of turns completed."""
     LAG = "lag"
-    """The oldest turn has waited for too long."""
+    """The oldest turn waited too long."""
     IMPORTANCE = "importance"
-    """What was said adds up to so much importance."""
+    """The summed importance of new turns reached a threshold."""
     ENDED = "ended"
-    """A conversation or a pulse ended."""
+    """A conversation or pulse ended."""
     OVERFLOW = "overflow"
-    """A call of one of its agents filled the context of its model, or was refused as too long."""
+    """A call of one of its agents filled the model's context or was refused as too long."""
     STALE = "stale"
-    """So large a part of the bank has gone stale since the last pass."""
+    """A set share of the bank became stale since the last pass."""
     DOCUMENT = "document"
-    """A block was written by somebody other than the sleep tier."""
+    """Someone other than the sleep tier wrote a block."""
     EVERY = "every"
-    """So much time has passed since the last pass, and so many conversations have something new."""
+    """A set time passed since the last pass, and enough conversations have new turns."""
     SCHEDULE = "schedule"
-    """Its hour has come."""
+    """Its scheduled time has come."""
     HAND = "hand"
-    """A person, a program or an agent asked for it."""
+    """A person, program or agent requested it."""
     NEEDED = "needed"
-    """The same, and the next answer depends on it: it begins at once and yields to nobody."""
+    """Like `HAND`, but the next answer depends on it: it begins at once and never yields."""
 
 
 ONCE: Final = frozenset({Trigger.HAND, Trigger.SCHEDULE, Trigger.ENDED, Trigger.OVERFLOW})
-"""What happens once: a pass that was begun for it and has yielded goes on when it is quiet, since nothing else makes
-it due again."""
+"""One-time triggers. A pass that yielded after one of these resumes when it is quiet, since nothing else triggers it
+again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pass:
-    """One run of sleep-time work over one bank."""
-
     id: PassId
-    """Key; also the worker's job."""
+    """Also the id of the worker's job."""
     bank_id: BankId
-    """Whose memory."""
     trigger: Trigger
-    """What it was begun for."""
     by: str = ""
-    """Who asked for it, as people read it; empty if nobody did."""
+    """Who requested it, for display; empty if nobody did."""
     instructions: str = ""
-    """What a person wants of this pass in particular."""
+    """A person's extra instructions for this pass."""
     operations: Sequence[str] = ()
-    """Which operations it does; empty are those of the bank's settings."""
+    """Operations to run; empty means those of the bank's settings."""
     dry_run: bool = False
-    """Whether it only proposes, and writes nothing."""
+    """Only propose changes; write nothing."""
     review: bool = False
-    """Whether what it proposes waits for a person (SLEEP-32)."""
+    """Hold the proposals for a person's review (SLEEP-32)."""
     full: bool = False
-    """Whether it looks at the whole bank again before what is new (SLEEP-02)."""
+    """Reprocess the whole bank before the new input (SLEEP-02)."""
     status: PassStatus = PassStatus.PENDING
-    """Where it stands."""
     attempt: int = 0
-    """Starts so far."""
+    """Number of starts."""
     epoch: int = 0
-    """Fencing number: each start and each takeover adds one, and a writer with an older one is refused."""
+    """Fencing number: each start and takeover increments it, and writes with an older one are refused."""
     owner: str | None = None
     """The process that runs it."""
     lease_until: datetime | None = None
-    """When it counts as dead unless its owner says that it lives."""
+    """When the pass counts as dead unless its owner renews the lease."""
     not_before: datetime | None = None
-    """When a worker may take it."""
+    """Earliest start."""
     created_at: datetime
-    """When it was asked for."""
     started_at: datetime | None = None
-    """When its present or last attempt began."""
+    """Start of the present or last attempt."""
     ended_at: datetime | None = None
-    """When it ended."""
     run_seconds: float = 0.0
-    """How long its attempts that ended have run."""
+    """Total run time of finished attempts."""
     after: int = 0
     """Number of the last episode before its input."""
     upto: int = 0
-    """Number of the last episode of its input; what comes later belongs to the next pass."""
+    """Number of the last episode of its input; later ones belong to the next pass."""
     generation_before: int | None = None
-    """Generation of the bank when it began."""
+    """Bank generation at the start."""
     generation_after: int | None = None
-    """Generation of the bank after its last publication; none if nothing was published."""
+    """Bank generation after the last publication; none if nothing was published."""
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Effects by kind of change, and what was refused."""
+    """Applied changes by kind, and refusals."""
     detail: str = ""
     """How it ended, in words."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the pass has not ended."""
         return bool(PASS_MOVES[self.status])

@@ -1,4 +1,4 @@
-"""How far sleep-time work has come in one bank, and what waits there."""
+"""Progress of sleep-time work in one bank, and its backlog."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,84 +9,78 @@ from circadia.ids import BankId
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leftover:
-    """A run of episodes that a pass could not work through; it is tried again, smaller each time (SLEEP-13)."""
+    """A range of episodes that a pass could not process; retries use smaller ranges (SLEEP-13)."""
 
     first: int
-    """Number of its first episode."""
+    """Number of the first episode."""
     last: int
-    """Number of its last."""
+    """Number of the last episode."""
     failures: int
-    """How often just this run of episodes has failed by what it holds, and not by a provider's fault."""
+    """Times that exactly this range failed because of its content, not because of a provider."""
     cause: str
-    """What was wrong the last time, in words."""
+    """The last error, in words."""
 
     @property
     def is_quarantined(self) -> bool:
-        """Whether it is tried no more until a person says so."""
+        """Whether retries stop until a person allows them."""
         return self.first == self.last and self.failures >= 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationPause:
-    """An operation that passes leave out since it has cost more than it brought; it is judged anew from the end on."""
+    """A pause of an operation that cost more than it saved; it is evaluated again after the pause."""
 
     operation: str
-    """The operation."""
     at: datetime
-    """Since when."""
     until: datetime
-    """When it is tried again; past, once a person has said so."""
+    """In the past once a person has ended the pause."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SleepState:
-    """One row a bank. It moves in the transaction that publishes a pass, so no input is skipped or taken twice."""
+    """One row per bank, updated in the transaction that publishes a pass: no input is skipped or processed twice."""
 
     bank_id: BankId
-    """Whose memory."""
     cursor: int = 0
-    """Number of the last episode that was worked through, or is among the leftovers."""
+    """Number of the last episode that was processed or added to the leftovers."""
     leftovers: Sequence[Leftover] = ()
-    """What is to be tried again, in order."""
+    """In retry order."""
     failures: int = 0
-    """Passes that failed in a row."""
+    """Consecutive failed passes."""
     not_before: datetime | None = None
-    """When the next pass may begin after failures."""
+    """Earliest start of the next pass after failures."""
     paused_by: str | None = None
-    """Who has paused it; none if nobody has."""
+    """None if the bank is not paused."""
     succeeded_at: datetime | None = None
-    """When a pass last worked through all that there was."""
+    """When a pass last completed the whole backlog."""
     scheduled_at: datetime | None = None
-    """When the last pass was begun because its hour had come."""
+    """Start of the last scheduled pass."""
     demotions: int = 0
-    """How many demotions of the bank passes know of (`Bank.demotions`): their own, and those before the last page."""
+    """The value of `Bank.demotions` that passes know: their own demotions, and those before the last page."""
     edited_at: datetime | None = None
-    """The last edit of a block (`Bank.edited_at`) that a pass has seen; equal to the bank's where none is new."""
+    """The last `Bank.edited_at` that a pass has seen; equal to the bank's if there is no new edit."""
     gate: str = ""
-    """The gate that was closed when it was last looked at; empty if a pass was begun."""
+    """The gate that prevented a pass at the last check; empty if a pass was started."""
     gate_detail: str = ""
-    """The same in words."""
     gate_at: datetime | None = None
-    """Since when it is that gate."""
+    """When this gate closed."""
     pauses: Sequence[OperationPause] = ()
-    """The last pause of each operation that had one."""
+    """The last pause of each operation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backlog:
-    """What waits in a bank behind the cursor; counted from the episodes themselves."""
+    """Episodes of a bank after the cursor, counted from the episodes themselves."""
 
     episodes: int = 0
-    """How many."""
     turns: int = 0
-    """Completed turns among them: answers of agents that came to their end."""
+    """Completed turns: answers of agents that were not cut off."""
     importance: float = 0.0
-    """Sum of what somebody has judged."""
+    """Sum over the rated episodes."""
     conversations: int = 0
-    """Conversations that they belong to."""
     oldest_at: datetime | None = None
     """When the first of them was stored."""
     newest_at: datetime | None = None
     """When the last of them was stored."""
     last: int = 0
-    """Number of the last of them."""
+    """Number of the last episode."""

@@ -1,4 +1,4 @@
-"""A thread: a conversation between agents, and who takes part."""
+"""A thread: a conversation between agents, and its participants."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,12 +8,12 @@ from circadia.ids import AgentId, SessionId, ThreadId
 
 
 class ThreadStatus(StrEnum):
-    """Whether a thread takes messages; `closed` is final."""
+    """A closed thread stays closed."""
 
     OPEN = "open"
     CLOSED = "closed"
     DIRECT = "direct"
-    """Holds what agents of a session get directly; nobody takes part in it, and no list shows it."""
+    """Holds direct messages of a session; it has no participants and appears in no list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,46 +21,38 @@ class Thread:
     """A conversation between agents of one session."""
 
     id: ThreadId
-    """Key."""
     session_id: SessionId
-    """Its session's key."""
     name: str
-    """What it is about; need not be unique."""
+    """The subject; need not be unique."""
     status: ThreadStatus
-    """Open or closed."""
     created_by: str
-    """Reference of its creator, or `operator`."""
+    """Reference of the creator, or `operator`."""
     created_at: datetime
-    """When it was made."""
     closed_at: datetime | None = None
-    """When it was closed."""
     summary: str | None = None
-    """What the one who closed it left to say."""
+    """Closing remark."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JoinResult:
-    """What adding an agent to a thread meant to it."""
+    """Effect of adding an agent to a thread."""
 
     added: bool
-    """False if it took part already, and nothing changed."""
+    """False if it already took part."""
     first_ever: bool
-    """Whether it was its first add to any thread of the session."""
+    """Whether it was the agent's first thread in the session."""
     first_in_thread: bool
-    """Whether it was its first add to this thread."""
+    """Whether the agent joined this thread for the first time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Participant:
-    """One agent in one thread; the row stays after the agent left, so that a first time is remembered."""
+    """An agent's membership of a thread; the row stays after the agent leaves, to remember the first join."""
 
     thread_id: ThreadId
-    """The thread."""
     agent_id: AgentId
-    """The agent."""
     name: str
-    """The agent's name."""
     active: bool
-    """Whether it takes part now."""
+    """Whether the agent takes part now."""
     added_at: datetime
-    """When it was last added."""
+    """Time of the last join."""

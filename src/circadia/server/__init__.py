@@ -1,1 +1,1 @@
-"""Composition root: what is built from what, and how it starts and stops."""
+"""Composition root: builds the parts, starts and stops the server."""

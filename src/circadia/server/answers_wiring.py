@@ -1,4 +1,4 @@
-"""Joins ready answers at the gateway: the part of `wiring` that picks its classes."""
+"""Builds ready answers at the gateway: the part of `wiring` that picks its classes."""
 
 import asyncio
 import os
@@ -26,7 +26,6 @@ from circadia.telemetry.metrics import Metrics
 
 
 def build_answer_lookup(settings: Settings, clock: Clock, memory: MemoryServices) -> AnswerLookup:
-    """Build what finds ready answers."""
     return AnswerLookup(clock, memory.retrieval, memory.words, settings.answers)
 
 
@@ -40,12 +39,12 @@ def build_gateway_answers(
     metrics: Metrics,
     mind: ChatModel | None,
 ) -> tuple[AnswerResolver, AnswerBook]:
-    """Build what looks ready answers up for calls, and what records the lookups behind them.
+    """Build the lookup of ready answers for calls, and the recorder of lookups.
 
-    `mind` is the sleep tier's model; without one nothing is made ready, and `check: model` checks nothing.
+    `mind` is the sleep tier's model; without one no answers are prepared, and `check: model` checks nothing.
 
     Raises:
-        StartError: `check` is `local`, and the encoder's weights are not there.
+        StartError: `check` is `local`, and the encoder's weights are missing.
     """
     chosen = settings.answers
     judge: Judge | None = None
@@ -63,11 +62,7 @@ def build_gateway_answers(
 
 
 def local_judge(least_confidence: float) -> LocalJudge:
-    """Build the judge that runs in the server; it loads its encoder when it is first asked.
-
-    Raises:
-        StartError: the encoder's weights are not there.
-    """
+    """Build the judge that runs in the server and loads its encoder at first use. Raises StartError without weights."""
     folder = local_weights.models_folder(os.environ)
     archive = local_weights.find_weights_file(local_weights.JUDGE_WEIGHTS, folder)
     if archive is None:

@@ -1,4 +1,4 @@
-"""Starts and stops the server."""
+"""Start and stop of the server."""
 
 import asyncio
 import gc
@@ -30,8 +30,10 @@ _logger = logging.getLogger(__name__)
 SERVER_STOPS: Final = "the server is stopping; the call was not executed, send it again"
 
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread may keep the interpreter while another wants it; ten times less than by default, which a call that
-comes in while a pass works in a thread would wait at each of its steps."""
+"""How long a thread may hold the interpreter while another wants it.
+
+A tenth of the default: a call that arrives while a pass works in a thread would wait that long at each of its steps.
+"""
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 OnReady = Callable[[str, str | None], None]
@@ -42,17 +44,18 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    `on_ready` is called once with the URL, and with the operator's token if it was made just now. `config` is the file
-    that the settings came from; what it says of agents is read again when it changes.
+    `on_ready` is called once with the URL, and with the operator's token if it is new. `config` is the source file of
+    the settings; its agents are read again when it changes.
 
     Raises:
-        StartError: port, data folder, lock or database. ConfigError: a variable that the settings name is not set.
+        StartError: a problem with the port, data folder, lock or database.
+        ConfigError: a variable that the settings name is not set.
     """
     if role != "all":
-        raise StartError(f"the role {role!r} belongs to the cluster, which is not there yet; use --role all")
+        raise StartError(f"the role {role!r} needs the cluster, which does not exist yet; use --role all")
     environment = dict(os.environ)
     with lock_folder(data):
-        token, made = load_admin_token(data, environment)
+        token, is_new = load_admin_token(data, environment)
         set_up_logs([token, *collect_secrets(settings, environment)])
         raise_file_limit()
         for program in (path for path, user in settings.programs.items() if user is None):
@@ -64,15 +67,15 @@ async def serve(
                 settings, data, environment, token, address=reachable_address(bound), config=config, traces=traces
             )
             async with building as server:
-                if made:
-                    keep_admin_token(data, token)  # not before: a start that fails until here would never tell it
+                if is_new:
+                    keep_admin_token(data, token)  # not earlier: a start that fails before this would never show it
                 tune_interpreter()
                 listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
-                telling = asyncio.create_task(_announce_ready(listener, on_ready, token if made else None))
+                announcement = asyncio.create_task(_announce_ready(listener, on_ready, token if is_new else None))
                 try:
                     await listener.serve(sockets=[bound])
                 finally:
-                    telling.cancel()
+                    announcement.cancel()
 
 
 class Listener(uvicorn.Server):
@@ -103,13 +106,12 @@ class Listener(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        """Return the address that callers use."""
         host, port = reachable_address(self.bound)
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop on SIGINT and SIGTERM, then let whoever called `serve` clean up.
+        """Stop on SIGINT and SIGTERM, then let the caller of `serve` clean up.
 
         uvicorn would send the signal again, and its default action would end the process before the journal is written
         and the database closed. A handler that the process has of its own still hears of it.
@@ -127,12 +129,11 @@ class Listener(uvicorn.Server):
                 handler(number, None)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, then say so."""
         await super().startup(sockets)
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let pulses end, which may still call; then end what waits, and let the rest run to its end."""
+        """Let pulses end, which may still call; then end held calls, and let running ones finish."""
         await self._circadia.drain()
         self._circadia.stop(SERVER_STOPS)
         await asyncio.sleep(0)
@@ -140,24 +141,22 @@ class Listener(uvicorn.Server):
 
 
 def reachable_address(bound: socket.socket) -> tuple[str, int]:
-    """Return host and port at which the socket can be reached from this machine."""
     name: tuple[str, int] = bound.getsockname()[:2]
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name[0]) or name[0], name[1]
 
 
 def raise_file_limit() -> None:
-    """Allow as many open files as the system lets us: each held call is a connection."""
+    """Raise the limit of open files to the maximum: each held call is a connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def tune_interpreter() -> None:
-    """Set the interpreter up for a server, when all is loaded.
+    """Tune the garbage collector and thread switching, once everything is loaded.
 
-    The collector looks at what requests leave behind, and not again and again at what never goes away: the libraries'
-    half a million objects are set aside, and thousands of held calls make it run less often. Measured: a tenth of the
-    CPU of a proxied call.
+    The collector skips the libraries' half a million permanent objects, and thousands of held calls make it run less
+    often. Measured: a tenth of the CPU of a proxied call.
     """
     gc.collect()
     gc.freeze()
@@ -167,15 +166,11 @@ def tune_interpreter() -> None:
 
 @contextmanager
 def bind_socket(host: str, port: int) -> Generator[socket.socket]:
-    """Give a socket bound to the address, so that a taken port is known before anything else is touched.
-
-    Raises:
-        StartError: the address cannot be had.
-    """
+    """Yield a bound socket; a taken port raises StartError before anything else happens."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     with bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # for each connection; not every event loop does it
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # per connection; not every event loop sets it
         try:
             bound.bind((host, port))
         except OSError as error:
@@ -189,7 +184,7 @@ async def _announce_ready(listener: Listener, on_ready: OnReady, new_token: str 
 
 
 def collect_secrets(settings: Settings, environment: Mapping[str, str]) -> list[str]:
-    """Return the values of all variables that the settings name: no key of theirs holds a secret itself."""
+    """Return the values of all variables that the settings name; no setting holds a secret itself."""
     return [environment[name] for name in _secret_variables(settings.model_dump()) if environment.get(name)]
 
 
@@ -199,7 +194,7 @@ def _secret_variables(section: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, str) and names:
             yield value
         elif isinstance(value, Mapping):
-            held = cast("Mapping[str, Any]", value)
-            yield from held.values() if names else _secret_variables(held)
+            mapping = cast("Mapping[str, Any]", value)
+            yield from mapping.values() if names else _secret_variables(mapping)
         elif isinstance(value, list | tuple) and names:
             yield from cast("Sequence[str]", value)

@@ -1,4 +1,4 @@
-"""The data folder: one server at a time, the operator's token, and clear words when something is in the way."""
+"""The data folder: its lock, which admits one server, and the operator's token."""
 
 import fcntl
 import os
@@ -12,11 +12,7 @@ from circadia.ids import new_token
 
 @contextmanager
 def lock_folder(folder: Path) -> Generator[None]:
-    """Make the folder if need be and keep it for this process; the lock ends with the process, however it ends.
-
-    Raises:
-        StartError: it cannot be written, or another server has it.
-    """
+    """Create the folder and lock it while this process lives. Raises StartError if it is taken or not writable."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -50,16 +46,16 @@ def _lock_file(handle: int, folder: Path) -> None:
 def load_admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
     """Return the operator's token and whether it is new: from CIRCADIA_ADMIN_TOKEN, else from `admin.token`.
 
-    A new one is to be kept by `keep_admin_token` once the server can tell it.
+    Store a new one with `keep_admin_token` once the server can show it.
 
     Raises:
         StartError: the file cannot be read, or the given token is too short to be safe.
     """
-    given = environment.get("CIRCADIA_ADMIN_TOKEN")
-    if given:
-        if len(given) < 16:
+    token = environment.get("CIRCADIA_ADMIN_TOKEN")
+    if token:
+        if len(token) < 16:
             raise StartError("CIRCADIA_ADMIN_TOKEN has fewer than 16 characters; use `openssl rand -hex 32`")
-        return given, False
+        return token, False
     path = folder / "admin.token"
     try:
         if path.exists():
@@ -70,11 +66,7 @@ def load_admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str,
 
 
 def keep_admin_token(folder: Path, token: str) -> None:
-    """Write the operator's token to the data folder, readable by its owner only.
-
-    Raises:
-        StartError: it cannot be written.
-    """
+    """Write the operator's token to the data folder, readable by its owner only. Raises StartError."""
     path = folder / "admin.token"
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The outermost ASGI application: which host and origin may ask, and which door a path leads to (GATE-35)."""
+"""The outermost ASGI application: checks host and origin, and routes a path to its door (GATE-35)."""
 
 import asyncio
 import re
@@ -26,49 +26,42 @@ from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
-"""Ends of what a provider's SDK asks for whose base URL does not lead to the model door."""
+"""Path ends that a provider's SDK requests when its base URL misses the model door."""
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _ONCE = CREDENTIALS | {
     b"host", b"origin", b"idempotency-key", b"mcp-session-id",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
-"""What this server decides by: two of a kind could mean one thing to a proxy in front and another here."""
+"""Headers that decide a request: a proxy in front may read a duplicate otherwise than this server."""
 
 
 class HostGuard:
-    """Which Host and Origin headers are this server's."""
-
     def __init__(self, hosts: Collection[str], origins: Collection[str]) -> None:
         self._any = "*" in hosts
         self._hosts = LOOPBACK | {host.lower() for host in hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
 
     def check(self, headers: list[tuple[bytes, bytes]]) -> str | None:
-        """Return the Origin if a web page asks from another site that may.
-
-        Raises:
-            Misdirected: a foreign Host. Forbidden: a foreign Origin.
-        """
+        """Return the Origin of an allowed page of another site. Raises Misdirected (Host) or Forbidden (Origin)."""
         host = first_value(headers, b"host")
         name = _split_host(f"//{host}")[1] if host and "@" not in host else ""
         if not self._any and name not in self._hosts:
             if host is None:
                 raise Misdirected("the request names no host; send the header Host, such as `localhost`")
-            raise Misdirected(f"{host!r} is no host of this server; the operator can add it to server.allowed_hosts")
+            raise Misdirected(f"{host!r} is not a host of this server; the operator can add it to server.allowed_hosts")
         origin = first_value(headers, b"origin")
         if origin is None:
             return None
-        given = origin.rstrip("/").lower()
-        if given in self._origins:
+        page_origin = origin.rstrip("/").lower()
+        if page_origin in self._origins:
             return origin
-        if host and _split_host(given)[0] == host.lower():
+        if host and _split_host(page_origin)[0] == host.lower():
             return None
-        raise Forbidden(f"pages of {origin!r} may not ask; the operator can add it to server.allowed_origins")
+        raise Forbidden(f"pages of {origin!r} may not send requests; the operator can add it to server.allowed_origins")
 
 
 @lru_cache(maxsize=256)  # nearly all requests name the same host
 def _split_host(address: str) -> tuple[str, str]:
-    """Return host with port, and the bare host, of an address; both empty if it is none."""
     try:
         parts = urlsplit(address)
         return parts.netloc, parts.hostname or ""
@@ -77,8 +70,6 @@ def _split_host(address: str) -> tuple[str, str]:
 
 
 class DoorRouter:
-    """Leads each request to its door."""
-
     def __init__(
         self,
         hosts: HostGuard,
@@ -96,7 +87,6 @@ class DoorRouter:
         self._ping = ping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003, "reason": "no WebSocket here; use HTTP"})
             return
@@ -104,9 +94,9 @@ class DoorRouter:
         deciding = [name for name, _ in scope["headers"] if name in _ONCE]
         if len(deciding) != len(set(deciding)):
             twice = next(name for name in deciding if deciding.count(name) > 1).decode()
-            told = InvalidRequest(f"the header {twice!r} came more than once; send it once")
+            problem = InvalidRequest(f"the header {twice!r} occurs more than once; send it once")
             # Not 422: the head of the request is bad (RFC 9112, 3.2).
-            await _build_problem(told, scope["path"], status=400)(scope, receive, send)
+            await _build_problem(problem, scope["path"], status=400)(scope, receive, send)
             return
         try:
             origin = self._hosts.check(scope["headers"])
@@ -118,7 +108,7 @@ class DoorRouter:
             door = self._doors.get(scope["path"][1:].split("/", 1)[0])
             await (self._dispatch if door is None else door)(scope, receive, send)
         except ReplyBroken:
-            return  # the server breaks a connection whose answer was not ended, which is what is left to say
+            return  # the server breaks off a connection with an unfinished answer, which is all that is left to do
         except CircadiaError as error:
             await _build_problem(error, scope["path"])(scope, receive, send)
 
@@ -148,18 +138,18 @@ class DoorRouter:
                 await self._ping()
         except TimeoutError:
             await _send_answer(
-                send, 503, b"the database does not answer within 5 s; see whether it runs\n", b"text/plain"
+                send, 503, b"the database does not answer within 5 s; check whether it runs\n", b"text/plain"
             )
         except StorageUnavailable as error:
-            # Without what the driver says, in brackets: it may name addresses, and whoever asks has shown no token.
-            told = re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
-            await _send_answer(send, 503, f"{told}\n".encode(), b"text/plain; charset=utf-8")
+            # Without the driver's words in brackets: they may name addresses, and the caller has shown no token.
+            message = re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
+            await _send_answer(send, 503, f"{message}\n".encode(), b"text/plain; charset=utf-8")
         else:
             await _send_answer(send, 200, b"ready\n", b"text/plain")
 
 
 def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
-    """Return a `send` that lets the page read the answer, and send what headers it asks for: SDKs have their own."""
+    """Return a `send` that lets the page read the answer and use the headers that it requests; SDKs have their own."""
     added = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", _CORS_METHODS),
@@ -178,9 +168,9 @@ def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
 
 
 def _build_problem(error: CircadiaError, path: str, *, status: int | None = None) -> ASGIApp:
-    """Return a problem that OpenAI's SDKs can read too: they show what stands in `error`, and nothing else."""
-    told = {"message": error.message, "type": "invalid_request_error", "param": None, "code": error.code}
-    return problem_response(error, path, status=status, more={"error": told})
+    """Return a problem response that OpenAI's SDKs can show too: they read `error` only."""
+    openai_error = {"message": error.message, "type": "invalid_request_error", "param": None, "code": error.code}
+    return problem_response(error, path, status=status, more={"error": openai_error})
 
 
 async def _send_answer(send: Send, status: int, body: bytes, kind: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Which metrics are read from the parts when somebody asks for them, and which signals are counted."""
+"""Registers gauges that read parts of the server on demand, and counts signals."""
 
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodySpool
@@ -17,44 +17,42 @@ def register_gauges(
     metrics: Metrics, gate: Gate, parking: BodySpool, journal: Journal, exchanges: ExchangeQueue, worker: WakeWorker,
     signals: Signals,
 ) -> None:  # fmt: skip
-    """Show what is held, what is still to be written, and what wakes and pulses do."""
     metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
     metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
-    metrics.add_gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
-    metrics.add_gauge("circadia_exchanges_waiting", "Exchanges that wait to be remembered.", lambda: exchanges.waiting)
+    metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
+    metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
     for topic in ("wake", "pulse", "routine"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data))
 
 
 def register_memory_gauges(metrics: Metrics, retrieval: Retrieval) -> None:
-    """Show what the banks take that are loaded to be searched."""
-    metrics.add_gauge("circadia_index_banks", "Banks that are loaded to be searched.", lambda: len(retrieval.loaded))
-    metrics.add_gauge("circadia_index_bytes", "Memory that they take, in bytes.", lambda: retrieval.loaded.weight)
+    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
+    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)
 
 
 def register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:
-    """Show how sleep-time work stands (SLEEP-60)."""
+    """Register the gauges of sleep-time work (SLEEP-60)."""
     prefix = "circadia_sleep_"
     metrics.add_gauge("circadia_passes_running", "Passes that this process runs.", lambda: worker.running_count)
     metrics.add_gauge(
-        f"{prefix}lag_seconds", "How long the oldest turn of all banks has waited.", lambda: health.seen.lag_seconds
+        f"{prefix}lag_seconds", "Age of the oldest unprocessed turn in any bank.", lambda: health.seen.lag_seconds
     )
     metrics.add_gauge(
         f"{prefix}backlog_episodes", "Episodes of all banks behind their cursors.", lambda: health.seen.episodes
     )
     metrics.add_gauge(f"{prefix}banks_waiting", "Banks with a backlog or leftovers.", lambda: health.seen.banks)
     metrics.add_gauge(
-        f"{prefix}failures_in_a_row", "Passes that failed in a row, of the worst bank.", lambda: health.seen.failures
+        f"{prefix}failures_in_a_row", "Longest streak of failed passes of any bank.", lambda: health.seen.failures
     )
-    metrics.add_gauge(f"{prefix}red_banks", "Banks with which something is wrong.", lambda: len(health.seen.red))
+    metrics.add_gauge(f"{prefix}red_banks", "Banks with a health problem.", lambda: len(health.seen.red))
     metrics.add_gauge(f"{prefix}tokens_24h", "Tokens of passes within a day.", lambda: health.seen.tokens)
     metrics.add_gauge(f"{prefix}usd_24h", "US dollars of passes within a day.", lambda: health.seen.usd)
     metrics.add_gauge(
         f"{prefix}spent_tokens_today", "Tokens of passes since midnight (UTC).", lambda: health.seen.spent_today
     )
     metrics.add_gauge(
-        f"{prefix}saved_tokens_today", "Tokens that hot calls were spared by what passes made, since midnight (UTC).",
+        f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
         lambda: health.seen.saved_today,
     )  # fmt: skip
     signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data))

@@ -1,4 +1,4 @@
-"""Joins memory: the part of `wiring` that picks its classes."""
+"""Builds memory: the part of `wiring` that picks its classes."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
 Secret = Callable[[str, str | None], str | None]
-"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
+"""Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
 
 
 def build_memory(
@@ -56,11 +56,7 @@ def build_memory(
     store: Store,
     signals: Signals,
 ) -> tuple[MemoryServices, Sequence[BackgroundEmbedder]]:
-    """Build the services, and what is to run beside them.
-
-    Raises:
-        ConfigError: a variable is not set, a key is none, a package is not installed, or weights are not fetched.
-    """
+    """Build the memory services and their background tasks; raises what `build_embedder` raises."""
     chosen = settings.memory
     embedder = build_embedder("memory.embedder", chosen.embedder, secret, session)
     before = build_embedder("memory.previous_embedder", chosen.previous_embedder, secret, session)
@@ -83,11 +79,11 @@ def build_memory_services(
     embedder: Embedder | None,
     previous: ActiveEmbedder | None = None,
 ) -> MemoryServices:
-    """Build the services. Without an embedder searches go by words; `previous` is read as long as it is needed."""
-    readings = [ActiveEmbedder(embedder)] if embedder is not None else []
+    """Build the services; without an embedder, search uses words only. `previous` stays readable while it is needed."""
+    active = [ActiveEmbedder(embedder)] if embedder is not None else []
     if previous is not None:
-        readings.append(previous)
-    questions = QuestionVectors(clock, readings, timeout_seconds=settings.memory.question_timeout_seconds)
+        active.append(previous)
+    questions = QuestionVectors(clock, active, timeout_seconds=settings.memory.question_timeout_seconds)
     retrieval = Retrieval(clock, questions, max_bytes=settings.memory.max_index_bytes)
     banks = BankService(clock, ids, {name: each.policy() for name, each in settings.banks.items()})
     episodes = EpisodeService(clock, ids, signals)
@@ -106,11 +102,7 @@ def build_memory_services(
 def build_embedder(
     where: str, chosen: EmbedderSettings | None, secret: Secret, session: aiohttp.ClientSession
 ) -> Embedder | None:
-    """Return the embedder of the section `where`.
-
-    Raises:
-        ConfigError: a variable is not set, a key is none, a package is not installed, or weights are not fetched.
-    """
+    """Return the embedder. Raises ConfigError if a variable, package or weights are missing, or a key is invalid."""
     match chosen:
         case BundledEmbedderSettings():
             return BundledEmbedder()
@@ -133,27 +125,26 @@ def build_gateway_memory(
     answering: AnswerResolver,
     book: AnswerBook,
 ) -> tuple[ExchangeQueue, CallMemory]:
-    """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
     exchanges = ExchangeQueue(clock, store, ExchangeRecorder(clock, memory.banks, memory.episodes), Attribution(clock))
     injection = Injection(store, memory, ChangeNotice(signals, dreams), answering)
     return exchanges, CallMemory(clock, signals, injection, exchanges, memory.uses, answering, book)
 
 
 async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServices) -> None:
-    """Make the banks that the file names and there are not yet; set all, those of templates too, to what it states.
+    """Create the missing banks of the file, and update all, including those of templates, to match it.
 
     A policy that a person has set for a bank stays.
     """
     async with store.begin_write() as tx:
         for name, each in settings.banks.items():
             if USER in name:
-                found = await tx.banks.find_all(template=name)
+                banks = await tx.banks.find_all(template=name)
             else:
-                found = [bank for bank in [await tx.banks.get_by_name(name)] if bank is not None]
-                if not found:
+                banks = [bank for bank in [await tx.banks.get_by_name(name)] if bank is not None]
+                if not banks:
                     new = NewBank(name=name, description=each.description, policy=each.policy())
                     await memory.banks.create(tx, new, by="file")
-            for bank in found:
+            for bank in banks:
                 description = bank.description if bank.template else each.description
                 policy = bank.policy if bank.policy.own else each.apply_to(bank.policy)
                 if (bank.description, bank.policy) != (description, policy):

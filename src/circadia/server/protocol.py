@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol, with an end for every request of a lost connection."""
+"""uvicorn's HTTP protocol, with a disconnect for every request of a lost connection."""
 
 import asyncio
 from collections import deque
@@ -10,12 +10,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from circadia.gateway.doors.exchange import DISCONNECT_KEY, Disconnect
 
 HEAD_SECONDS: Final = 30.0
-"""Time for the head of a connection's first request; for that of each later one, the time that it may idle."""
+"""Time for the head of a connection's first request; later heads have the keep-alive time."""
 MOST_HEAD_BYTES: Final = 65_536
-"""Bytes of all headers of a request together; providers and proxies allow 8 to 32 KiB."""
+"""Bytes of all headers of a request; providers and proxies allow 8 to 32 KiB."""
 _NO_HTTP: Final = "Invalid HTTP request received."
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
-"""Headers that say where a body ends."""
 _INTERIM: Final = b"HTTP/1.1 100"
 _LENGTH: Final = b"\r\ncontent-length: "
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
@@ -23,15 +22,14 @@ _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-le
 
 
 class _Pipeline(list[Any]):
-    """The requests that stand behind the running one; nearly always none, and an empty deque takes 600 bytes."""
+    """Requests queued behind the running one; nearly always none, and an empty deque takes 600 bytes."""
 
     def appendleft(self, value: Any) -> None:
-        """Add the newest."""
         self.insert(0, value)
 
 
 class _SlimEvent:
-    """What uvicorn asks of `asyncio.Event`, whose empty deque takes 700 bytes; each connection has two."""
+    """The part of `asyncio.Event` that uvicorn uses, twice per connection; its empty deque takes 700 bytes."""
 
     __slots__ = ("_set", "_waiting")
 
@@ -40,11 +38,9 @@ class _SlimEvent:
         self._waiting: list[asyncio.Future[None]] | None = None
 
     def is_set(self) -> bool:
-        """Return whether it is set."""
         return self._set
 
     def set(self) -> None:
-        """Wake all who wait."""
         self._set = True
         waiting, self._waiting = self._waiting, None
         for future in waiting or ():
@@ -52,11 +48,9 @@ class _SlimEvent:
                 future.set_result(None)
 
     def clear(self) -> None:
-        """Let those who come from now on wait."""
         self._set = False
 
     async def wait(self) -> bool:
-        """Return once it is set."""
         while not self._set:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting = [*(self._waiting or ()), future]
@@ -65,9 +59,9 @@ class _SlimEvent:
 
 
 class _BufferedTransport:
-    """A connection as its requests write to it: a head goes out with what follows it, in one system call.
+    """A transport that sends a head together with what follows it, in one system call.
 
-    All else goes out at once: to let it wait for the end of a turn of the event loop would cost another turn.
+    Anything else goes out at once: waiting for the end of a turn of the event loop would cost another turn.
     """
 
     __slots__ = ("_bare", "_begun", "_head", "_loop", "_transport", "knows_chunks")
@@ -76,16 +70,13 @@ class _BufferedTransport:
         self.knows_chunks = True
         """Whether the caller speaks HTTP/1.1; else a body of unknown length ends with the connection."""
         self._bare = False
-        """Whether the answer's body goes out without chunks."""
         self._transport = transport
         self._loop = loop
         self._begun = False
-        """Whether the answer's head was written."""
         self._head = b""
-        """What waits."""
 
     def write(self, data: bytes) -> None:
-        """Send: a head with the next part, and at the end of this turn at the latest if it tells no length."""
+        """Send data; hold a head until its body comes, or to the end of this turn if it states no length."""
         if self._bare:
             data = _without_chunks(data)
         elif not self._begun and not self.knows_chunks and _CHUNKED in data:
@@ -97,33 +88,27 @@ class _BufferedTransport:
             return
         self._begun = not data.startswith(_INTERIM)
         self._head += data
-        if not self._begun or _LENGTH not in data:  # else its body is at hand
+        if not self._begun or _LENGTH not in data:  # else its body follows at once
             self._loop.call_soon(self._flush)
 
     def end(self) -> None:
-        """Send what waits: the answer is whole."""
         self._flush()
         self._begun = False
 
     def close(self) -> None:
-        """Close, after what was written."""
         self._flush()
         self._transport.close()
 
     def is_closing(self) -> bool:
-        """Return whether it is closed, or about to be."""
         return self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Take no more of the caller's bytes for now."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take them again."""
         self._transport.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what is known of the socket."""
         return self._transport.get_extra_info(name, default)
 
     def _flush(self) -> None:
@@ -133,19 +118,19 @@ class _BufferedTransport:
 
 
 def _without_chunks(data: bytes) -> bytes:
-    """Return what one write of uvicorn's holds of a chunked body: at most one chunk that is not empty."""
+    """Return the content of one write of a chunked body; uvicorn writes at most one chunk that is not empty."""
     size, _, rest = data.partition(b"\r\n")
     return rest[: int(size, 16)] if size else b""
 
 
 class GatewayHttpProtocol(HttpToolsProtocol):
-    """Tells the running request that its caller is gone, also when a pipelined one stands behind it.
+    """Notifies the running request of a disconnect, even if a pipelined request is queued behind it.
 
-    uvicorn tells only the newest one: a held call with another behind it would wait, and be sent upstream, for nobody.
+    uvicorn notifies only the newest one: a held call with another behind it would wait, and go upstream, for nobody.
     """
 
-    # uvicorn's attributes and ours. As slots they take 8 bytes each; a dict of more than 30 takes 1,600. One that is
-    # not named here lives in the dict, as without slots.
+    # uvicorn's attributes and ours. As slots they take 8 bytes each; a dict of more than 30 takes 1,600. An attribute
+    # that is not listed lives in the dict, as without slots.
     __slots__ = (
         "_again", "_framing", "_head_bytes", "_running", "access_log", "access_logger", "app", "app_state",
         "client", "config", "connections", "cycle", "default_headers", "expect_100_continue", "flow", "headers",
@@ -163,13 +148,12 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         self._again = False
 
     def connection_made(self, transport: Any) -> None:
-        """Give the caller some time for its first head."""
         super().connection_made(cast("asyncio.Transport", _BufferedTransport(transport, self.loop)))
         self.flow._is_writable_event = cast("asyncio.Event", _SlimEvent(is_set=True))  # pyright: ignore[reportPrivateUsage]
         self.timeout_keep_alive_task = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the caller; who asks for another protocol is answered as if it had not (RFC 9110, 7.8)."""
+        """Feed the parser; a request to upgrade is answered as if it had not asked (RFC 9110, 7.8)."""
         rest = memoryview(data)
         while rest:
             try:
@@ -184,12 +168,10 @@ class GatewayHttpProtocol(HttpToolsProtocol):
                 return
 
     def on_message_begin(self) -> None:
-        """Count a head from its start."""
         self._head_bytes = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, unless there are too many bytes of them."""
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > MOST_HEAD_BYTES:
             self.transport.write(_TOO_LARGE)
@@ -198,10 +180,10 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         name = name.lower()
         if name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue" or self.expect_100_continue
-        self.headers.append((name, value))  # all that uvicorn does, without a call of its own for each header
+        self.headers.append((name, value))  # the same as uvicorn, without one more call per header
 
     def on_headers_complete(self) -> None:
-        """Start the request; what may come behind its body as headers is none of its own (RFC 9110, 6.5.1)."""
+        """Start the request, and drop its trailers, which are no headers of it (RFC 9110, 6.5.1)."""
         if self._again:
             return
         super().on_headers_complete()
@@ -213,23 +195,21 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         self.headers = []
 
     def on_message_complete(self) -> None:
-        """End the request, unless its body is still to be read."""
         if not self._framing:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Send what is left of the answer, and go on."""
         cast("_BufferedTransport", self.transport).end()
         super().on_response_complete()
 
     def _unset_keepalive_if_required(self) -> None:
-        """Let the time run on: not any byte ends it, but a request, so that nobody keeps a connection by dribbling."""
+        """Keep the timer running: only a whole request stops it, so no caller holds a connection with single bytes."""
 
     def _begin_body(self) -> None:
-        """Let the body be read, if there is one, of a request that asks for another protocol.
+        """Let the body of an upgrade request be read, if there is one.
 
-        httptools takes such a request to end with its head, so it is given a head with the same length and no wish; a
-        new parser, since one that has read `Connection: close` takes nothing more.
+        httptools ends such a request at its head, so it gets a head of the same framing without the upgrade; and a new
+        parser, as one that has read `Connection: close` accepts nothing more.
         """
         if self._framing:
             self.parser = httptools.HttpRequestParser(self)
@@ -251,7 +231,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the running request, and forget those that stand behind it."""
+        """Disconnect the running request, and drop the queued ones."""
         self.pipeline.clear()
         self._stop_timer()
         running = self._running

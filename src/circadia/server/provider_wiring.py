@@ -1,4 +1,4 @@
-"""Joins model providers: the part of `wiring` that opens connections to them."""
+"""Builds model providers: the part of `wiring` that opens connections to them."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,17 +17,13 @@ from circadia.llm.prices import PriceList
 from circadia.settings import Settings, UpstreamSettings
 
 Secret = Callable[[str, str | None], str | None]
-"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
+"""Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
 
 
 async def open_providers(
     settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack
 ) -> Mapping[str, Provider]:
-    """Return the providers that the file names, by name; `stack` closes their connections.
-
-    Raises:
-        ConfigError: an address or a key is none.
-    """
+    """Return the configured providers by name; `stack` closes their connections. Raises ConfigError."""
     providers: dict[str, Provider] = {}
     for name, each in settings.upstreams.items():
         key = secret(f"upstreams.{name}", each.key_env)
@@ -43,11 +39,6 @@ async def open_providers(
 
 
 async def _build_pool(name: str, settings: UpstreamSettings, key: str | None) -> ConnectionPool:
-    """Return the connections to a provider.
-
-    Raises:
-        ConfigError: its address or its key is none.
-    """
     try:
         origin = Origin.from_url(settings.base_url)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Reads the configuration file again when it changes: what it says of agents holds at once (WAKE-16)."""
+"""Reload of the configuration file when it changes: its agents are updated at once (WAKE-16)."""
 
 import asyncio
 import logging
@@ -13,11 +13,10 @@ _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 1.0
 _AT_START: Final = Settings.model_fields.keys() - {"agents"}
-"""Sections that are read at the start only."""
 
 
 class ConfigReloader:
-    """Watches the file. One that cannot be read, or is wrong, changes nothing, and the log says why."""
+    """Watches the configuration file; a file that is unreadable or wrong changes nothing and is logged."""
 
     def __init__(self, clock: Clock, file: ConfigFile, apply: Callable[[Settings], Awaitable[None]]) -> None:
         self._clock = clock
@@ -27,15 +26,14 @@ class ConfigReloader:
         self._seen = self._file_stamp()
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            mark = self._file_stamp()
-            if mark is not None and mark != self._seen and await self._reload_file():
-                self._seen = mark
+            stamp = self._file_stamp()
+            if stamp is not None and stamp != self._seen and await self._reload_file():
+                self._seen = stamp
 
     def _file_stamp(self) -> tuple[int, int, int] | None:
-        """Return what changes when the file does; none while there is no file, as when an editor replaces it."""
+        """Return a value that changes with the file, or None while there is none, as when an editor replaces it."""
         try:
             status = self._path.stat()
         except OSError:
@@ -43,22 +41,24 @@ class ConfigReloader:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
     async def _reload_file(self) -> bool:
-        """Take over what the file says; return whether that is done or in vain, and so not to be tried again."""
+        """Apply the file; return False if that must be tried again."""
         try:
             settings = await asyncio.to_thread(load_settings, self._path)
             await self._apply(settings)
         except StorageUnavailable as error:
-            _logger.warning("%s has changed and is taken over once the database answers: %s", self._path, error)
+            _logger.warning("%s has changed and will be applied once the database answers: %s", self._path, error)
             return False
         except CircadiaError as error:
-            _logger.warning("%s has changed and is not taken over: %s", self._path, error)
+            _logger.warning("%s has changed but was not applied: %s", self._path, error)
             return True
         except Exception:  # the next change may pass, and nobody else does this work
-            _logger.exception("%s has changed and is not taken over", self._path)
+            _logger.exception("%s has changed but was not applied", self._path)
             return True
-        later = [name for name in sorted(_AT_START) if getattr(settings, name) != getattr(self._settings, name)]
+        restart_sections = [
+            name for name in sorted(_AT_START) if getattr(settings, name) != getattr(self._settings, name)
+        ]
         self._settings = settings
-        _logger.info("%s is read again; its agents are as it says", self._path)
-        if later:
-            _logger.warning("%s: a change of %s holds after a restart", self._path, ", ".join(later))
+        _logger.info("%s was read again; its agents are up to date", self._path)
+        if restart_sections:
+            _logger.warning("%s: a change of %s takes effect after a restart", self._path, ", ".join(restart_sections))
         return True

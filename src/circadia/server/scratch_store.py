@@ -1,4 +1,4 @@
-"""A database in a folder without a server, for what measures memory and passes: a part of `wiring`."""
+"""A database in a folder without a server, for measurements of memory and passes: a part of `wiring`."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from circadia.stores.sqlite import open_sqlite
 
 @asynccontextmanager
 async def open_scratch_store(folder: Path) -> AsyncGenerator[tuple[Store, Signals]]:
-    """Give a new database in the folder, and signals within this process. Raises StartError: it cannot be opened."""
+    """Yield a new database in the folder and local signals. Raises StartError if it cannot be opened."""
     store = await open_sqlite(folder / "circadia.db")
     try:
         yield store, LocalSignals()

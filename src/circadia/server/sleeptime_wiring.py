@@ -1,4 +1,4 @@
-"""Joins sleep-time compute: the part of `wiring` that picks its classes."""
+"""Builds sleep-time compute: the part of `wiring` that picks its classes."""
 
 import asyncio
 import logging
@@ -44,26 +44,23 @@ from circadia.wake.admission.requests import WakeRequests
 
 _logger = logging.getLogger(__name__)
 
-UNPRICED: Final = "; no price of it is known, so limits of calls and tokens hold it, and none in US dollars does"
-"""What is told of a model without a known price."""
+UNPRICED: Final = "; its price is unknown, so only limits of calls and tokens apply, not those in US dollars"
 
 T = TypeVar("T", bound=BaseModel)
 
 SleepModels = tuple[ChatModel | None, Callable[[str], ChatModel] | None]
-"""The tier's model, and what gives another one of its upstream, by name."""
+"""The tier's model, and a factory for other models of its upstream."""
 Secret = Callable[[str, str | None], str | None]
-"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
+"""Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
 
 RULES: Final[Sequence[Rule]] = (check_wording, check_grounding)
-"""What each proposed change is held to."""
 AT_ONCE: Final = 16
-"""Questions to a provider at the same time; to a model on this machine it is one (SLEEP-14)."""
+"""Concurrent requests to a provider; a local model gets one at a time (SLEEP-14)."""
 
 
 def build_sleeptime(
     settings: Settings, clock: Clock, ids: IdSource, signals: Signals, memory: MemoryServices
 ) -> SleeptimeService:
-    """Build what decides and tells."""
     rows = PassLifecycle(clock, ids, signals)
     return SleeptimeService(clock, settings.sleeptime, rows, Publisher(clock, Effects(clock, memory)))
 
@@ -82,12 +79,12 @@ def build_sleep_worker(
     ahead: QuestionDrafter | None = None,
     lookup: AnswerLookup | None = None,
 ) -> SleepWorker:
-    """Build what runs passes; `minds` are the tier's model and others by name.
+    """Build the worker that runs passes; `minds` are the tier's model and the factory of others.
 
     `ahead` asks agents' models and `lookup` finds what is ready; without both nothing is answered ahead.
 
     Raises:
-        ConfigError: an operation of the user's own cannot be loaded.
+        ConfigError: a user-defined operation cannot be loaded.
     """
     if minds[0] is None:
         _logger.info("%s", explain_missing_model(settings))
@@ -106,23 +103,17 @@ def build_sleep_worker(
 
 
 def build_savings(settings: Settings, clock: Clock, store: Store, memory: MemoryServices) -> Savings:
-    """Build what counts what hot calls were spared."""
     lists = {name: PriceList(base_url=each.base_url, api=each.api) for name, each in settings.upstreams.items()}
     return Savings(clock, store, memory.uses, lists)
 
 
 def explain_missing_model(settings: Settings) -> str:
-    """Return what the log says of passes that have no model, and why."""
     unknown = "no provider with a key among `upstreams` is known; name a model in `sleeptime`"
     return f"passes ask no model: {'so it is set' if settings.sleeptime.model else unknown}"
 
 
 def build_sleep_models(settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack) -> SleepModels:
-    """Return the tier's model, if there is one, and what gives operations one of their own (SLEEP-41).
-
-    Raises:
-        ConfigError: the upstream is none, its provider's cheap model is not known, or its key is not set.
-    """
+    """Return the tier's model, if any, and the factory for an operation's own (SLEEP-41). Raises ConfigError."""
     at = _sleep_model_spec(settings, secret)
     if at is None:
         return None, None
@@ -144,7 +135,6 @@ def build_sleep_models(settings: Settings, secret: Secret, clock: Clock, stack: 
 
 
 def _foreground_models(settings: Settings) -> Mapping[str, PriceList]:
-    """Return the models that the file lets agents name, with their prices."""
     names = {name for each in (settings.defaults, *settings.agents.values()) for name in each.models or ()}
     lists = [PriceList(base_url=each.base_url, api=each.api) for each in settings.upstreams.values()]
     return {name: known for name in names if (known := next((each for each in lists if each.has_model(name)), None))}
@@ -155,12 +145,12 @@ def _sleep_model_spec(settings: Settings, secret: Secret) -> ModelSpec | None:
     if wanted == "none":
         return None
     if wanted is None:
-        found = (
+        cheap_models = (
             (name, cheap_model(each.base_url, each.chat_api))
             for name, each in settings.upstreams.items()
             if each.key_env
         )
-        first = next(((name, model) for name, model in found if model is not None), None)
+        first = next(((name, model) for name, model in cheap_models if model is not None), None)
         if first is None:
             return None
         wanted = SleepModelSettings.model_validate({"upstream": first[0], "name": first[1]})
@@ -183,7 +173,7 @@ def _sleep_model_spec(settings: Settings, secret: Secret) -> ModelSpec | None:
 
 
 class LazyChatModel:
-    """A model that is opened when it is first asked: what speaks to providers is large."""
+    """A model that is opened at its first question, as the provider code is large to load."""
 
     def __init__(self, at: ModelSpec, clock: Clock, stack: AsyncExitStack, turn: asyncio.Semaphore) -> None:
         self.name = at.model
@@ -196,17 +186,16 @@ class LazyChatModel:
         self._prices = PriceList(base_url=at.base_url, api=at.api)
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return the model's answer and what it used. Raises Unusable."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.ensure_future(self._stack.enter_async_context(open_model(self._at, self._clock)))
-        mind = await asyncio.shield(self._opening)  # who does not wait so long leaves it to who asks next
+        mind = await asyncio.shield(self._opening)  # a caller that gives up leaves the opening to the next one
         async with self._turn:
             return await mind.ask(prompt, output, most_tokens=most_tokens)
 
     def price(self, used: Usage) -> int | None:
-        """Return the price in billionths of a US dollar; none if it is not known."""
+        """In billionths of a US dollar; None if unknown."""
         return self._prices.price(self.name, used, self._clock.now())
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return the most that a question of this size can cost; none if no price is known."""
+        """The highest possible price of a question of this size, in the same unit."""
         return self._prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())

@@ -1,4 +1,4 @@
-"""What looks at the clock: leases that ran out, sessions that stalled, words to index, what is kept long enough."""
+"""Periodic sweeps: expired leases, stalled sessions, indexing, retention."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -17,21 +17,17 @@ from circadia.stores.base import Store
 _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
-"""A lost signal costs a second (the design's bound)."""
+"""The longest delay that a lost signal causes."""
 INDEXED_AT_ONCE = 50
-"""Messages that one transaction takes into the index, so that nobody waits for it."""
+"""Messages per indexing transaction, so that nobody waits for it."""
 INDEXING_SECONDS = 0.5
-"""How long one sweep goes on with that."""
 RETIRED_AT_ONCE = 500
-"""Deliveries that one transaction deletes, and one sweep."""
 RETIRE_EVERY_SECONDS = 3600.0
 FORGOTTEN_AT_ONCE = 200
-"""Episodes of a bank that one transaction forgets, and one sweep; each takes its notes and parts of blocks with it."""
+"""Episodes of a bank deleted per sweep, in one transaction; each takes its notes and parts of blocks with it."""
 
 
 class Sweeps:
-    """Runs the sweeps, one after the other, for ever."""
-
     def __init__(
         self, clock: Clock, store: Store, waits: Waits, sessions: SessionService, settings: Settings,
         following: AgentChangeFollower | None = None,
@@ -42,16 +38,17 @@ class Sweeps:
         self._waits = waits
         self._sessions = sessions
         self._following = () if following is None else (following.sweep,)
-        """Where other servers work on the same database."""
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
-        kept = settings.retention.model_dump()
-        self._records = [(what, days) for what in RetentionKind if (days := kept[f"{what.value}_days"]) is not None]
+        retention = settings.retention.model_dump()
+        self._records = [
+            (what, days) for what in RetentionKind if (days := retention[f"{what.value}_days"]) is not None
+        ]
         self._retire_at = self._retire_records_at = 0.0
         self._forget_at = 0.0
 
     async def run(self) -> None:
-        """Sweep until cancelled; a failing sweep is told and tried again."""
+        """Sweep until cancelled; log a failing sweep and try it again."""
         while True:
             await self._clock.sleep(EVERY_SECONDS)
             for sweep in (
@@ -79,7 +76,6 @@ class Sweeps:
                 _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)
 
     async def _index_messages(self) -> None:
-        """Take new messages into the index that searches use."""
         until = self._clock.monotonic() + INDEXING_SECONDS
         done = INDEXED_AT_ONCE
         while done == INDEXED_AT_ONCE and self._clock.monotonic() < until:
@@ -87,7 +83,7 @@ class Sweeps:
                 done = await tx.messages.index_next(limit=INDEXED_AT_ONCE)
 
     async def _retire_deliveries(self) -> None:
-        """Delete what was handled long ago: some each second while there is more, else each hour (WAKE-33)."""
+        """Delete old handled deliveries: a batch each second until none is left, then hourly (WAKE-33)."""
         if self._kept is None or self._clock.monotonic() < self._retire_at:
             return
         async with self._store.begin_write() as tx:
@@ -98,7 +94,7 @@ class Sweeps:
             _logger.info("%d deliveries were handled %d days ago and are deleted", retired, self._kept.days)
 
     async def _retire_records(self) -> None:
-        """Delete records that were kept long enough: some each second while there is more, else each hour (GATE-81)."""
+        """Delete expired records: a batch each second until none is left, then hourly (GATE-81)."""
         if self._clock.monotonic() < self._retire_records_at:
             return
         more, now = False, self._clock.now()
@@ -112,7 +108,7 @@ class Sweeps:
             self._retire_records_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
 
     async def _forget_episodes(self) -> None:
-        """Forget what is older than its bank keeps: some each second while there is more, else each hour (MEM-03)."""
+        """Delete episodes that their bank no longer keeps: a batch each second, hourly when none is left (MEM-03)."""
         if self._clock.monotonic() < self._forget_at:
             return
         now = self._clock.now()
@@ -121,8 +117,8 @@ class Sweeps:
         more = False
         for bank in banks:
             async with self._store.begin_write() as tx:
-                gone = await forget_expired_episodes(tx, bank, now, limit=FORGOTTEN_AT_ONCE)
-            more |= gone.episodes == FORGOTTEN_AT_ONCE
-            _logger.info("%d episodes of bank %r are older than it keeps and are deleted", gone.episodes, bank.name)
+                deleted = await forget_expired_episodes(tx, bank, now, limit=FORGOTTEN_AT_ONCE)
+            more |= deleted.episodes == FORGOTTEN_AT_ONCE
+            _logger.info("%d episodes of bank %r are older than it keeps and are deleted", deleted.episodes, bank.name)
         if not more:
             self._forget_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS

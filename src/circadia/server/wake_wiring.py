@@ -1,4 +1,4 @@
-"""Joins the wake tier: the second half of `wiring`, which picks its classes."""
+"""Builds the wake tier: the part of `wiring` that picks its classes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,7 +45,6 @@ from circadia.wake.worker import WakeWorker
 
 
 def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, signals: Signals) -> WakeServices:
-    """Build the services."""
     rows = PulseLifecycle(clock, ids, signals)
     sleep = AgentSleepService(clock, signals, AwakePulseTracker(rows))
     fleet = FleetLimits(
@@ -71,7 +70,6 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, signals
 def build_agent_services(
     settings: Settings, clock: Clock, ids: IdSource, signals: Signals, tier: WakeServices
 ) -> tuple[AgentRegistry, ThreadService, SessionService]:
-    """Build the services on agents, threads and sessions."""
     registry = AgentRegistry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
     threads = ThreadService(
         clock,
@@ -95,18 +93,14 @@ def build_wake_worker(
     signals: Signals,
     address: tuple[str, int],
 ) -> WakeWorker:
-    """Build the worker, with the launchers of the configuration.
-
-    Raises:
-        ConfigError: a launcher's function, variable or secret is not there.
-    """
-    ground = _LauncherContext(
+    """Build the worker and its launchers. Raises ConfigError if a function, variable or secret is missing."""
+    context = _LauncherContext(
         settings=settings, environment=environment, data=data, clock=clock, reports=tier.reports, address=address
     )  # fmt: skip
     launchers = {
         name: launcher
         for name, each in settings.launchers.items()
-        if (launcher := _build_launcher(name, each, ground)) is not None
+        if (launcher := _build_launcher(name, each, context)) is not None
     }
     parts = WorkerParts(
         store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
@@ -118,8 +112,6 @@ def build_wake_worker(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _LauncherContext:
-    """What launchers stand on."""
-
     settings: Settings
     environment: Mapping[str, str]
     data: Path
@@ -194,7 +186,7 @@ def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _Launche
 
 
 def _withheld_variables(settings: Settings) -> frozenset[str]:
-    """Return the variables whose values no agent may get (WAKE-52)."""
+    """Return the variables that no agent may get (WAKE-52)."""
     named = {each.key_env for each in settings.upstreams.values()} | {settings.server.metrics_token_env}
     for embedder in (settings.memory.embedder, settings.memory.previous_embedder):
         if isinstance(embedder, EndpointEmbedderSettings):
@@ -207,7 +199,6 @@ def _withheld_variables(settings: Settings) -> frozenset[str]:
 def _environment_builder(
     settings: Settings, address: tuple[str, int]
 ) -> Callable[[Agent, str, PulseId], Mapping[str, str]]:
-    """Return what makes the environment of a launched agent: the gateway's URLs and its token for this pulse."""
     host, port = address
     base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     urls = {"CIRCADIA_URL": base, "CIRCADIA_MCP_URL": f"{base}/mcp"}

@@ -1,4 +1,4 @@
-"""Joins everything: the only place that picks classes."""
+"""Builds the server: the only place that picks classes."""
 
 import asyncio
 import hashlib
@@ -82,50 +82,31 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
-    """What is served, and what ends the waiting when it stops."""
-
     app: ASGIApp
-    """The ASGI application."""
     journal: Journal
-    """What is still to be written."""
     exchanges: ExchangeQueue
-    """What is still to be remembered."""
     answers: AnswerBook
-    """What is still to be written of ready answers."""
     stop: Callable[[str], None]
-    """Ends all that waits, with a reason: held calls, and streams of events."""
     drain: Callable[[], Coroutine[Any, Any, None]]
-    """Takes up no more pulses, and lets those that run end within their time."""
+    """Takes no more pulses, and lets running ones end within their time."""
     waiting: Callable[[], int]
-    """Returns how many callers are held or get signs of life: 0 when nobody is there."""
+    """Returns the number of callers that are held or get keep-alives."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerBasis:
-    """What nearly every part is built on."""
-
     settings: Settings
-    """All settings."""
     environment: Mapping[str, str]
-    """The environment, read once."""
     data: Path
-    """The data folder."""
     clock: Clock
-    """Time."""
     ids: IdSource
-    """Ids."""
     store: Store
-    """The database."""
     signals: LocalSignals
-    """Hints."""
     session: aiohttp.ClientSession
-    """Connections to MCP servers."""
     address: tuple[str, int]
-    """Host and port at which this server can be reached from this machine."""
+    """Host and port at which this machine reaches the server."""
     config: ConfigFile | None = None
-    """The file that the settings came from."""
     traces: Traces
-    """Makes spans."""
 
 
 @asynccontextmanager
@@ -140,7 +121,7 @@ async def build_server(
     traces: Traces | None = None,
     clock: Clock | None = None,
 ) -> AsyncGenerator[Server]:
-    """Build a server; on exit end its tasks, write what is left, and close the database.
+    """Build a server; on exit end its tasks, flush what is queued, and close the database.
 
     Raises:
         ConfigError: a variable that the settings name is not set. StartError: the database cannot be opened.
@@ -160,7 +141,7 @@ async def build_server(
 
 
 def _open_http_session() -> aiohttp.ClientSession:
-    """Return connections that change nothing on the way, without a limit to their number."""
+    """Return a session that forwards bytes unchanged, without a connection limit."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
         auto_decompress=False,
@@ -175,18 +156,14 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, basis.ids, signals)
     registry, threads, sessions = build_agent_services(settings, clock, basis.ids, signals, tier)
     waits = Waits(clock, store, signals, presence)
-    metrics_token = _hash_secret(basis, settings.server.metrics_token_env)
     failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
-    identity = Identity(store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token,
-                        failed=failed)  # fmt: skip
+    admin, reader = hash_token(admin_token), _hash_secret(basis, settings.server.metrics_token_env)
+    identity = Identity(store, signals, admin_token_hash=admin, metrics_token_hash=reader, failed=failed)
     metrics, ticker = Metrics(), Ticker(clock)
-    metrics.add_gauge("circadia_failed_tokens", "Tokens that opened nothing.", lambda: failed.total)
-    journal, parking = (
-        Journal(clock, store, signals, metrics.count_line),
-        BodySpool(basis.data / "held", settings.limits),
-    )
-    parking.clear()
-    gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
+    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
+    journal = Journal(clock, store, signals, metrics.count_line)
+    (spool := BodySpool(basis.data / "held", settings.limits)).clear()
+    gate = Gate(clock, basis.ids, presence, journal, ticker, spool, settings.limits)
     memory, embedding = build_memory(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
     registry.bind, tier.sleep.shut = partial(memory.banks.resolve_bound_bank, user=None, make=True), gate.shut
     dreams = build_sleeptime(settings, clock, basis.ids, signals, memory)
@@ -196,8 +173,8 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    minds = build_sleep_models(settings, partial(_secret, basis), clock, stack)
-    answers = build_gateway_answers(settings, clock, basis.ids, store, memory, journal, metrics, minds[0])
+    models = build_sleep_models(settings, partial(_secret, basis), clock, stack)
+    answers = build_gateway_answers(settings, clock, basis.ids, store, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     dreams.behind = [each.flush for each in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
@@ -206,21 +183,20 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
         memory=memory, sleeptime=dreams, lookup=answers[0].lookup, judge=answers[0].judge,
     )  # fmt: skip
-    front = DoorRouter(
-        _build_host_guard(settings), {"llm": door, "mcp": tools}, create_api(parts), identity, metrics, store.ping
-    )
+    doors = {"llm": door, "mcp": tools}
+    front = DoorRouter(_build_host_guard(settings), doors, create_api(parts), identity, metrics, store.ping)
     worker = build_wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
-    )  # fmt: skip
-    dreamer, counting = _build_dreamer(minds, basis, dreams, metrics, memory, tier, ahead, answers[0].lookup)
-    register_gauges(metrics, gate, parking, journal, exchanges, worker, signals)
+    )
+    dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, answers[0].lookup)
+    register_gauges(metrics, gate, spool, journal, exchanges, worker, signals)
     register_memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _start_follower(basis, identity, presence))
-    beside = (sweeps, _build_alerts(basis), *embedding)
-    works = [each.run() for each in (ticker, worker, dreamer, waits, *counting, *beside)]
+    tasks = [each.run() for each in (ticker, worker, dreamer, waits, *counting, sweeps, *embedding)]
+    tasks.append(_build_alerts(basis).run())
     if basis.config is not None:
-        works.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
-    await _start_background(stack, own, stdio, (journal, exchanges, answers[1]), works)
+        tasks.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
+    await _start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
         waiting=lambda: gate.total_held + ticker.waiting, drain=lambda: _drain_workers(worker, dreamer, settings),
@@ -253,7 +229,7 @@ def _build_dreamer(
 
 
 async def _start_follower(basis: ServerBasis, identity: Identity, presence: Presence) -> AgentChangeFollower | None:
-    """Return what follows other servers, begun before any call comes: of what it did not see it takes over nothing."""
+    """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
     if not basis.settings.server.database_url:
         return None
     following = AgentChangeFollower(basis.store, identity, presence, basis.signals)
@@ -266,7 +242,6 @@ async def _drain_workers(worker: WakeWorker, dreamer: SleepWorker, settings: Set
 
 
 def _alert_poster(basis: ServerBasis) -> AlertPoster | None:
-    """Return what posts alerts to the fleet's webhook, if there is one."""
     url = basis.settings.fleet.alert_webhook_url
     if url is None:
         return None
@@ -330,43 +305,43 @@ async def _prepare(
     tier: WakeServices,
     memory: MemoryServices,
 ) -> None:
-    """Make what the file names: banks, the session `default`, its agents; free what a dead process had leased."""
+    """Create the banks and agents of the file and the session `default`; free the leases of a dead process."""
     await apply_file_banks(basis.settings, basis.store, memory)
     async with basis.store.begin_write() as tx:
         await sessions.ensure_default(tx)
     await _apply_file_agents(basis, registry, tier, basis.settings)
-    if not basis.settings.server.database_url:  # else another server may be handing out what is leased
+    if not basis.settings.server.database_url:  # else another server may be delivering what is leased
         await waits.release_all()
 
 
 async def _apply_file_agents(
     basis: ServerBasis, registry: AgentRegistry, tier: WakeServices, settings: Settings
 ) -> None:
-    """Make the agents that the file names, and set those that are there to what it says."""
+    """Create the agents of the file, or update the existing ones to match it."""
     named: set[AgentId] = set()
     async with basis.store.begin_write() as tx:
         default = await tx.sessions.get_by_name(DEFAULT_SESSION)
         assert default is not None
         for name, each in settings.agents.items():
             token = _secret(basis, f"agents.{name}", each.token_env)
-            found = await tx.agents.get_by_name(default.id, name)
+            agent = await tx.agents.get_by_name(default.id, name)
             policy = {key: getattr(each, key) for key in PolicySettings.model_fields}
-            if found is None:
+            if agent is None:
                 new = NewAgent(
                     name=name, description=each.description, sleep_events=each.sleep_events,
                     wake_events=each.wake_events, policy=policy,
                 )  # fmt: skip
-                found, _ = await registry.add(tx, default, new, token=token)
+                agent, _ = await registry.add(tx, default, new, token=token)
             else:
-                if token is not None and hash_token(token) != found.token_hash:
-                    found = await registry.set_token(tx, found, token)
-                found = await registry.change(
-                    tx, found, description=each.description, sleep_events=each.sleep_events,
+                if token is not None and hash_token(token) != agent.token_hash:
+                    agent = await registry.set_token(tx, agent, token)
+                agent = await registry.change(
+                    tx, agent, description=each.description, sleep_events=each.sleep_events,
                     wake_events=each.wake_events, policy=policy,
                 )  # fmt: skip
-            found = await tier.coordinations.apply_file(tx, found, each.stated_coordination())
-            await tier.routines.apply_file(tx, found, each.routine_specs())
-            named.add(found.id)
+            agent = await tier.coordinations.apply_file(tx, agent, each.stated_coordination())
+            await tier.routines.apply_file(tx, agent, each.routine_specs())
+            named.add(agent.id)
     registry.in_file = frozenset(named)
 
 
@@ -375,7 +350,7 @@ def _secret(basis: ServerBasis, where: str, variable: str | None) -> str | None:
         return None
     value = basis.environment.get(variable)
     if not value:
-        raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or take the key out of the file")
+        raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
     return value
 
 
@@ -385,7 +360,6 @@ def _hash_secret(basis: ServerBasis, variable: str | None) -> str | None:
 
 
 async def _flush_backlog(backlog: WriteBehindQueue[Any], writing: asyncio.Task[None]) -> None:
-    """Write what is left."""
     backlog.stop()
     await asyncio.gather(writing, return_exceptions=True)
     await backlog.last_flush()
@@ -395,7 +369,7 @@ async def _start_background(
     stack: AsyncExitStack, own: McpServer, stdio: StdioServers, backlogs: Sequence[WriteBehindQueue[Any]],
     works: Sequence[Coroutine[Any, Any, None]],
 ) -> None:  # fmt: skip
-    """Start what runs beside the requests, to be ended in the opposite order."""
+    """Start the background tasks; they end in reverse order."""
     for backlog in backlogs:
         stack.push_async_callback(_flush_backlog, backlog, asyncio.create_task(backlog.run()))
     await stack.enter_async_context(own.run())

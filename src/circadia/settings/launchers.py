@@ -1,4 +1,4 @@
-"""Section `launcher` of an agent: how a pulse starts it, one model per kind."""
+"""Section `launchers`: ways to start an agent for a pulse, one model per kind."""
 
 import re
 from ipaddress import ip_network
@@ -12,30 +12,25 @@ _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class ResidentLauncherSettings(Section):
-    """The agent's program always runs; a pulse opens its gate."""
-
-    kind: Literal["resident"] = Field("resident", description="Its program always runs; a pulse opens its gate.")
+    kind: Literal["resident"] = Field("resident", description="The program always runs; a pulse opens its gate.")
 
 
 class SubprocessLauncherSettings(Section):
-    """A pulse starts a program on this machine."""
-
     kind: Literal["subprocess"] = Field(description="A pulse starts a program on this machine.")
-    command: tuple[str, ...] = Field(min_length=1, description="Program and arguments; no shell reads them.")
+    command: tuple[str, ...] = Field(min_length=1, description="Program and arguments; run without a shell.")
     env: dict[str, str] = Field(
-        default_factory=dict, description="Environment that the program gets, besides PATH, HOME, LANG and its pulse's."
+        default_factory=dict,
+        description="Environment of the program, besides PATH, HOME, LANG and the variables of its pulse.",
     )
-    env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that the program gets.")
-    cwd: str | None = Field(None, description="Folder that the program starts in; without it, the server's.")
+    env_from: tuple[str, ...] = Field((), description="Variables to pass on from the server's environment.")
+    cwd: str | None = Field(None, description="Working directory; by default the server's.")
     user: OsUserName | None = Field(None, description=USER_DESCRIPTION)
     prompt: Literal["stdin", "file"] = Field(
         "stdin",
-        description="How it gets the prompt: on standard input, or in a file that `CIRCADIA_PROMPT_FILE` names and "
-        "that is removed after the pulse; with `user`, on standard input only.",
+        description="How the program receives the prompt: on standard input, or in a temporary file that "
+        "`CIRCADIA_PROMPT_FILE` names. With `user`, standard input only.",
     )
-    grace_seconds: float = Field(
-        10.0, ge=0, description="Time between the polite stop (SIGTERM) and the kill of all that it started."
-    )
+    grace_seconds: float = Field(10.0, ge=0, description="Time between SIGTERM and the kill of all its processes.")
 
     @model_validator(mode="after")
     def _prompt_can_be_read(self) -> "SubprocessLauncherSettings":
@@ -45,41 +40,41 @@ class SubprocessLauncherSettings(Section):
 
 
 class ContainerLauncherSettings(Section):
-    """A pulse starts a container at a Docker or Podman engine."""
-
     kind: Literal["container"] = Field(description="A pulse starts a container at a Docker or Podman engine.")
     image: str = Field(min_length=1, description="Image to run.")
-    command: tuple[str, ...] = Field((), description="Arguments in place of the image's command.")
+    command: tuple[str, ...] = Field((), description="Arguments that replace the image's command.")
     engine: str = Field(
         "unix:///var/run/docker.sock",
         description="Address of the engine's API: `unix:///path` or `tcp://host:port`. Podman's is "
         "`unix:///run/podman/podman.sock`.",
     )
     pull: Literal["never", "missing"] = Field("never", description="`missing` pulls an image that is not there.")
-    env: dict[str, str] = Field(default_factory=dict, description="Environment that it gets besides its pulse's.")
-    env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that it gets.")
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Environment of the container, besides the variables of its pulse."
+    )
+    env_from: tuple[str, ...] = Field((), description="Variables to pass on from the server's environment.")
     prompt: Literal["stdin", "env"] = Field(
         "stdin",
-        description="How it gets the prompt: on standard input, or in `CIRCADIA_PROMPT` (up to 96 KiB).",
+        description="How the container receives the prompt: on standard input, or in `CIRCADIA_PROMPT` (up to 96 KiB).",
     )
     network: str = Field(
         "none",
-        description="Network of the container. With `none` it reaches nothing but the gateway, through the socket "
-        "that `CIRCADIA_GATEWAY_SOCKET` names; any other is the operator's to close.",
+        description="Network of the container. With `none` it reaches only the gateway, through the socket in "
+        "`CIRCADIA_GATEWAY_SOCKET`. You restrict any other network yourself.",
     )
     mounts: tuple[str, ...] = Field(
-        (), description="Folders and files that it sees, as `/here:/there`; read-only, or `/here:/there:rw`."
+        (), description="Folders and files to mount, as `/here:/there` (read-only) or `/here:/there:rw`."
     )
-    user: str = Field("65532:65532", min_length=1, description="User and group that it runs as.")
-    memory_mebibytes: int = Field(512, ge=16, description="Most memory; it gets no swap.")
-    cpus: float = Field(1.0, gt=0, description="Most processor time, in cores.")
-    pids: int = Field(256, ge=1, description="Most processes and threads.")
-    tmp_mebibytes: int = Field(64, ge=1, description="Size of /tmp; all else of its root is read-only.")
+    user: str = Field("65532:65532", min_length=1, description="User and group of the container's process.")
+    memory_mebibytes: int = Field(512, ge=16, description="Memory limit, without swap.")
+    cpus: float = Field(1.0, gt=0, description="Processor limit, in cores.")
+    pids: int = Field(256, ge=1, description="Maximum number of processes and threads.")
+    tmp_mebibytes: int = Field(64, ge=1, description="Size of /tmp; the rest of the root file system is read-only.")
     init: bool = Field(
         True,
-        description="A small first process that passes signals on and reaps; Podman needs `catatonit` for it.",
+        description="Run an init process that forwards signals and reaps processes; Podman needs `catatonit` for it.",
     )
-    grace_seconds: float = Field(10.0, ge=0, description="Time between the polite stop and the kill.")
+    grace_seconds: float = Field(10.0, ge=0, description="Time between the stop request and the kill.")
 
     @field_validator("engine")
     @classmethod
@@ -98,23 +93,17 @@ class ContainerLauncherSettings(Section):
 
 
 class WebhookLauncherSettings(Section):
-    """A pulse is a signed request to a program that runs elsewhere."""
-
     kind: Literal["webhook"] = Field(description="A pulse is a signed request to a program that runs elsewhere.")
-    url: str = Field(description="Where to post; https, or http for an address of `allowed_networks`.")
-    secret_env: str = Field(
-        description="Environment variable with the signing secret: `whsec_` and base64 of 24 to 64 bytes."
-    )
-    allowed_networks: tuple[str, ...] = Field(
-        (), description="Networks that are not public and may be connected to, as `10.1.0.0/16`."
-    )
+    url: str = Field(description="URL to post to: https, or http for an address in `allowed_networks`.")
+    secret_env: str = Field(description="Environment variable with the secret: `whsec_` and base64 of 24 to 64 bytes.")
+    allowed_networks: tuple[str, ...] = Field((), description="Private networks to allow, such as `10.1.0.0/16`.")
     connect_timeout_seconds: float = Field(10.0, gt=0, description="Longest wait for a connection.")
     answer_timeout_seconds: float | None = Field(
-        None, gt=0, description="Longest wait for the answer; without it, until the pulse's own time is over."
+        None, gt=0, description="Longest wait for the answer; by default until the pulse times out."
     )
-    retries: int = Field(3, ge=0, le=10, description="Repeats where nothing can have run.")
-    retry_max_seconds: float = Field(30.0, ge=0, description="Longest `Retry-After` that is waited for.")
-    grace_seconds: float = Field(10.0, gt=0, description="Longest wait for the answer to the request to stop.")
+    retries: int = Field(3, ge=0, le=10, description="Number of retries if the request cannot have run.")
+    retry_max_seconds: float = Field(30.0, ge=0, description="Longest `Retry-After` to wait for.")
+    grace_seconds: float = Field(10.0, gt=0, description="Longest wait for the answer to a stop request.")
 
     @field_validator("url")
     @classmethod
@@ -132,8 +121,6 @@ class WebhookLauncherSettings(Section):
 
 
 class CallableLauncherSettings(Section):
-    """A pulse calls an async function inside this server's process."""
-
     kind: Literal["callable"] = Field(description="A pulse calls an async function inside this server's process.")
     function: str = Field(description="The function, as `package.module:function`; imported when the server starts.")
     grace_seconds: float = Field(10.0, ge=0, description="Time between the cancellation and the forced end.")
@@ -154,4 +141,3 @@ LauncherSettings = Annotated[
     | CallableLauncherSettings,
     Field(discriminator="kind"),
 ]
-"""Any of them, told apart by `kind`."""

@@ -1,4 +1,4 @@
-"""Sections `defaults` (how calls are held) and `limits` (how much may be held and sent)."""
+"""Sections `defaults` (policy and hold timing) and `limits` (maximum sizes and counts)."""
 
 from typing import Literal
 
@@ -9,70 +9,72 @@ from circadia.settings.section import Section
 
 
 class DefaultsSettings(PolicySettings):
-    """Policy of agents that say nothing of their own, and the timing of holds."""
+    """Policy of agents that state none, and the timing of holds."""
 
     hold_grace_seconds: float = Field(
         2.0,
         ge=0,
-        description="A held stream or MCP call keeps its real status open for so long, then says 200.",
+        description="How long a held stream or MCP call can still return its real status; then the server sends 200.",
     )
     hold_silent_seconds: float | None = Field(
         None,
         ge=0,
-        description="A held buffered model call stays silent for so long, so that real statuses survive; "
-        "120 by default, 45 with the profile `reverse_proxy`.",
+        description="How long a held buffered model call stays silent, so that it can return its real status; 120 by "
+        "default, 45 with the profile `reverse_proxy`.",
     )
-    keep_alive_seconds: float = Field(15.0, gt=0, description="Time between two signs of life to a held caller.")
+    keep_alive_seconds: float = Field(15.0, gt=0, description="Interval of keep-alive signals to a held caller.")
     profile: Literal["direct", "reverse_proxy"] = Field(
-        "direct", description="`reverse_proxy` where something between cuts silent connections at 60 s."
+        "direct", description="`reverse_proxy` if a proxy cuts silent connections after 60 s."
     )
     mcp_wait_answer_seconds: float | None = Field(
         None,
         gt=0,
-        description='After so long, Circadia\'s own wait tools answer "nothing yet, call again"; for clients that '
-        "give up at 60 s. By default after 55 s for MCP clients in JavaScript that ask for no progress, else never.",
+        description='Time after which Circadia\'s wait tools return "nothing yet, call again". By default 55 s for '
+        "JavaScript clients that request no progress, else never.",
     )
     stall_seconds: float = Field(
-        300.0, gt=0, description="`session_stalled` is told when all agents of a session slept for so long."
+        300.0, gt=0, description="Time that all agents of a session must sleep before the event `session_stalled`."
     )
 
     @property
     def silent_seconds(self) -> float:
-        """Return the silent phase that is in force."""
+        """Return the effective length of the silent phase."""
         if self.hold_silent_seconds is not None:
             return self.hold_silent_seconds
         return 45.0 if self.profile == "reverse_proxy" else 120.0
 
 
 class LimitsSettings(Section):
-    """How much may be held, sent and kept; over a limit a call is refused with 429 or 413, and memory does not grow."""
+    """Maximum sizes and counts; the server refuses a call over a limit with 429 or 413."""
 
-    max_holds: int = Field(20_000, ge=0, description="Held calls in all.")
-    max_holds_per_agent: int = Field(2_000, ge=0, description="Held calls of one agent.")
+    max_holds: int = Field(20_000, ge=0, description="Maximum number of held calls.")
+    max_holds_per_agent: int = Field(2_000, ge=0, description="Maximum number of held calls of one agent.")
     max_held_bytes: int = Field(
-        256 * 2**20, ge=0, description="Bytes of held bodies kept in memory in all; more go to disk."
+        256 * 2**20, ge=0, description="Maximum size of held bodies in memory; the rest goes to disk."
     )
-    spill_bytes: int = Field(64 * 2**10, ge=0, description="A held body larger than this goes to disk.")
-    max_spilled_bytes: int = Field(4 * 2**30, ge=0, description="Bytes of held bodies on disk in all.")
-    max_model_body_bytes: int = Field(8 * 2**20, gt=0, description="Largest body of a model call.")
-    max_mcp_body_bytes: int = Field(4 * 2**20, gt=0, description="Largest body of an MCP call to a server behind.")
+    spill_bytes: int = Field(64 * 2**10, ge=0, description="Size above which a held body goes to disk.")
+    max_spilled_bytes: int = Field(4 * 2**30, ge=0, description="Maximum size of all held bodies on disk.")
+    max_model_body_bytes: int = Field(8 * 2**20, gt=0, description="Maximum body size of a model call.")
+    max_mcp_body_bytes: int = Field(4 * 2**20, gt=0, description="Maximum body size of a proxied MCP call.")
     max_api_body_bytes: int = Field(
-        1 * 2**20, gt=0, description="Largest body of a REST call, and of an MCP call of Circadia's own tools."
+        1 * 2**20, gt=0, description="Maximum body size of a call to REST or to Circadia's MCP tools."
     )
     max_answer_bytes: int = Field(
-        64 * 2**20, gt=0, description="Largest buffered answer of an upstream or MCP server; a stream has no limit."
+        64 * 2**20,
+        gt=0,
+        description="Maximum size of a buffered answer from an upstream or MCP server; streams have no limit.",
     )
-    max_message_characters: int = Field(64_000, gt=0, description="Longest message in a thread.")
-    max_open_threads_per_agent: int = Field(
-        1_000, ge=0, description="Threads that an agent has opened and that are still open."
-    )
+    max_message_characters: int = Field(64_000, gt=0, description="Maximum length of a message in a thread.")
+    max_open_threads_per_agent: int = Field(1_000, ge=0, description="Maximum open threads that one agent created.")
     max_failed_tokens_per_minute: int | None = Field(
-        60, ge=1, description="Tokens that open nothing from one address; then it gets 429. `null` is no limit."
+        60,
+        ge=1,
+        description="Maximum number of invalid tokens from one address; then it gets 429. `null` means no limit.",
     )
     keep_handled_days: int | None = Field(
         90,
         ge=0,
         le=36_500,
-        description="Handled deliveries are deleted after so many days, with direct messages that nothing refers to "
-        "any more; `null` keeps them for ever.",
+        description="Days after which handled deliveries are deleted, with direct messages that nothing refers to; "
+        "`null` keeps them forever.",
     )

@@ -1,4 +1,4 @@
-"""Reads `circadia.yaml` once; an unknown key is an error that names its path and the nearest known one."""
+"""Read `circadia.yaml` once; an unknown key is an error that names its path and the nearest known key."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,12 +24,11 @@ _NAMED_SECTIONS = ("upstreams", "mcp_servers", "agents")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigFile:
-    """The file of a running server."""
+    """The configuration file of a running server."""
 
     path: Path
-    """Where it is."""
     startup_settings: Settings
-    """What it said when the server started; options of the command may differ from it."""
+    """Settings from the file at startup; command-line options may override them."""
 
 
 def load_settings(path: Path | None) -> Settings:
@@ -58,7 +57,7 @@ def load_settings(path: Path | None) -> Settings:
 
 
 def settings_from(raw: Mapping[str, Any]) -> Settings:
-    """Return settings from parsed YAML. An agent's missing policy keys come from `defaults`.
+    """Return settings from parsed YAML; an agent's missing policy keys come from `defaults`.
 
     Raises:
         ConfigError: an unknown key, a bad name or a bad value; the message names the path.
@@ -77,7 +76,7 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
 
 
 def _require_references(settings: Settings) -> None:
-    """Refuse what names something that the file does not have, as far as the server would refuse to start with it."""
+    """Reject unknown names that the server would refuse to start with."""
     launchers = {"resident", *settings.launchers}
     for name, agent in settings.agents.items():
         if name in RESERVED:
@@ -113,13 +112,12 @@ def _keys(section: object) -> list[object]:
 
 
 def _with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `raw` with the policy keys of `defaults` copied to each agent that lacks them."""
     filled = {key: value for key, value in raw.items() if value is not None}
     defaults = filled.get("defaults")
     agents = filled.get("agents")
     if isinstance(defaults, Mapping) and isinstance(agents, Mapping):
-        given = cast("Mapping[str, Any]", defaults)
-        shared = {key: given[key] for key in PolicySettings.model_fields if key in given}
+        stated = cast("Mapping[str, Any]", defaults)
+        shared = {key: stated[key] for key in PolicySettings.model_fields if key in stated}
         filled["agents"] = {
             name: {**shared, **(agent or {})} if isinstance(agent, Mapping | None) else agent
             for name, agent in cast("Mapping[str, Any]", agents).items()

@@ -12,30 +12,24 @@ from circadia.settings.sleeptime import SleepPolicySettings
 
 
 class BundledEmbedderSettings(Section):
-    """The embedder that comes with Circadia."""
-
-    kind: Literal["bundled"] = Field("bundled", description="A small model that comes with Circadia: no download.")
+    kind: Literal["bundled"] = Field("bundled", description="A small model that comes with Circadia; no download.")
 
 
 class NoEmbedderSettings(Section):
-    """No embedder."""
-
-    kind: Literal["none"] = Field(description="No vectors: searches go by words alone.")
+    kind: Literal["none"] = Field(description="No vectors: searches use words only.")
 
 
 class EndpointEmbedderSettings(Section):
-    """An endpoint that speaks OpenAI's `/embeddings`."""
-
-    kind: Literal["endpoint"] = Field(description="Vectors come from an endpoint that speaks OpenAI's `/embeddings`.")
-    base_url: str = Field(description="Where it is: `{base_url}/embeddings` is asked.")
-    model: str = Field(min_length=1, description="Model to ask for.")
+    kind: Literal["endpoint"] = Field(description="Vectors come from an endpoint with OpenAI's `/embeddings` API.")
+    base_url: str = Field(description="Base URL; the server calls `{base_url}/embeddings`.")
+    model: str = Field(min_length=1, description="Name of the model.")
     key_env: str | None = Field(None, description="Environment variable with its key; without it no key is sent.")
     dimensions: int | None = Field(
-        None, ge=1, description="Dimensions to ask for; without it the model's own, found out with the first answer."
+        None, ge=1, description="Number of dimensions to request; by default the model's, taken from its first answer."
     )
-    question_prefix: str = Field("", description="What some models want in front of a question, such as `query: `.")
-    batch: int = Field(32, ge=1, le=256, description="Most texts in one request.")
-    max_characters: int = Field(8_000, ge=1, description="How much of a long text is sent.")
+    question_prefix: str = Field("", description="Prefix that some models need before a question, such as `query: `.")
+    batch: int = Field(32, ge=1, le=256, description="Maximum number of texts per request.")
+    max_characters: int = Field(8_000, ge=1, description="Maximum number of characters of a text to send.")
     timeout_seconds: float = Field(30.0, gt=0, description="Longest wait for an answer.")
 
     @field_validator("base_url")
@@ -47,23 +41,23 @@ class EndpointEmbedderSettings(Section):
 
 
 class LocalEmbedderSettings(Section):
-    """An encoder that runs in the server."""
-
     kind: Literal["local"] = Field(
-        description="An encoder runs in the server, without a key or another program: `circadia model fetch` gets it."
+        description="An encoder in the server, without a key or another program; `circadia model fetch` downloads it."
     )
     model: Literal["minilm", "mpnet"] = Field(
-        "minilm", description="all-MiniLM-L6-v2, some milliseconds a text, or all-mpnet-base-v2, several times that."
+        "minilm", description="all-MiniLM-L6-v2 takes some milliseconds per text, all-mpnet-base-v2 several times that."
     )
 
 
 class FastembedEmbedderSettings(Section):
-    """A model that fastembed runs in the server."""
-
-    kind: Literal["fastembed"] = Field(description="fastembed runs the model in the server: the extra `fastembed`.")
-    model: str = Field("BAAI/bge-small-en-v1.5", min_length=1, description="Model, as fastembed calls it.")
-    cache_folder: str | None = Field(None, description="Where models are kept; without it, fastembed's choice.")
-    threads: int | None = Field(None, ge=1, description="Most threads; without it, fastembed's choice.")
+    kind: Literal["fastembed"] = Field(description="The extra `fastembed` runs the model in the server.")
+    model: str = Field(
+        "BAAI/bge-small-en-v1.5",
+        min_length=1,
+        description="Name of the model in fastembed, which downloads it on first use.",
+    )
+    cache_folder: str | None = Field(None, description="Folder for models; by default fastembed's choice.")
+    threads: int | None = Field(None, ge=1, description="Maximum number of threads; by default fastembed's choice.")
 
 
 EmbedderSettings = Annotated[
@@ -74,63 +68,59 @@ EmbedderSettings = Annotated[
     | FastembedEmbedderSettings,
     Field(discriminator="kind"),
 ]
-"""Any of them, told apart by `kind`."""
 
 
 class MemorySettings(Section):
-    """How banks are searched."""
-
     embedder: EmbedderSettings = Field(
-        BundledEmbedderSettings.model_validate({}), description="What makes the vectors by which meaning is found."
+        BundledEmbedderSettings.model_validate({}), description="Model that computes the vectors for search by meaning."
     )
     previous_embedder: EmbedderSettings | None = Field(
         None,
-        description="What made them before: its vectors are read until each text has one of `embedder`; take it out "
-        "then.",
+        description="The former embedder: searches use its vectors until each text has one from `embedder`. Then "
+        "remove it.",
     )
     question_timeout_seconds: float = Field(
-        1.0, gt=0, description="How long a search waits for the vector of its question; then it goes by words alone."
+        1.0, gt=0, description="How long a search waits for the vector of its question before it uses words only."
     )
     max_index_bytes: int = Field(
         2**30,
         ge=1,
-        description="Memory for the banks that are kept loaded to be searched; the ones used longest ago go.",
+        description="Memory for loaded banks; the server unloads the least recently used ones.",
     )
 
 
 class BankSettings(Section):
     """A bank, or a template of banks: a name with `{user}` in it."""
 
-    description: str = Field("", description="What it is for.")
+    description: str = Field("", description="Purpose of the bank.")
     capture: Capture = Field(
         Capture.CONTENT,
-        description="What of the conversations that pass the gateway is kept: `all` turns, those with `content`, or "
-        "only what is remembered on purpose (`explicit`).",
+        description="Turns to keep of the conversations that pass the gateway: `all`, those with `content`, or only "
+        "explicit memories (`explicit`).",
     )
-    capture_tools: bool = Field(False, description="Keep calls of tools and their results too.")
-    min_importance: float = Field(0.0, ge=0, le=1, description="Turns that score less are left out and counted.")
+    capture_tools: bool = Field(False, description="Also keep tool calls and their results.")
+    min_importance: float = Field(
+        0.0, ge=0, le=1, description="Minimum importance score; turns below it are counted but not stored."
+    )
     tune_importance: bool = Field(
         False,
-        description="Where `min_importance` is 0, passes tune it, up to 0.3, by which kept turns were found later.",
+        description="If `min_importance` is 0, let passes raise it, up to 0.3, based on which turns searches find.",
     )
-    hot_edits: bool = Field(False, description="Agents may write blocks while somebody waits.")
-    duplicate_seconds: float = Field(
-        3600.0, ge=0, description="An exact repetition within this time is counted on the first, not stored."
-    )
+    hot_edits: bool = Field(False, description="Let agents write blocks while somebody waits.")
+    duplicate_seconds: float = Field(3600.0, ge=0, description="Time within which an exact repetition is only counted.")
     keep_days: float | None = Field(
-        None, gt=0, description="Episodes older than this are deleted with what is derived; without it, never."
+        None, gt=0, description="Age at which episodes are deleted with everything derived from them; by default never."
     )
     sleeptime: SleepPolicySettings = Field(
         SleepPolicySettings.model_validate({}),
-        description="Passes over this bank: what is stated here holds instead of what section `sleeptime` says.",
+        description="Passes over this bank: keys stated here replace those of section `sleeptime`.",
     )
 
     def policy(self) -> BankPolicy:
-        """Return the record of these settings."""
         return self.apply_to(BankPolicy())
 
     def apply_to(self, before: BankPolicy) -> BankPolicy:
-        """Return a policy with what is stated here; a key that is left out stays as it is."""
+        """Return the policy with the stated keys changed."""
         stated = {name: getattr(self, name) for name in self.model_fields_set - {"description"}}
         if "sleeptime" in stated:
             stated["sleeptime"] = self.sleeptime.model_dump(mode="json", exclude_unset=True)

@@ -15,11 +15,11 @@ from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
 
 
 def _days(default: int, what: str) -> int | None:
-    return Field(default, ge=32, le=36_500, description=f"Days for which {what} are kept; `null` keeps them for ever.")
+    return Field(default, ge=32, le=36_500, description=f"Days for which {what} are kept; `null` keeps them forever.")
 
 
 class RetentionSettings(Section):
-    """How long records are kept. The shortest time is 32 days: budgets and limits count up to a month."""
+    """How long records are kept: at least 32 days, since budgets and limits count up to a month."""
 
     events_days: int | None = _days(90, "events")
     calls_days: int | None = _days(90, "single model calls")
@@ -31,30 +31,28 @@ class RetentionSettings(Section):
 
 
 class Settings(Section):
-    """Everything that the operator can set."""
-
     server: ServerSettings = Field(ServerSettings.model_validate({}), description="Where the server listens.")
     upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict, description="Model providers, by name.")
     mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict, description="MCP servers, by name.")
     defaults: DefaultsSettings = Field(
-        DefaultsSettings.model_validate({}), description="Policy and timing where an agent says nothing."
+        DefaultsSettings.model_validate({}), description="Policy and timing for agents that state none."
     )
-    limits: LimitsSettings = Field(LimitsSettings.model_validate({}), description="How much may be held and sent.")
+    limits: LimitsSettings = Field(LimitsSettings.model_validate({}), description="Maximum sizes and counts.")
     launchers: dict[str, LauncherSettings] = Field(
-        default_factory=dict, description="Ways to run agents for a pulse, by name; `resident` is there always."
+        default_factory=dict, description="Ways to run agents for a pulse, by name; `resident` always exists."
     )
     retention: RetentionSettings = Field(RetentionSettings.model_validate({}), description="How long records are kept.")
     fleet: FleetSettings = Field(FleetSettings.model_validate({}), description="Limits of all agents together.")
     memory: MemorySettings = Field(MemorySettings.model_validate({}), description="How banks are searched.")
     banks: dict[str, BankSettings] = Field(
         default_factory=dict,
-        description="Memory banks, by name; one whose name has `{user}` in it is a template: each end user has a bank.",
+        description="Memory banks, by name; a name with `{user}` is a template: each end user gets a bank.",
     )
     sleeptime: SleeptimeSettings = Field(
-        SleeptimeSettings.model_validate({}), description="What is worked out over banks while nobody waits."
+        SleeptimeSettings.model_validate({}), description="Passes over banks while nobody waits."
     )
     answers: AnswersSettings = Field(
-        AnswersSettings.model_validate({}), description="Questions that are expected next, answered ahead."
+        AnswersSettings.model_validate({}), description="Answers to expected questions, prepared ahead."
     )
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."
@@ -62,7 +60,7 @@ class Settings(Section):
 
     @property
     def programs(self) -> dict[str, str | None]:
-        """Return the paths of settings that start a program on this machine, each with the user that it runs as."""
+        """Return the user of each program that settings start on this machine, by the path of the setting."""
         launchers = {f"launchers.{name}": each for name, each in self.launchers.items()}
         servers = {f"mcp_servers.{name}": each for name, each in self.mcp_servers.items()}
         return {

@@ -1,6 +1,6 @@
-"""An agent's schedule in the file: its time zone, routines and blackouts, and DjinnBot's `pulse_*` names for them.
+"""An agent's schedule in the file: time zone, routines, blackouts, and DjinnBot's `pulse_*` names for them.
 
-Dates without an offset are read on the clock of the agent's zone.
+Dates without an offset are in the agent's time zone.
 """
 
 import re
@@ -39,7 +39,7 @@ _FROM_SUNDAY = (Weekday.SUN, *tuple(Weekday)[:6])
 
 
 def _time_or_instant(value: object) -> object:
-    """Return HH:MM for the number that YAML 1.1 makes of an unquoted 23:00 (base 60), and dates as such."""
+    """Return HH:MM for the number that YAML 1.1 makes of an unquoted 23:00 (base 60), and a datetime for a date."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= DAY_MINUTES:
         return f"{value // 60:02d}:{value % 60:02d}"
     if isinstance(value, str) and _DATE.match(value):
@@ -48,7 +48,7 @@ def _time_or_instant(value: object) -> object:
 
 
 def _instant(value: object) -> object:
-    """Return the midnight for the date that YAML makes of an unquoted 2026-12-23."""
+    """Return midnight for the date that YAML makes of an unquoted 2026-12-23."""
     return datetime.combine(value, time()) if type(value) is date else value
 
 
@@ -57,39 +57,38 @@ Instant = Annotated[datetime, BeforeValidator(_instant)]
 
 
 class RoutineSettings(Section):
-    """One routine: what an agent does by itself, and when. Exactly one of `every_seconds`, `cron` and `at`."""
+    """A task that an agent runs by itself, with exactly one of `every_seconds`, `cron` and `at`."""
 
-    name: str = Field(description="Its name, unique for the agent.")
-    instructions: str = Field("", description="What the agent is told to do; empty means what waits in its inbox.")
+    name: str = Field(description="Name, unique for the agent.")
+    instructions: str = Field("", description="Instructions for the agent; if empty, it handles its inbox.")
     every_seconds: int | None = Field(
         None,
         ge=MIN_EVERY_SECONDS,
         le=MAX_EVERY_SECONDS,
-        description="Elapsed seconds between two occurrences, 60 to 2592000.",
+        description="Interval between two occurrences, 60 to 2592000.",
     )
     anchor: Instant | None = Field(
-        None, description="An instant that intervals count from, both ways; Monday 2024-01-01 00:00 by default."
+        None, description="Instant that intervals count from, in both directions; Monday 2024-01-01 00:00 by default."
     )
-    offset_seconds: int = Field(0, ge=0, description="Seconds after each step from the anchor.")
-    cron: str | None = Field(
-        None, description="Minute, hour, day of month, month and day of week, on the clock of the agent's zone."
-    )
+    offset_seconds: int = Field(0, ge=0, description="Delay after each interval step.")
+    cron: str | None = Field(None, description="Minute, hour, day of month, month, day of week, in the agent's zone.")
     at: tuple[Instant, ...] = Field((), description="Single instants.")
-    jitter_seconds: int = Field(
-        0, ge=0, le=MAX_SPREAD_SECONDS, description="Each occurrence is late by a draw of up to so much."
-    )
+    jitter_seconds: int = Field(0, ge=0, le=MAX_SPREAD_SECONDS, description="Maximum random delay of each occurrence.")
     stagger_seconds: int = Field(
-        0, ge=0, le=MAX_SPREAD_SECONDS, description="The schedule is late by one draw of up to so much for each agent."
+        0, ge=0, le=MAX_SPREAD_SECONDS, description="Maximum random delay of the whole schedule, drawn once per agent."
     )
     timeout_seconds: float | None = Field(
-        None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest pulse; by default the agent's own limit."
+        None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest pulse; by default the agent's limit."
     )
-    enabled: bool = Field(True, description="Whether it is ever due.")
+    enabled: bool = Field(True, description="Run the routine when it is due.")
     blackout_policy: BlackoutPolicy | None = Field(
-        None, description="`run`, `defer` or `skip` in a blackout; by default as `blackout_policies` says."
+        None, description="`run`, `defer` or `skip` during a blackout; by default the value in `blackout_policies`."
     )
     misfire_grace_seconds: int | None = Field(
-        300, ge=1, le=MAX_EVERY_SECONDS, description="How late it may still run; `null` is however late."
+        300,
+        ge=1,
+        le=MAX_EVERY_SECONDS,
+        description="Maximum delay of an occurrence that still runs; `null` means no limit.",
     )
 
     @model_validator(mode="after")
@@ -98,7 +97,6 @@ class RoutineSettings(Section):
         return self
 
     def spec(self, zone: str) -> RoutineSpec:
-        """Return the record of these settings for an agent in `zone`."""
         recurrence = Recurrence(
             every_seconds=self.every_seconds,
             anchor=None if self.anchor is None else _in_zone(self.anchor, zone),
@@ -121,19 +119,21 @@ class RoutineSettings(Section):
 
 
 class BlackoutSettings(Section):
-    """A time in which the agent is left alone: each week (`start_time`, `end_time`) or once (`start`, `end`)."""
+    """A quiet time of the agent: each week (`start_time`, `end_time`) or once (`start`, `end`)."""
 
     type: Literal["recurring", "one_off", "one-off"] | None = Field(
-        None, description="`recurring` or `one_off`; without it, as the other keys say."
+        None, description="`recurring` or `one_off`; by default inferred from the other keys."
     )
-    label: str = Field("", description="What a person calls it.")
-    start_time: TimeOrInstant | None = Field(None, description="First time of day, HH:MM.")
+    label: str = Field("", description="Label for people.")
+    start_time: TimeOrInstant | None = Field(None, description="Time of day at which it starts, HH:MM.")
     end_time: TimeOrInstant | None = Field(
-        None, description="Time of day, HH:MM, at which it is over; not after `start_time` means the next day."
+        None, description="Time of day at which it ends, HH:MM; a time not after `start_time` means the next day."
     )
-    weekdays: tuple[Weekday, ...] | None = Field(None, description="Days on which it starts, `mon` to `sun`; else all.")
+    weekdays: tuple[Weekday, ...] | None = Field(
+        None, description="Days on which it starts, `mon` to `sun`; default: all."
+    )
     days_of_week: tuple[Annotated[int, Field(ge=0, le=6)], ...] | None = Field(
-        None, description="The same as DjinnBot has it: 0 is Sunday."
+        None, description="The same in DjinnBot's numbering: 0 is Sunday."
     )
     start: Instant | None = Field(None, description="First instant of a one-off blackout.")
     end: Instant | None = Field(None, description="First instant after a one-off blackout.")
@@ -144,7 +144,6 @@ class BlackoutSettings(Section):
         return self
 
     def record(self, zone: str) -> Blackout:
-        """Return the record of these settings for an agent in `zone`."""
         start, end = self._bounds()
         if isinstance(start, datetime) and isinstance(end, datetime):
             if self.type == "recurring" or self.weekdays is not None or self.days_of_week is not None:
@@ -157,12 +156,12 @@ class BlackoutSettings(Section):
         return RecurringBlackout(start=start, end=end, weekdays=self._start_weekdays(), label=self.label)
 
     def _bounds(self) -> tuple[str | datetime, str | datetime]:
-        """Return both ends; DjinnBot's pages show dates of one-off blackouts as `start_time` too."""
+        """Return both ends; DjinnBot also uses `start_time` for the dates of one-off blackouts."""
         times, dates = (self.start_time, self.end_time), (self.start, self.end)
-        given = [pair for pair in (times, dates) if any(value is not None for value in pair)]
-        if len(given) != 1 or given[0][0] is None or given[0][1] is None:
+        pairs = [pair for pair in (times, dates) if any(value is not None for value in pair)]
+        if len(pairs) != 1 or pairs[0][0] is None or pairs[0][1] is None:
             raise InvalidRequest("a blackout has either start_time and end_time, or start and end; write one pair")
-        return given[0][0], given[0][1]
+        return pairs[0][0], pairs[0][1]
 
     def _start_weekdays(self) -> frozenset[Weekday]:
         if self.weekdays is not None and self.days_of_week is not None:
@@ -173,41 +172,36 @@ class BlackoutSettings(Section):
 
 
 class BlackoutPoliciesSettings(Section):
-    """What becomes of each kind of run in a blackout: `run`, `defer` to its end, or `skip`."""
+    """How each kind of run is handled during a blackout: `run`, `defer` to its end, or `skip`."""
 
-    wake: BlackoutPolicy = Field(BlackoutPolicy.DEFER, description="Of wake requests.")
-    schedule: BlackoutPolicy = Field(BlackoutPolicy.SKIP, description="Of routines that recur.")
-    one_off: BlackoutPolicy = Field(BlackoutPolicy.RUN, description="Of routines with single instants.")
+    wake: BlackoutPolicy = Field(BlackoutPolicy.DEFER, description="Policy for wake requests.")
+    schedule: BlackoutPolicy = Field(BlackoutPolicy.SKIP, description="Policy for recurring routines.")
+    one_off: BlackoutPolicy = Field(BlackoutPolicy.RUN, description="Policy for routines with single instants.")
 
     def record(self) -> BlackoutPolicies:
-        """Return the record of these settings."""
         return BlackoutPolicies(wake=self.wake, schedule=self.schedule, one_off=self.one_off)
 
 
 class ScheduleSettings(Section):
-    """When an agent is at work by itself, and when it is left alone."""
-
     timezone: str = Field("UTC", description="IANA name of the agent's time zone, such as `Europe/Berlin`.")
-    routines: tuple[RoutineSettings, ...] = Field((), description="What it does by itself, and when.")
+    routines: tuple[RoutineSettings, ...] = Field((), description="Tasks that it runs by itself.")
     blackouts: tuple[BlackoutSettings, ...] = Field((), description="Times in which it is left alone.")
     blackout_policies: BlackoutPoliciesSettings = Field(
-        BlackoutPoliciesSettings.model_validate({}), description="What becomes of each kind of run in a blackout."
+        BlackoutPoliciesSettings.model_validate({}), description="How each kind of run is handled during a blackout."
     )
-    max_consecutive_skips: int = Field(
-        5, ge=1, description="After so many skipped occurrences in a row the operator is told."
-    )
+    max_consecutive_skips: int = Field(5, ge=1, description="Consecutive skipped occurrences that raise an alert.")
     pulse_enabled: bool | None = Field(
-        None, description="Whether the routine `pulse` of the other `pulse_*` keys is on; on if one of them is given."
+        None, description="Turns the routine `pulse` of the other `pulse_*` keys on or off; on if one of them is set."
     )
     pulse_interval_minutes: int | None = Field(
         None, ge=1, le=MAX_EVERY_SECONDS // 60, description="Interval of the routine `pulse`; 30 by default."
     )
-    pulse_offset_minutes: int = Field(0, ge=0, description="Minutes after each step of that interval.")
+    pulse_offset_minutes: int = Field(0, ge=0, description="Delay of the routine `pulse` after each interval step.")
     pulse_blackouts: tuple[BlackoutSettings, ...] = Field((), description="More blackouts.")
     pulse_one_offs: tuple[Instant, ...] = Field((), description="Single instants of the routine `pulse one-offs`.")
-    pulse_max_consecutive_skips: int | None = Field(None, ge=1, description="Wins over `max_consecutive_skips`.")
+    pulse_max_consecutive_skips: int | None = Field(None, ge=1, description="Overrides `max_consecutive_skips`.")
     pulse_container_timeout_ms: int | None = Field(
-        None, gt=0, le=int(MAX_TIMEOUT_SECONDS * 1_000), description="Longest pulse of both routines, in milliseconds."
+        None, gt=0, le=int(MAX_TIMEOUT_SECONDS * 1_000), description="Longest pulse of both routines."
     )
 
     @model_validator(mode="after")
@@ -225,16 +219,14 @@ class ScheduleSettings(Section):
         return (*(routine.spec(self.timezone) for routine in self.routines), *self._pulse_specs())
 
     def blackout_records(self) -> tuple[Blackout, ...]:
-        """Return the records of the blackouts."""
         return tuple(blackout.record(self.timezone) for blackout in (*self.blackouts, *self.pulse_blackouts))
 
     @property
     def skips_until_alert(self) -> int:
-        """Return the skips in a row after which the operator is told."""
+        """Return the number of consecutive skips that raises an alert."""
         return self.pulse_max_consecutive_skips or self.max_consecutive_skips
 
     def _pulse_specs(self) -> tuple[RoutineSpec, ...]:
-        """Return what the `pulse_*` keys say as routines."""
         timeout = None if self.pulse_container_timeout_ms is None else self.pulse_container_timeout_ms / 1_000
         recurring = self.pulse_interval_minutes is not None or self.pulse_offset_minutes > 0
         on = self.pulse_enabled is not False
@@ -260,7 +252,7 @@ def _in_zone(instant: datetime, zone: str) -> datetime:
 
 
 def _call_for_file(made: Callable[[], _T]) -> _T:
-    """Return what is made; what the record refuses becomes an error of the file, with its path."""
+    """Return the result of `made`; turn the record's refusal into an error that pydantic reports with the path."""
     try:
         return made()
     except InvalidRequest as error:

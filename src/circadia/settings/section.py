@@ -1,4 +1,4 @@
-"""What all sections share: no unknown keys, no change after reading."""
+"""The base class of all sections: no unknown keys, no change after loading."""
 
 from typing import Annotated, Final
 
@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 OsUserName = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*|\d+:\d+)$")]
 """An operating-system user: a name, or `uid:gid`."""
 USER_DESCRIPTION: Final = (
-    "User of this machine that the program runs as, a name or `uid:gid`; needs a server that runs as root. Without it "
-    "the program runs as the server's own user and can read the server's files."
+    "User that runs the program: a name or `uid:gid`; needs a server run by root. By default the server's user, "
+    "who can read its files."
 )
 
 

@@ -1,4 +1,4 @@
-"""Section `server`: where Circadia listens and who may ask."""
+"""Section `server`: where Circadia listens and which clients it serves."""
 
 from pydantic import Field
 
@@ -6,9 +6,7 @@ from circadia.settings.section import Section
 
 
 class ServerSettings(Section):
-    """Where the server listens, where its state is, and which hosts and origins it answers."""
-
-    host: str = Field("127.0.0.1", description="Address to bind; loopback unless you say otherwise.")
+    host: str = Field("127.0.0.1", description="Address to bind; loopback by default.")
     port: int = Field(4114, ge=0, le=65535, description="Port to bind; 0 takes a free one.")
     database_url: str | None = Field(
         None,
@@ -16,14 +14,12 @@ class ServerSettings(Section):
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host names that requests may name besides loopback and `host`; `*` turns the check off.",
+        description="Host names that requests may use besides loopback and `host`; `*` turns the check off.",
     )
     allowed_origins: tuple[str, ...] = Field(
         (), description="Origins of web pages that may call the API and MCP (CORS); none by default."
     )
-    metrics_token_env: str | None = Field(
-        None, description="Environment variable with a token that opens `/metrics` only."
-    )
+    metrics_token_env: str | None = Field(None, description="Environment variable with a token only for `/metrics`.")
     shutdown_seconds: float = Field(
-        10.0, ge=0, description="How long running requests may go on after SIGTERM; held ones end at once."
+        10.0, ge=0, description="How long running requests may continue after SIGTERM; held ones end at once."
     )

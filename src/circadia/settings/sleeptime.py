@@ -1,4 +1,4 @@
-"""Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` states what differs there."""
+"""Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` overrides keys."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -12,7 +12,7 @@ from circadia.settings.section import Section
 Operation = Literal[
     "consolidate", "contradictions", "reflect", "compress", "dedupe", "collect", "rethink", "reindex", "precompute"
 ]
-"""What passes do; dates are resolved, and episodes grouped, in all of them."""
+"""Operations of passes; all of them also resolve dates and group episodes."""
 
 OwnOperation = Annotated[str, StringConstraints(pattern=r"^own_[a-z0-9_]{1,40}$")]
 """An operation of the user's own code."""
@@ -28,72 +28,68 @@ MONTH_SECONDS: Final = 30 * 86_400
 
 
 class SpendSettings(Section):
-    """Limits of one window; what is left out has none."""
+    """Limits of one window; a missing key means no limit."""
 
-    calls: int | None = Field(None, ge=0, le=MOST, description="Model calls, failed ones too.")
+    calls: int | None = Field(None, ge=0, le=MOST, description="Model calls, including failed ones.")
     tokens: int | None = Field(None, ge=0, le=MOST, description="Input and output tokens.")
     usd: float | None = Field(None, ge=0, le=MOST, description="US dollars, at list prices.")
-    seconds: float | None = Field(None, ge=0, le=MOST, description="Seconds that models took.")
+    seconds: float | None = Field(None, ge=0, le=MOST, description="Seconds of model time.")
 
 
 class BudgetSettings(Section):
-    """What may be spent: a call reserves the most that it can cost, and none begins beyond a limit."""
+    """Spending limits: a call reserves its maximum cost, and none begins beyond a limit."""
 
-    per_pass: SpendSettings = Field(SpendSettings.model_validate({}), description="In one pass.")
-    per_hour: SpendSettings = Field(SpendSettings.model_validate({}), description="Within an hour.")
-    per_day: SpendSettings = Field(SpendSettings.model_validate({}), description="Within 24 hours.")
+    per_pass: SpendSettings = Field(SpendSettings.model_validate({}), description="Limits per pass.")
+    per_hour: SpendSettings = Field(SpendSettings.model_validate({}), description="Limits per hour.")
+    per_day: SpendSettings = Field(SpendSettings.model_validate({}), description="Limits per 24 hours.")
 
 
 class OperationSettings(Section):
-    """One operation."""
-
-    enabled: bool = Field(True, description="Whether passes do it.")
-    model: str | None = Field(None, description="A model of its own, of the tier's upstream.")
-    budget: BudgetSettings = Field(BudgetSettings.model_validate({}), description="Limits of its own, over all banks.")
+    enabled: bool = Field(True, description="Run the operation in passes.")
+    model: str | None = Field(None, description="Model for this operation, from the upstream of `sleeptime.model`.")
+    budget: BudgetSettings = Field(BudgetSettings.model_validate({}), description="Separate limits over all banks.")
 
 
 class BenefitSettings(Section):
-    """When an operation that brings less than it costs is paused (SLEEP-42)."""
+    """When an operation that costs more than it saves is paused (SLEEP-42)."""
 
-    enabled: bool = Field(True, description="Whether operations are paused at all; they are measured anyway.")
+    enabled: bool = Field(True, description="Pause unprofitable operations; they are measured anyway.")
     window_days: int = Field(
         14,
         ge=1,
         le=365,
-        description="Benefit and cost of so many days are compared, no sooner than so long after the first cost; a "
-        "pause lasts as long.",
+        description="Days over which benefit and cost are compared, first this long after the first cost; a pause "
+        "lasts as long.",
     )
-    least_ratio: float = Field(1.0, gt=0, le=MOST, description="Benefit over cost below which an operation is paused.")
-    min_calls: int = Field(20, ge=1, le=MOST, description="Model calls within the window before it is judged.")
-    min_cost_usd: float = Field(
-        0.01, ge=0, le=MOST, description="US dollars within the window before it is judged, where prices are known."
+    least_ratio: float = Field(
+        1.0, gt=0, le=MOST, description="Minimum ratio of benefit to cost; below it, a pause begins."
     )
+    min_calls: int = Field(20, ge=1, le=MOST, description="Minimum model calls in the window for a verdict.")
+    min_cost_usd: float = Field(0.01, ge=0, le=MOST, description="Minimum cost for a verdict, if prices are known.")
     hot_weight: float = Field(
         1.0,
         gt=0,
         le=MOST,
-        description="What a token of a hot call counts against one of a pass, where a price is not known.",
+        description="Weight of a token of a hot call relative to one of a pass, if a price is unknown.",
     )
     spared: tuple[Operation | OwnOperation, ...] = Field(
         ("contradictions",),
-        description="Operations that are never paused: what they bring is not fewer tokens but right answers.",
+        description="Operations that are never paused, because they make answers right rather than shorter.",
     )
 
 
 class SleepScheduleSettings(Section):
-    """Hours at which a pass begins even if nothing is new."""
+    """Times at which a pass begins even if nothing is new."""
 
     cron: str = Field(description="Five fields of cron, such as `0 3 * * *` for each night at three.")
-    zone: str | None = Field(
-        None, description="IANA name of the zone whose clock counts; without it, the bank's `zone`."
-    )
-    full: bool = Field(False, description="The pass looks at all notes and beliefs again, not only at what is new.")
+    zone: str | None = Field(None, description="IANA time zone; by default the bank's `zone`.")
+    full: bool = Field(False, description="Review all notes and beliefs again, not only new ones.")
     within_hours: float | None = Field(
         None,
         gt=0,
         le=7 * 24,
-        description="The pass runs only so long after its hour; the next one goes on with what is left. Without it, an "
-        "hour that was missed is made up for.",
+        description="How long after its hour the pass may run; the next one continues. By default a missed hour is "
+        "made up for.",
     )
 
     @model_validator(mode="after")
@@ -105,7 +101,7 @@ class SleepScheduleSettings(Section):
         return self
 
     def recurrence(self, zone: str) -> Recurrence:
-        """Return when it is due in a bank of this zone."""
+        """Return the recurrence for a bank in this time zone."""
         return Recurrence(cron=self.cron, zone=self.zone or zone)
 
 
@@ -120,109 +116,98 @@ def _false_if_none(value: object) -> object:
 Count = Annotated[int | None, BeforeValidator(_none_if_false)]
 Measure = Annotated[float | None, BeforeValidator(_none_if_false)]
 Switch = Annotated[bool, BeforeValidator(_false_if_none)]
-"""Values of triggers; each can be switched off by null or false."""
+"""Values of triggers; null or false turns each off."""
 
 
 class SleepPolicySettings(Section):
     """When passes over a bank begin, what they do, and what they may spend."""
 
-    enabled: bool = Field(True, description="Whether there are passes at all.")
+    enabled: bool = Field(True, description="Run passes.")
     when: When = Field(
         "idle",
-        description="When passes begin. `idle`: once nobody waits; `coding`: the same after ten minutes of quiet, not "
-        "one; `nightly`: only from 03:00 to 06:00; `weekly`: only on Sundays from 03:00, over the whole bank; "
-        "`manual`: only when asked for. The keys below change single triggers; null or false switches one off.",
+        description="When passes begin: `idle` once nobody waits, `coding` after 10 minutes of quiet, `nightly` from "
+        "03:00 to 06:00, `weekly` on Sundays at 03:00, `manual` on request.",
     )
     preset: Literal["chat", "coding"] | None = Field(
         None, description="An older spelling of `when`, for files that do not state that; `chat` is `idle`."
     )
-    zone: str | None = Field(
-        None,
-        description="IANA name of the zone in which hours count; without it, that of the bank's agents (of the oldest "
-        "one), else UTC.",
-    )
-    asleep: Switch = Field(True, description="Whether a pass is due once all agents of the bank sleep.")
+    zone: str | None = Field(None, description="IANA time zone; by default that of the bank's oldest agent, else UTC.")
+    asleep: Switch = Field(True, description="Start a pass once all agents of the bank sleep.")
     idle_seconds: Measure = Field(
-        60.0, ge=0, le=MONTH_SECONDS, description="Time without a turn after which a bank counts as idle."
+        60.0, ge=0, le=MONTH_SECONDS, description="Time without a turn that makes a bank idle."
     )
     frequency_turns: Count = Field(
-        5, ge=0, le=MOST, description="Completed turns after which a pass is due though the bank is not idle; 0: never."
+        5,
+        ge=0,
+        le=MOST,
+        description="Completed turns that make a pass due before the bank is idle; 0: never.",
     )
     max_lag_minutes: Measure = Field(
         60.0,
         gt=0,
         le=YEAR_MINUTES,
-        description="Longest time that a turn waits, however busy the bank is; a pass is slowed down then.",
+        description="Longest wait of a turn for a pass, however busy the bank is; such a pass runs slowly.",
     )
-    importance: Measure = Field(
-        5.0, ge=0, description="Sum of the importance of what was said that makes a pass due; 0: never."
-    )
+    importance: Measure = Field(5.0, ge=0, description="Total importance of new turns that makes a pass due; 0: never.")
     overflow_share: Measure = Field(
         0.8,
         ge=0,
         le=1,
-        description="Share of its model's context that a call of the bank's agents fills and that makes a pass due; "
-        "one that is refused as too long fills it; 0: never.",
+        description="Share of the model's context that a call must fill to make a pass due; a refusal as too long "
+        "counts. 0 means never.",
     )
     stale_share: Measure = Field(
         0.2,
         ge=0,
         le=1,
-        description="Share of the bank's episodes and notes that others have demoted since the last pass and that "
-        "makes one due; 0: never.",
+        description="Share of newly demoted episodes and notes that makes a pass due; 0: never.",
     )
-    documents: Switch = Field(
-        True, description="Whether a block that a person, a program or an agent has written makes a pass due."
-    )
-    at_end: Switch = Field(
-        True, description="Whether the end of a conversation or a pulse of the bank's agents makes a pass due."
-    )
+    documents: Switch = Field(True, description="Start a pass after somebody writes a block.")
+    at_end: Switch = Field(True, description="Start a pass when a conversation or pulse ends.")
     every_hours: Measure = Field(
         None,
         gt=0,
         le=YEAR_MINUTES / 60,
-        description="Time since the last pass after which one is due, if anything waits. With `conversations` both "
-        "must have come: 24 hours and 5 conversations.",
+        description="Time since the last pass after which one is due, if there is work. With `conversations`, both "
+        "conditions must hold.",
     )
-    conversations: Count = Field(
-        None, ge=1, le=MOST, description="Conversations with something new after which a pass is due."
-    )
-    schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Hours at which a pass begins anyway.")
-    passes_per_hour: int = Field(12, ge=0, description="Passes that may begin within an hour.")
-    review: bool = Field(False, description="What passes propose waits for a person.")
+    conversations: Count = Field(None, ge=1, le=MOST, description="Conversations with new turns that make a pass due.")
+    schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Times at which a pass begins anyway.")
+    passes_per_hour: int = Field(12, ge=0, description="Maximum number of passes per hour.")
+    review: bool = Field(False, description="Proposals of passes wait for a person's review.")
     verify: Literal["model", "off"] = Field(
         "model",
-        description="`model`: the tier's model judges whether notes and blocks say what their sources say; `off`: only "
-        "ids, numbers, dates, addresses, codes and names are compared.",
+        description="Verification of notes and blocks: `model` judges whether their sources support them; `off` "
+        "compares only ids, numbers, dates, addresses, codes and names.",
     )
-    tell: bool = Field(True, description="The agent is told in one line what changed while it slept.")
+    tell: bool = Field(True, description="Tell the agent in one line what changed while it slept.")
     agent: str | None = Field(
         None,
-        description="Agent that is woken when a pass has ended, `name` or `session:name`: one that writes the blocks "
-        "itself, with `sleeptime` in its policy.",
+        description="Agent to wake after a pass, as `name` or `session:name`. It writes the blocks itself and needs "
+        "`sleeptime` in its policy.",
     )
     unused_days: int = Field(
         90,
         ge=0,
         le=36_500,
-        description="A note that no agent was given for so long leaves the searches, if others were; 0: never.",
+        description="Days without use after which a note leaves the search, if other notes were used; 0 means never.",
     )
-    max_rethinks: int = Field(10, ge=0, description="Edits of blocks in one pass.")
+    max_rethinks: int = Field(10, ge=0, description="Maximum number of block edits in one pass.")
     views: int = Field(
-        32, ge=0, le=1_000, description="Questions asked often whose answers are kept ready, and as many subjects."
+        32, ge=0, le=1_000, description="Maximum number of frequent questions with ready answers, and of subjects."
     )
     operations: dict[Operation | OwnOperation, OperationSettings] = Field(
         default_factory=dict[Operation | OwnOperation, OperationSettings],
-        description="Operations, by name: each can be switched off and has its own budget.",
+        description="Operations, by name: each has a switch and a budget.",
     )
     budget: BudgetSettings = Field(
         BudgetSettings.model_validate(
             {"per_pass": {"calls": 100, "tokens": 300_000}, "per_day": {"tokens": 3_000_000, "usd": 1.0}}
         ),
-        description="What passes over the bank may spend.",
+        description="Spending limits of passes over the bank.",
     )
     benefit: BenefitSettings = Field(
-        BenefitSettings.model_validate({}), description="When an operation that brings less than it costs is paused."
+        BenefitSettings.model_validate({}), description="When an operation that costs more than it saves is paused."
     )
 
     @field_validator("schedules", mode="before")
@@ -239,7 +224,6 @@ class SleepPolicySettings(Section):
             raise ValueError(error.message) from error
 
     def is_operation_enabled(self, operation: str) -> bool:
-        """Return whether passes do it."""
         stated = self.operations.get(operation)
         return stated is None or stated.enabled
 
@@ -256,39 +240,35 @@ PRESETS: Final[Mapping[When, Mapping[str, Any]]] = {
     "weekly": {**_MANUAL, "schedules": [{"cron": "0 3 * * 0", "full": True}]},
     "manual": _MANUAL,
 }
-"""What each states of the triggers, beside their defaults."""
+"""Trigger values of each preset, on top of their defaults."""
 _OLDER: Final[Mapping[object, When]] = {"chat": "idle", "coding": "coding"}
 
 
 class SleepModelSettings(Section):
-    """The tier's own model."""
-
-    upstream: str = Field(description="Name of one of `upstreams`; its address and key are used.")
-    name: str | None = Field(None, description="Model; without it a cheap one of the provider, where that is known.")
+    upstream: str = Field(description="Name of one of `upstreams`; the server uses its address and key.")
+    name: str | None = Field(None, description="Model; by default a cheap one of a known provider.")
     timeout_seconds: float = Field(120.0, gt=0, le=3600, description="Longest wait for an answer.")
     reasoning: Literal["off", "low", "medium", "high"] = Field(
-        "off", description="How much a thinking model may think, where the provider lets one say."
+        "off", description="How much a reasoning model may think, if the provider allows a choice."
     )
-    local: bool = Field(False, description="It runs on this machine: one call at a time.")
+    local: bool = Field(False, description="The model runs on this machine: one call at a time.")
 
 
 class SleeptimeSettings(SleepPolicySettings):
-    """The whole tier; its policy holds for banks that state nothing of their own."""
+    """The whole tier; its policy is the default for banks."""
 
     model: SleepModelSettings | Literal["none"] | None = Field(
         None,
-        description="The tier's model; without it a cheap one of the first upstream that has a `key_env` and whose "
-        "provider is known, and `none` for passes that ask no model.",
+        description="Model for passes: by default a cheap one of the first upstream with a `key_env` and a known "
+        "provider; `none` for passes without a model.",
     )
-    max_concurrent_passes: int = Field(2, ge=1, le=64, description="Passes that one process runs at the same time.")
+    max_concurrent_passes: int = Field(2, ge=1, le=64, description="Maximum concurrent passes per process.")
     fleet_budget: BudgetSettings = Field(
         BudgetSettings.model_validate({"per_day": {"usd": 5.0}}),
-        description="What passes over all banks may spend together.",
+        description="Spending limits of passes over all banks together.",
     )
-    max_passes_per_hour: int = Field(600, ge=0, description="Passes over all banks that may begin within an hour.")
-    keep_days: int = Field(
-        30, ge=1, le=36_500, description="Passes that ended, and answers of the model, are kept for so long."
-    )
+    max_passes_per_hour: int = Field(600, ge=0, description="Maximum number of passes over all banks per hour.")
+    keep_days: int = Field(30, ge=1, le=36_500, description="Days to keep ended passes and answers of the model.")
 
     own_operations: dict[OwnOperation, str] = Field(
         default_factory=dict[OwnOperation, str],
@@ -303,7 +283,7 @@ class SleeptimeSettings(SleepPolicySettings):
     def policy_of(self, stated: Mapping[str, Any]) -> SleepPolicySettings:
         """Return the policy of a bank that states these keys, nested as in the file.
 
-        A bank that names a preset has that one's triggers; what this section says of triggers does not hold there.
+        A bank that names a preset takes its triggers from the preset and none from this section.
         """
         base: dict[str, Any] = self.model_dump(include=set(SleepPolicySettings.model_fields), exclude_unset=True)
         named = _stated_preset(stated)
@@ -314,5 +294,4 @@ class SleeptimeSettings(SleepPolicySettings):
 
 
 def _stated_preset(stated: Mapping[str, Any]) -> When | None:
-    """Return the preset that is named there."""
     return stated.get("when") or _OLDER.get(stated.get("preset"))

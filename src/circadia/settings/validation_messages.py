@@ -1,4 +1,4 @@
-"""What is said of mistakes: the place in the words of the file, and for an unknown key the nearest known one."""
+"""Describe configuration mistakes: the path in the file, and for an unknown key the nearest known one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
@@ -14,25 +14,25 @@ _NO_MAP = ("dict_type", "model_type", "model_attributes_type")
 _NO_LIST = ("tuple_type", "list_type", "set_type", "frozen_set_type")
 _OTHERWISE = "Input should be "
 _SHOWN = 100
-"""Characters of what was given that a sentence shows; what is longer is left out."""
+"""Maximum length of a value in a message; longer values are omitted."""
 
 
 def describe_mistakes(error: ValidationError, given: object, model: type[BaseModel]) -> Iterator[str]:
-    """Yield a sentence for each place of `given` that is wrong; what else could stand at a place is told with it.
+    """Yield a sentence for each wrong place in `given`, with all the values that it may hold.
 
-    pydantic names the members of a union in its places, and complains of each: the file knows nothing of them.
+    pydantic adds the members of a union to its paths and reports errors for each; the file has no such members.
     """
-    found: dict[Path, list[Any]] = {}
+    by_place: dict[Path, list[Any]] = {}
     for line in error.errors():
-        found.setdefault(_place_of_error(line, given), []).append(line)
-    for place, lines in found.items():
-        deeper = any(len(other) > len(place) and other[: len(place)] == place for other in found)
+        by_place.setdefault(_place_of_error(line, given), []).append(line)
+    for place, lines in by_place.items():
+        deeper = any(len(other) > len(place) and other[: len(place)] == place for other in by_place)
         if not (deeper and isinstance(lines[0].get("input"), Mapping)):  # another member of a union fits better
             yield _describe_place(place, lines, given, model)
 
 
 def _place_of_error(line: Any, given: object) -> Path:
-    """Return where in `given` it is: names of members of unions stand in no file."""
+    """Return the path in `given`, without pydantic's union members."""
     place: Path = ()
     for part in line["loc"]:
         if _has_part(given, part):
@@ -56,13 +56,13 @@ def _describe_place(place: Path, lines: Sequence[Any], given: object, model: typ
         near = closest(str(place[-1]), known, count=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
         return f"unknown key {path!r}; {hint}"
-    if line["type"] == "value_error":  # words of our own say what they got
+    if line["type"] == "value_error":  # our own messages show the value
         return f"{path}: {line['ctx']['error']}"
-    said = [_describe_error(each) for each in lines]
-    said = [said[0], *(each.removeprefix(_OTHERWISE) for each in said[1:])]
-    # Of a whole section that is wrong the message says which part; the rest of it would only hide that.
-    shown = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
-    return f"{path}: {', or '.join(said)}{shown if len(shown) <= _SHOWN else ''}"
+    messages = [_describe_error(each) for each in lines]
+    messages = [messages[0], *(each.removeprefix(_OTHERWISE) for each in messages[1:])]
+    # A whole section would only hide the wrong part, which the message already names.
+    suffix = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
+    return f"{path}: {', or '.join(messages)}{suffix if len(suffix) <= _SHOWN else ''}"
 
 
 def _describe_error(line: Any) -> str:
@@ -78,7 +78,7 @@ def _describe_error(line: Any) -> str:
 
 
 def _known_keys(place: Path, given: object, model: type[BaseModel]) -> list[str]:
-    """Return the keys that are known at a place; where one key says which there are, as it stands in `given`."""
+    """Return the known keys at a path; where a discriminator decides, the value in `given` counts."""
     kinds: list[object] = [model]
     for part in place:
         given = cast("Any", given)[part]
@@ -89,7 +89,6 @@ def _known_keys(place: Path, given: object, model: type[BaseModel]) -> list[str]
 
 
 def _types_below(kind: object, part: int | str) -> Iterator[object]:
-    """Yield the kinds of what stands below a value of this kind."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType, Annotated):
         for each in inner[:1] if origin is Annotated else inner:
@@ -109,12 +108,12 @@ def _models_of_type(kind: object) -> Iterator[type[BaseModel]]:
 
 
 def _matches_discriminator(model: type[BaseModel], given: object) -> bool:
-    """Return whether each key of one possible value has just that in `given`."""
-    said: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
+    """Return whether each single-value key of the model has that value in `given`."""
+    values_given: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
     fixed = {
         name: get_args(each.annotation) for name, each in model.model_fields.items() if _is_constant(each.annotation)
     }
-    return all(said.get(name) in values for name, values in fixed.items())
+    return all(values_given.get(name) in values for name, values in fixed.items())
 
 
 def _is_constant(kind: object) -> bool:

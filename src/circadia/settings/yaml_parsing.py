@@ -1,4 +1,4 @@
-"""YAML as Circadia reads it, in files and in what commands are given."""
+"""Circadia's YAML dialect, for files and command arguments."""
 
 from typing import ClassVar
 
@@ -8,9 +8,9 @@ _TRUTH = "tag:yaml.org,2002:bool"
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, with `true` and `false` as the only truth values.
+    """The safe loader, with `true` and `false` as the only booleans.
 
-    YAML 1.1 takes `off`, `on`, `yes` and `no` for some too; since 1.2 they are words, and `off` is a value of settings.
+    YAML 1.1 also takes `off`, `on`, `yes` and `no`; since 1.2 they are words, and `off` is a value of settings.
     """
 
     yaml_implicit_resolvers: ClassVar = {
@@ -20,13 +20,13 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str) -> object:
-    """Return what the YAML says; JSON is YAML.
+    """Parse YAML or JSON.
 
     Raises:
-        ValueError: it is none, or holds a date that does not exist, such as 2026-02-30; told in one line.
+        ValueError: the text is not YAML, or holds an impossible date such as 2026-02-30; the message is one line.
     """
     try:
-        return yaml.load(text, _Loader)  # noqa: S506 it is a safe one
+        return yaml.load(text, _Loader)  # noqa: S506 a safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "

@@ -1,4 +1,4 @@
-"""Sleep-time compute: what is worked out over a bank while nobody waits.
+"""Sleep-time compute: work on a bank while nobody waits.
 
-Read `due` (when a pass begins, and why not), then `passes` (one run), `operations` and `publish`.
+Read `triggers` (when a pass begins), then `engine` (one run), `operations` and `publish`.
 """

@@ -1,4 +1,4 @@
-"""What the program asks of a database for anticipated answers. `base.py` has the rest."""
+"""Store protocol for anticipated answers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
@@ -9,119 +9,119 @@ from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope,
 from circadia.records.ready_view import BankHeads
 
 FRAMES: Final = 8
-"""Frames that are kept of an end user's calls to an agent: whose prompt differs from call to call leaves no more."""
+"""Frames kept per agent and end user. It bounds callers whose prompt differs from call to call."""
 SEEN: Final = 1_000
-"""Scopes of a bank that are looked through, about 300 bytes each."""
+"""Scopes of a bank that are read, about 300 bytes each."""
 
 
 class RecentScope(NamedTuple):
-    """A scope in which a call came, without its frame, which may be long."""
+    """A scope in which a call came, without the frame, which may be long."""
 
     scope: AnswerScope
     at: datetime
-    """When the last one came."""
+    """Time of the last call."""
 
 
 class AnswerEntry(NamedTuple):
-    """What a lookup holds of an answer."""
+    """An answer as the lookup holds it."""
 
     id: AnswerId
     scope: AnswerScope
     phrasings: Sequence[str]
     confidence: float
     conversation: str | None
-    """The only conversation that may find it; none if any may."""
+    """The only conversation that may use it; none allows all."""
     revision: int
     dropped: str
 
 
 class AnswerChanges(NamedTuple):
-    """What has changed of a bank's answers since somebody looked."""
+    """Changes to a bank's answers since a revision."""
 
     answers: Sequence[AnswerEntry]
-    """By revision and id; with `whole` by id."""
+    """By revision and id; if `whole`, by id."""
     whole: bool
-    """Whether these are all that there are: what else is held of the bank is none any more."""
+    """Whether these are all answers: the reader then discards any others of the bank."""
 
 
 class Answers(Protocol):
-    """Ready answers, with what they are made from and what came of them.
+    """Ready answers with their frames, uses and daily counts.
 
-    Each change but a use counts in the bank's `answers`, in the same transaction, and stands as `revision` in the rows
-    that it changed: by that number a process knows that what it holds is all there is. Writers come one after the
-    other, so whoever sees a number sees all changes up to it.
+    Each change except a use increments the bank's `answers` in the same transaction, and is stored as `revision` of the
+    changed rows: by that number a process knows whether its copy is complete. Writers are serialized, so a reader of a
+    number sees all changes up to it.
 
-    What is dropped stays without its text until it is purged, so that other processes learn of it. The bank keeps the
-    greatest revision that was purged; who was away since an earlier one is told all answers instead of the changes.
+    A dropped answer stays without its text until it is purged, so that other processes see the drop. The bank keeps the
+    greatest purged revision; a reader that is behind it gets all answers instead of the changes.
 
-    What no database can hold (a text with NUL or a lone surrogate) is left out where several are written.
+    Batch writes skip texts that no database can store (NUL or a lone surrogate).
     """
 
     async def put(self, new: Sequence[Answer]) -> Collection[AnswerId]:
-        """Store new ones of one bank, with the bank's next `revision`; return those that were.
+        """Store new answers of one bank with its next `revision`; return those that were stored.
 
-        One that rests on another `generation` than the bank's is not: something was forgotten while it was made.
+        An answer for another `generation` than the bank's is skipped: something was forgotten while it was made.
         """
         ...
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
-        """Return it, a dropped one too."""
+        """Return the answer, even if dropped."""
         ...
 
     async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
-        """Return those of the bank with a greater `revision`, dropped ones too.
+        """Return the bank's answers with a greater `revision`, dropped ones too.
 
-        All that are live instead (`whole`) if `after` is 0, or if more than what was changed since may be gone.
+        If `after` is 0, or drops since then were purged, return all live answers instead (`whole`).
         """
         ...
 
     async def find_live(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
     ) -> Sequence[Answer]:
-        """Return those that are not dropped, by id; `after` is the last one of the page before."""
+        """Return live answers by id; `after` is the last one of the previous page."""
         ...
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
-        """Return how many of the bank are not dropped and hold then."""
+        """Return the number of the bank's answers that are live and not expired at that time."""
         ...
 
     async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
-        """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
+        """Write new phrasings with the bank's next `revision`; ignore a dropped answer."""
         ...
 
     async def mark_still_right(self, bank_id: BankId, settled: Mapping[AnswerId, BankHeads]) -> None:
-        """Write up to which rows a judge found these answers still right; nothing of those that are dropped.
+        """Write the row numbers up to which a judge confirmed these answers; ignore dropped ones.
 
-        It counts in no `revision`: whoever finds an answer reads it anew.
+        It does not change `revision`, since each use reads the answer again.
         """
         ...
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
-        """Drop those that are not yet, blank phrasings, text and reasoning; return them as they were."""
+        """Drop answers that are live and clear phrasings, text and reasoning; return them as they were."""
         ...
 
     async def find_surplus(
         self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int
     ) -> Sequence[AnswerId]:
-        """Return what is too much of the bank's live ones, and of each of its agents': those used longest ago first.
+        """Return the live answers that exceed the limits of the bank or of an agent, least recently used first.
 
-        One that was never used counts as used when it was made. `most_bytes` are of phrasings, text, reasoning and what
-        they rest on, in UTF-8.
+        An unused answer counts as used when it was made. `most_bytes` covers phrasings, text, reasoning and basis in
+        UTF-8.
         """
         ...
 
     async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
-        """Return those that are over and not dropped, by id, so many at most."""
+        """Return up to `limit` expired answers that are not dropped, by id."""
         ...
 
     async def purge(self, before: datetime) -> None:
-        """Delete what was dropped before then, in all banks, and frames and uses that are older."""
+        """Delete answers dropped before then in all banks, and older frames and uses."""
         ...
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
-        """Write uses down, count them with their answers, and return those live answers that had none before.
+        """Store uses and count them in their answers; return the live answers used for the first time.
 
-        One that is written already, and one of an answer that is not there any more, is left out.
+        Uses that are stored already, and those of deleted answers, are skipped.
         """
         ...
 
@@ -129,37 +129,35 @@ class Answers(Protocol):
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
         upto: datetime | None = None, limit: int = 100,
     ) -> Sequence[AnswerUse]:  # fmt: skip
-        """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at.
+        """Return uses, newest first; `judged` selects those with, or without, a judgment.
 
-        With `upto` none of later: where the clock was set back, such ones would pass for the newest for long.
+        `upto` excludes later ones: after the clock was set back they would count as the newest for long.
         """
         ...
 
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
-        """Write what somebody found who looked at a use; none if nobody can tell."""
+        """Write the judgment of a use; none means undecided."""
         ...
 
     async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
-        """Write frames over what there is of the same bank and scope; `asked` is added to it.
+        """Insert or overwrite frames by bank and scope, adding up `asked`.
 
-        Those of a bank that is gone are left out. Of each agent and end user the `FRAMES` with the last calls stay.
+        Frames of deleted banks are skipped. The last `FRAMES` per agent and end user are kept.
         """
         ...
 
     async def find_recent_scopes(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[RecentScope]:
-        """Return in which scopes of the bank calls came last, the last one first."""
+        """Return the bank's scopes, most recently called first."""
         ...
 
     async def find_scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
-        """Return in which scopes this person asked this agent."""
+        """Return the scopes in which this person asked this agent."""
         ...
 
-    async def get_frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
-        """Return the frame of a scope."""
-        ...
+    async def get_frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None: ...
 
     async def add_counts(self, days: Sequence[AnswerDay]) -> None:
-        """Add these counts to those that are there; those of a bank that is gone are left out."""
+        """Add these counts to the stored ones, skipping deleted banks."""
         ...
 
     async def find_days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
@@ -167,8 +165,8 @@ class Answers(Protocol):
         ...
 
     async def clear(self, bank_id: BankId) -> None:
-        """Delete all of the bank, dropped ones too, with their uses and frames: something was forgotten.
+        """Delete the bank's answers, dropped ones too, with their uses and frames: something was forgotten.
 
-        Counts by day stay. Who asks for changes is told that there are none but those that came since.
+        Daily counts are kept. Readers of changes then get all live answers as `whole`.
         """
         ...

@@ -1,4 +1,4 @@
-"""What the program asks of SQLite or PostgreSQL: a Protocol per noun, a transaction with all of them, and a store."""
+"""Store protocols for SQLite and PostgreSQL: one per noun, a transaction that has all of them, and a store."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,24 +18,24 @@ from circadia.stores.waking import Pulses, Routines, Wakes
 
 
 class Sessions(Protocol):
-    """Rows of sessions."""
+    """Access to sessions."""
 
     async def add(self, session: Session) -> None:
-        """Store a new one. Raises Conflict if an open session has its name."""
+        """Store a new session. Raises Conflict if an open session has its name."""
         ...
 
     async def get(self, session_id: SessionId) -> Session | None: ...
 
     async def get_by_name(self, name: str) -> Session | None:
-        """Return the open session of this name, else the one of this name that was closed last."""
+        """Return the open session of this name, else the last closed one."""
         ...
 
     async def names_near(self, name: str) -> Sequence[str]:
-        """Return a few names near this one in the alphabet."""
+        """Return a few names that are alphabetically near this one."""
         ...
 
     async def find_all(self, *, closed: bool = False) -> Sequence[Session]:
-        """Return the open ones, and with `closed` all, oldest first."""
+        """Return open sessions, or all with `closed`, oldest first."""
         ...
 
     async def save(self, session: Session) -> None:
@@ -43,19 +43,19 @@ class Sessions(Protocol):
         ...
 
     async def touch(self, session_id: SessionId, at: datetime) -> None:
-        """Set touched_at, and stalled to false."""
+        """Set touched_at, and reset stalled."""
         ...
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
-        """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""
+        """Return open, unreported sessions whose agents (at least one) all sleep, untouched since `before`."""
         ...
 
 
 class Agents(Protocol):
-    """Rows of agents; deleted ones are found by id and by `ever_named` only."""
+    """Access to agents; deleted ones are found by id and past name only."""
 
     async def add(self, agent: Agent) -> None:
-        """Store a new one. Raises Conflict if the session has an agent of this name."""
+        """Store a new agent. Raises Conflict if the session has one of this name."""
         ...
 
     async def get(self, agent_id: AgentId) -> Agent | None: ...
@@ -63,23 +63,24 @@ class Agents(Protocol):
     async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None: ...
 
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
-        """Return the newest few that have or had this name in a session of that name, deleted ones too."""
+        """Return the newest few agents, deleted ones too, with this present or past name in a session of that name."""
         ...
 
     async def get_by_token(self, token_hash: str) -> Agent | None:
-        """Return the agent of this token, disabled ones too."""
+        """Return the agent of this token, even if disabled."""
         ...
 
-    async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]:
-        """Return the session's agents by name."""
-        ...
+    async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]: ...
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
-        """Return a few names near this one in the alphabet."""
+        """Return a few names that are alphabetically near this one."""
         ...
 
     async def save(self, agent: Agent) -> None:
-        """Write all but the sleep state (asleep, generation, since, cause, actor)."""
+        """Write all fields except the sleep state (asleep, generation, since, cause, actor).
+
+        Raises Conflict, which fails the block, if the name is taken.
+        """
         ...
 
     async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
@@ -92,7 +93,7 @@ class Agents(Protocol):
 
 
 class Threads(Protocol):
-    """Rows of threads and of who takes part."""
+    """Access to threads and their participants."""
 
     async def add(self, thread: Thread) -> None: ...
 
@@ -101,87 +102,81 @@ class Threads(Protocol):
     async def find_by_session(
         self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
     ) -> Sequence[Thread]:
-        """Return threads, oldest first; with `agent_id` those in which it takes part now."""
+        """Return threads, oldest first; with `agent_id` only those it takes part in now."""
         ...
 
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
-        """Return up to two threads of this name, open ones first and of these the newest."""
+        """Return up to two threads of this name, open ones first, then the newest."""
         ...
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
-        """Return a few names near this one in the alphabet; with `agent_id` of threads in which it takes part now."""
+        """Return a few names alphabetically near this one; with `agent_id` from threads it takes part in now."""
         ...
 
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
-        """Return the number of open threads that somebody has opened in the session."""
+        """Return the number of open threads in the session that `created_by` opened."""
         ...
 
     async def close(self, thread: Thread) -> bool:
-        """Write status, closed_at and summary if it is open; return whether it was."""
+        """Write status, closed_at and summary if the thread is open; return whether it was."""
         ...
 
     async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
-        """Make the agent an active participant and say what that meant to it."""
+        """Make the agent an active participant."""
         ...
 
     async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
-        """End the agent's part; return whether it had one."""
+        """End the agent's participation; return whether it took part."""
         ...
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
-        """Return the active ones, by name; agents that were deleted left out."""
+        """Return active participants by name, without deleted agents."""
         ...
 
-    async def count_open_of_agent(self, agent_id: AgentId) -> int:
-        """Return in how many open threads the agent takes part."""
-        ...
+    async def count_open_of_agent(self, agent_id: AgentId) -> int: ...
 
 
 class Messages(Protocol):
-    """Rows of messages."""
-
     async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
-        """Store it with one unread delivery for each (agent, mentioned); it has its number from then on."""
+        """Store a message with one unread delivery per (agent, mentioned), and assign its number."""
         ...
 
     async def get(self, message_id: MessageId) -> Message | None: ...
 
-    async def get_by_key(self, key: str) -> Message | None:
-        """Return the message of this idempotency key."""
-        ...
+    async def get_by_key(self, key: str) -> Message | None: ...
 
     async def find_by_root(self, root_id: str) -> Sequence[Message]:
-        """Return the messages of a chain, in order."""
+        """Return the messages of a chain in order."""
         ...
 
     async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
-        """Return messages with a greater number, in order."""
+        """Return messages with a number greater than `after`, in order."""
         ...
 
     async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
-        """Return the last ones, in order."""
+        """Return the last messages in order."""
         ...
 
     async def index_next(self, *, limit: int) -> int:
-        """Take at most `limit` new messages into the index of inboxes, where they are found sooner; return how many."""
+        """Add up to `limit` new messages to the inbox index, which speeds up searches; return their number."""
         ...
 
 
 class Deliveries(Protocol):
-    """The one delivery table (GATE-71)."""
+    """The only delivery table (GATE-71)."""
 
     async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
     ) -> Sequence[Delivery]:
-        """Return unread ones, the oldest 50 first."""
+        """Return the oldest 50 unread deliveries, oldest first."""
         ...
 
     async def count_unread(self, agent_id: AgentId) -> int:
-        """Return how many are unread, in constant time."""
+        """Return the number of unread deliveries in constant time."""
         ...
 
     async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
-        """Return of those of these agents that have unread ones how many, and the number of the newest."""
+        """Return the unread count and the newest number for each of these agents with unread deliveries."""
         ...
 
     async def fetch_inbox(
@@ -194,23 +189,23 @@ class Deliveries(Protocol):
         after: MessageId | None = None,
         limit: int = 50,
     ) -> Sequence[Delivery]:
-        """Return deliveries in these states: urgent ones first if asked, else oldest first.
+        """Return deliveries in these states, oldest first, or urgent ones first.
 
-        Each of `words`, or a word that begins so, must stand in the text, whatever its case; nothing has no words.
-        `after` is the last one of the page before.
+        Each of `words` must match a word of the text or the start of one, ignoring case; a text without words matches
+        nothing. `after` is the last delivery of the previous page.
         """
         ...
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None: ...
 
     async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
-        """Return how many there are in each state, in constant time."""
+        """Return the number of deliveries in each state, in constant time."""
         ...
 
     async def find_sent(
         self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
-        """Return what became of an agent's messages, the newest first."""
+        """Return the deliveries of an agent's messages, newest first."""
         ...
 
     async def lease(
@@ -223,52 +218,52 @@ class Deliveries(Protocol):
         pulse_id: PulseId | None = None,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        """Move unread ones to leased; return which were unread.
+        """Lease unread deliveries; return those that were unread, in the given order.
 
-        For a pulse; or until a time, `snoozed` or else on their way to a caller.
+        A lease belongs to a pulse, or ends at a time: for a snooze, or for a response in flight.
         """
         ...
 
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
-        """Move leased or unread ones to handled; return which were."""
+        """Mark leased or unread deliveries as handled; return those that changed."""
         ...
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
-        """Move leased ones back to unread; return which were."""
+        """Return leased deliveries to unread; return those that changed."""
         ...
 
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
-        """Note when the agent first had these."""
+        """Record when the agent first received these."""
         ...
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
-        """Move leased or unread ones to dead; return which were."""
+        """Mark leased or unread deliveries as dead; return those that changed."""
         ...
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
-        """Return what the pulse has in its prompt and nobody has handled."""
+        """Return the unhandled messages in the pulse's prompt."""
         ...
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
-        """Move leases that ran out back to unread; return whose they were."""
+        """Return expired leases to unread; return the affected agents."""
         ...
 
     async def end_waits(self) -> Collection[AgentId]:
-        """Move what is on its way to a caller back to unread; return whose it was."""
+        """Return deliveries that are in flight to a caller to unread; return the affected agents."""
         ...
 
     async def delete_handled(self, before: datetime, *, limit: int) -> int:
-        """Delete the oldest handled ones that ended before, so many at most; return how many there were.
+        """Delete up to `limit` handled deliveries that ended before `before`, oldest first; return their number.
 
-        With them go direct messages to which no delivery, wake or answer refers any more.
+        Direct messages that no delivery, wake or answer refers to any more are deleted too.
         """
         ...
 
 
 class Tx(Protocol):
-    """One transaction over all nouns."""
+    """A transaction over all nouns."""
 
     @property
     def sessions(self) -> Sessions: ...
@@ -349,25 +344,25 @@ class Tx(Protocol):
     def open_turns(self) -> OpenTurns: ...
 
     def after_commit(self, act: Callable[[], None]) -> None:
-        """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""
+        """Run `act` in the event loop after the commit is durable, in order; never if the transaction fails."""
         ...
 
     def after_rollback(self, act: Callable[[], None]) -> None:
-        """Run `act` in the event loop once the transaction has failed, or may not be durable."""
+        """Run `act` in the event loop if the transaction failed, or may not be durable."""
         ...
 
 
 class NotASingleRead(Exception):
-    """A block of `Store.begin_single_read` was asked for more than one statement."""
+    """A `Store.begin_single_read` block ran more than one statement."""
 
 
 class Store(Protocol):
     """Opens transactions on one database.
 
-    `write` gives a serialized transaction: within a process one block runs at a time, blocks that wait are committed
-    in groups, and the block's `async with` returns only when its work is durable and its `after_commit` acts have
-    run. A block that raises is undone alone. `read` gives a consistent view, which may be ahead of the disk by what
-    nobody has been told of yet, and must not write. Both raise StorageUnavailable when the database does not answer
+    `begin_write` opens a serialized transaction: one block at a time runs in a process, and waiting blocks are
+    committed in groups. Its `async with` returns only when the commit is durable and the `after_commit` callbacks have
+    run. A block that raises is rolled back alone. `begin_read` opens a consistent, read-only view, which can be ahead
+    of the disk by commits that no caller knows of yet. Both raise StorageUnavailable when the database does not answer
     or its disk is full.
     """
 
@@ -376,14 +371,14 @@ class Store(Protocol):
     def begin_read(self) -> AbstractAsyncContextManager[Tx]: ...
 
     def begin_single_read(self) -> AbstractAsyncContextManager[Tx]:
-        """Open what `read` does for whom one statement may be enough, which saves what begins and ends a transaction.
+        """Open a read that may need one statement only, which saves beginning and ending a transaction.
 
-        What needs more raises MoreThanAGlance: begin again with `read`. A bank's row is always to be had.
+        A second statement raises NotASingleRead; repeat the block with `begin_read`. A bank's row is always available.
         """
         ...
 
     async def ping(self) -> None:
-        """Return if the database answers and can be written to, as far as is known. Raises StorageUnavailable."""
+        """Check that the database answers and, as far as known, accepts writes. Raises StorageUnavailable."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What the program asks of a database for events, the usage ledger and calls; `base.py` has the rest."""
+"""Store protocols for events, the usage ledger, provenances, alerts and conversations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from circadia.records.retention import RetentionKind
 
 
 class Events(Protocol):
-    """The append-only record; numbers ascend in the order of commits: a reader that has seen n misses none below."""
+    """The append-only event log. Numbers ascend in commit order: a reader that has seen n misses none below."""
 
     async def add(self, events: Sequence[Event]) -> None: ...
 
@@ -33,7 +33,7 @@ class Events(Protocol):
     async def last_number(self) -> int: ...
 
     async def first_number(self) -> int:
-        """Return the least number that is kept; 0 if there is none."""
+        """Return the lowest stored number, or 0."""
         ...
 
 
@@ -41,19 +41,19 @@ class Calls(Protocol):
     """The usage ledger."""
 
     async def add(self, calls: Sequence[Call]) -> None:
-        """Store calls, or overwrite those with the same id (a reservation that is settled)."""
+        """Store calls, or overwrite those of the same id, to settle reservations."""
         ...
 
     async def remove(self, call_id: CallId) -> None:
-        """Take back a reservation that was not used."""
+        """Remove an unused reservation."""
         ...
 
     async def sum_usage(self, agent_id: AgentId, since: datetime) -> AgentSpend:
-        """Return what the agent used since then, reservations included."""
+        """Return the agent's usage since then, reservations included."""
         ...
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
-        """Return the agent's last calls, the last one first."""
+        """Return the agent's last calls, newest first."""
         ...
 
     async def sum_by_group(
@@ -70,74 +70,71 @@ class Calls(Protocol):
 
 
 class ProviderIds(Protocol):
-    """Which agent a provider's id was handed out to (GATE-60)."""
+    """The agent that received each provider-side id (GATE-60)."""
 
     async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
-        """Record it; the first owner stays."""
+        """Record an owner, unless the id has one."""
         ...
 
     async def owner(self, upstream: str, provider_id: str) -> AgentId | None: ...
 
 
 class Provenances(Protocol):
-    """Whose word recent texts are."""
+    """Sources of recent texts."""
 
     async def add(self, new: Sequence[Provenance], now: datetime) -> None:
-        """Store them; delete what has expired by now."""
+        """Store provenances, and delete those that expired by `now`."""
         ...
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
-        """Return those of the scope with a greater number, in order; of more than `limit` the newest."""
+        """Return the scope's provenances with a greater number in order; if more than `limit`, the newest."""
         ...
 
 
 class Retention(Protocol):
-    """Deletes rows that were kept long enough."""
+    """Deletes old rows."""
 
     async def delete_expired(self, what: RetentionKind, before: datetime, *, limit: int) -> int:
-        """Delete up to `limit` rows of this kind that ended before, the oldest first, and return their number.
+        """Delete up to `limit` rows of this kind that ended before `before`, oldest first; return their number.
 
-        What is still open stays, and the newest event. Of calls the sums of each day stay, by session, agent, tier,
-        upstream and model.
+        Open rows and the newest event are kept. Calls leave daily sums by session, agent, tier, upstream and model.
         """
         ...
 
 
 class Alerts(Protocol):
-    """What people have been alerted of, once for all processes."""
+    """Alerts that people have received, shared by all processes."""
 
     async def find_alert_times(self, cause: str) -> Mapping[str, datetime]:
-        """Return when each subject was last told of for this cause."""
+        """Return the time of the last alert for this cause, by subject."""
         ...
 
     async def record_alert(
         self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None
     ) -> None:
-        """Note that it is told now, and what of it is to be posted."""
+        """Record an alert, and the body of a post that is due for it."""
         ...
 
     async def find_unposted(self) -> Sequence[PendingAlertPost]:
-        """Return what is to be posted and is not, as far as anybody knows."""
+        """Return due posts that are not recorded as posted."""
         ...
 
     async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
-        """Note that what was told then is posted."""
+        """Record that the alert of that time is posted."""
         ...
 
-    async def clear_alert(self, cause: str, subject: str) -> None:
-        """Forget it."""
-        ...
+    async def clear_alert(self, cause: str, subject: str) -> None: ...
 
 
 class Conversations(Protocol):
-    """Rows of conversations (GATE-67)."""
+    """Access to conversations (GATE-67)."""
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
 
     async def find_latest(self, limit: int) -> Sequence[Conversation]:
-        """Return those of all agents that were seen last, the last one first."""
+        """Return the most recently seen conversations of all agents, newest first."""
         ...
 
     async def put(self, conversations: Sequence[Conversation]) -> None:
-        """Store them, or overwrite those with the same agent and id; each pair of agent and id once."""
+        """Insert or overwrite conversations; each pair of agent and id may occur once."""
         ...

@@ -1,4 +1,4 @@
-"""What the program asks of a database for memory: banks, episodes, notes, blocks. `base.py` has the rest."""
+"""Store protocols for memory: banks, episodes, notes, blocks and views."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -18,10 +18,8 @@ Row_co = TypeVar("Row_co", covariant=True)
 
 
 class Banks(Protocol):
-    """Memory banks."""
-
     async def add(self, bank: Bank) -> None:
-        """Store a new one. Raises Conflict if there is one of its name."""
+        """Store a new bank. Raises Conflict if its name is taken."""
         ...
 
     async def get(self, bank_id: BankId) -> Bank | None: ...
@@ -29,11 +27,11 @@ class Banks(Protocol):
     async def get_by_name(self, name: str) -> Bank | None: ...
 
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
-        """Return the bank of this person that was made from the template."""
+        """Return the bank that this person has from the template."""
         ...
 
     async def names_near(self, name: str) -> Sequence[str]:
-        """Return a few names near this one in the alphabet."""
+        """Return a few names that are alphabetically near this one."""
         ...
 
     async def find_all(
@@ -44,9 +42,9 @@ class Banks(Protocol):
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[Bank]:
-        """Return those that meet each condition that is given, by name.
+        """Return banks by name that match all given conditions.
 
-        `named` are names or templates, one of which it must have; `after` is a name that it must come behind.
+        `named` holds names and templates, one of which must match; `after` is an exclusive lower bound of the name.
         """
         ...
 
@@ -59,9 +57,9 @@ class Banks(Protocol):
         limit: int,
         seen: int | None = None,
     ) -> IndexDelta:
-        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one.
+        """Return the rows after these numbers, up to `limit` per layer, and vectors of rows that waited for one.
 
-        They are not looked for if no vector was written since there were `seen`, as `News.embedded` told then.
+        Vectors are not read if none was written since `IndexDelta.embedded` was `seen`.
         """
         ...
 
@@ -70,104 +68,100 @@ class Banks(Protocol):
         ...
 
     async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
-        """Count the generation up: readers take these rows out of their index, or without them load it anew."""
+        """Increment the generation: readers remove these rows from their index, or reload it if there are none."""
         ...
 
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
-        """Return the rows that went with these generations; none if not all are known: of few, the last ones are."""
+        """Return the rows removed by these generations; none if some are unknown, since only the last are stored."""
         ...
 
     async def count_publication(self, bank_id: BankId) -> None:
-        """Count that a pass has published."""
+        """Count a publication by a pass."""
         ...
 
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
-        """Note that somebody other than the sleep tier wrote a block."""
+        """Record that someone other than the sleep tier wrote a block."""
         ...
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
-        """Note that something was remembered."""
+        """Record that something was stored."""
         ...
 
     async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
-        """Count a turn that was left out."""
+        """Count a turn that the write policy skipped."""
         ...
 
     async def remove(self, bank_id: BankId) -> None:
-        """Delete it with all that it holds."""
+        """Delete the bank with all its contents."""
         ...
 
 
 class SearchableRows(Protocol[Key, Row_co]):
-    """What episodes and notes have in common: both are searched, and handed to agents."""
+    """Common access to episodes and notes: both are searched and given to agents."""
 
     async def find_bank_ids(self, ids: Collection[Key]) -> Mapping[Key, BankId]:
-        """Return in which bank each of these is, of those that any bank has."""
+        """Return the bank of each of these rows that exists."""
         ...
 
     async def get_by_numbers(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Row_co]:
-        """Return these, by number."""
+        """Return these rows by number."""
         ...
 
     async def excerpts(
         self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
     ) -> Mapping[int, Excerpt]:
-        """Return what a context shows of these, by number; of their texts so many `characters`, or all."""
+        """Return excerpts by number, with up to `characters` of each text, or all of it."""
         ...
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
-        """Return those with a greater number in order, as an index keeps them."""
+        """Return index entries with a number greater than `after`, in order."""
         ...
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
-        """Return vector and embedder by number, of those that have one."""
+        """Return vector and embedder by number, for rows that have one."""
         ...
 
     async def count(self, bank_id: BankId) -> int:
-        """Return how many there are that are not retired."""
+        """Return the number of rows that are not retired."""
         ...
 
     async def find_lacking_vector(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row_co]:
-        """Return those of all banks with a greater number and no vector by this embedder, or none, in order."""
+        """Return rows of all banks after a number without a vector by this embedder, or without any, in order."""
         ...
 
     async def has_outdated_vector(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
-        """Return whether a row of the bank with a greater number has a vector by another embedder."""
+        """Return whether a row of the bank after a number has a vector by another embedder."""
         ...
 
     async def save_vectors(self, vectors: Mapping[int, bytes], embedder: str) -> None:
-        """Write vectors by number, and count them on their banks."""
+        """Write vectors by number and count them in their banks."""
         ...
 
     async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        """Note that these were handed to an agent, unless that is noted of them since `before`."""
+        """Record that an agent received these rows, unless a use since `before` is recorded."""
         ...
 
 
 class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
-    """Episodes: appended, demoted, never rewritten."""
+    """Episodes: appended and demoted, never rewritten."""
 
     async def add(self, episode: Episode) -> None:
-        """Store it. The block ends with Conflict if the bank has one of its key."""
+        """Store an episode. The block fails with Conflict if the bank has one of its key."""
         ...
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None: ...
 
-    async def get_by_key(self, bank_id: BankId, key: str) -> Episode | None:
-        """Return the bank's episode of this idempotency key."""
-        ...
+    async def get_by_key(self, bank_id: BankId, key: str) -> Episode | None: ...
 
     async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
-        """Return when the bank's episodes of these idempotency keys were stored, by key."""
+        """Return the storage times of the bank's episodes with these idempotency keys, by key."""
         ...
 
     async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
-        """Return the newest episode of the same speaker and text that was stored since then."""
+        """Return the newest episode with this digest of speaker and text that was stored since then."""
         ...
 
-    async def count_repetition(self, episode_id: EpisodeId) -> None:
-        """Count a repetition."""
-        ...
+    async def count_repetition(self, episode_id: EpisodeId) -> None: ...
 
     async def find_all(
         self,
@@ -178,7 +172,7 @@ class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
         newest_first: bool = False,
         limit: int = 100,
     ) -> Sequence[Episode]:
-        """Return episodes with a greater number in order; `newest_first` those with a smaller one, 0 for all."""
+        """Return episodes after a number in order; with `newest_first` those before it, descending, and 0 means all."""
         ...
 
     async def find_matching_ids(
@@ -191,43 +185,41 @@ class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
         until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[EpisodeId]:
-        """Return the ids of those that meet each condition that is given; `until` is exclusive."""
+        """Return the ids of episodes that match all given conditions; `until` is exclusive."""
         ...
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        """Return these, by id, of those that the bank has."""
+        """Return the bank's episodes of these ids, by id."""
         ...
 
     async def count_by_importance(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
-        """Return how many turns were kept before then, were handed to agents, and were and are below each step."""
+        """Return how many turns before then were stored, were used by agents, and were and are below each step."""
         ...
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
-        """Write its demotions, and count that the bank's have changed."""
+        """Write an episode's demotions, and count the change in its bank."""
         ...
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
-        """Return the weights by number of those whose demotions have changed since the bank counted so many."""
+        """Return current weights, by number, of episodes demoted or restored since the bank's count was `after`."""
         ...
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
-        """Return the demotions by id of those that have any."""
+        """Return demotions by id, for episodes that have any."""
         ...
 
     async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:
-        """Delete them, and the links of notes to them; return their numbers."""
+        """Delete episodes and the links of notes to them; return their numbers."""
         ...
 
 
 class Notes(SearchableRows[NoteId, Note], Protocol):
-    """Notes."""
-
     async def add(self, note: Note) -> int:
-        """Store it with its evidence and return its number."""
+        """Store a note with its evidence; return its number."""
         ...
 
     async def add_all(self, new: Sequence[Note]) -> None:
-        """Store them with their evidence, in this order."""
+        """Store notes with their evidence, in this order."""
         ...
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None: ...
@@ -235,43 +227,43 @@ class Notes(SearchableRows[NoteId, Note], Protocol):
     async def find_all(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
-        """Return notes with a greater number in order: those that are not retired, or all."""
+        """Return notes with a number greater than `after` in order, without retired ones by default."""
         ...
 
     async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
-        """Return the newest that are not retired, so many at most, in order."""
+        """Return the newest `limit` notes that are not retired, in ascending order."""
         ...
 
     async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
-        """Return the notes, retired ones too, with any of these among their evidence."""
+        """Return notes, retired ones too, that cite any of these episodes."""
         ...
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
-        """Return when those from this number on that are not retired were last handed out, of those that were."""
+        """Return the last use by number, for used notes from `first` on that are not retired."""
         ...
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
-        """Take it out of searches, or put it back; it counts as a demotion."""
+        """Retire a note from search, or restore it; either counts as a demotion."""
         ...
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
-        """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
+        """Return weight 0 for notes retired since the bank's demotion count was `after`, 1 for restored ones."""
         ...
 
     async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:
-        """Delete them; return their numbers."""
+        """Delete notes; return their numbers."""
         ...
 
 
 class Blocks(Protocol):
-    """Blocks: each write is a new version."""
+    """Blocks: each write adds a version."""
 
     async def add(self, block: Block) -> bool:
-        """Store a version; return whether it was the next one: else somebody else has written meanwhile."""
+        """Store a version; return false if it is not the next one, since someone else wrote in between."""
         ...
 
     async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
-        """Return the newest version, even if it says that there is no block any more."""
+        """Return the newest version, even if it marks a deletion."""
         ...
 
     async def find_all(self, bank_id: BankId) -> Sequence[Block]:
@@ -279,7 +271,7 @@ class Blocks(Protocol):
         ...
 
     async def labels(self, bank_id: BankId) -> Sequence[str]:
-        """Return the labels that the bank has or had, in order."""
+        """Return all present and past labels of the bank, in order."""
         ...
 
     async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:
@@ -287,47 +279,47 @@ class Blocks(Protocol):
         ...
 
     async def versions(self, bank_id: BankId) -> Sequence[Block]:
-        """Return all versions of all blocks of a bank that have spans."""
+        """Return all versions with spans, of all blocks of a bank."""
         ...
 
     async def rewrite_version(self, block: Block) -> None:
-        """Write value and spans of a version anew: something in it is forgotten."""
+        """Overwrite value and spans of a version, to forget something in it."""
         ...
 
 
 class Views(Protocol):
-    """Ready views: derived, and dropped with whatever they may hold of what is forgotten."""
+    """Ready views: derived data, dropped when they may contain something forgotten."""
 
     async def find_ready(self, bank_id: BankId, key: str) -> ReadyViewSnapshot | None:
-        """Return what is ready for a question, with the state of the bank; none if nothing is."""
+        """Return the ready view of a question with the state of the bank."""
         ...
 
     async def fetch_heads(self, bank_id: BankId) -> BankHeads:
-        """Return the greatest numbers of the bank's rows."""
+        """Return the greatest row numbers of the bank."""
         ...
 
     async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None: ...
 
     async def find_all(self, bank_id: BankId) -> Sequence[ReadyView]:
-        """Return those of the bank by kind and key."""
+        """Return the bank's views by kind and key."""
         ...
 
     async def put(self, view: ReadyView) -> None:
-        """Write it, over one of the same key."""
+        """Insert or overwrite a view."""
         ...
 
     async def save_hits(self, view: ReadyView) -> None:
-        """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
+        """Write stamp, depth, hits and made_at of a view, if it still exists."""
         ...
 
     async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
-        """Delete those of the bank, or those of one kind."""
+        """Delete the bank's views, or those of one kind."""
         ...
 
     async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
-        """Delete questions of the bank that were last asked before then, and keep so many of the others; none is all.
+        """Delete the bank's questions last asked before then, and all but `keep` of the rest; none keeps all.
 
-        Those that were asked most from that day (UTC) on stay, of equals those that were asked last.
+        Those asked most often since that day (UTC) are kept, and of equals those asked last.
         """
         ...
 
@@ -336,5 +328,5 @@ class Views(Protocol):
         ...
 
     async def find_bank_ids(self) -> Sequence[BankId]:
-        """Return the banks that have any."""
+        """Return the banks that have views."""
         ...

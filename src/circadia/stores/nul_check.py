@@ -1,14 +1,14 @@
-"""Text that each database can keep: SQLite would keep a NUL, and PostgreSQL does not."""
+"""Check for NUL characters, which SQLite would store and PostgreSQL does not."""
 
 from collections.abc import Mapping
 from typing import Final, cast
 
 NUL: Final = "holds a NUL character (U+0000), which is not text; leave it out"
-"""What is told of one, behind the name of what holds it."""
+"""Message about such a value, to follow its name."""
 
 
 def holds_nul(given: object) -> bool:
-    """Return whether a text or a key in JSON values holds a NUL, however deep that lies."""
+    """Return whether any text or key in JSON values contains a NUL, at any depth."""
     waiting = [given]
     while waiting:
         value = waiting.pop()

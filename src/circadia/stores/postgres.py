@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: asyncpg, and one lock that puts the writers of all processes in a row."""
+"""The PostgreSQL store: asyncpg, and an advisory lock that serializes the writers of all processes."""
 
 import asyncio
 import re
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 _NAME: Final = "PostgreSQL"
 _OPENINGS: Final = OpeningStatements(
-    # The lock is let go at the end of the transaction. So what a writer reads stays true until it commits, numbers
-    # ascend in the order of commits, and no two writers wait for each other's rows.
-    # The commit does not wait for the disk, so that it lets the lock go at once; `_WritingLink.sync` waits.
+    # The lock is released at the end of the transaction. So what a writer reads stays true until it commits, numbers
+    # ascend in commit order, and writers do not wait for each other's rows.
+    # The commit does not wait for the disk, so that the lock is released at once; `_WritingLink.sync` waits.
     write=("BEGIN", "SET LOCAL synchronous_commit = off", "SELECT pg_advisory_xact_lock(4114)"),
     read=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
 )
@@ -34,28 +34,28 @@ _DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
 _SYNC: Final = "SELECT pg_logical_emit_message(true, 'circadia', '')"
-"""The least that a transaction can write: its commit takes all commits before it to the disk, and is no row."""
+"""The smallest possible write: its commit flushes all earlier commits, without adding a row."""
 _FIRST_RUNS: Final = 400
-"""Statements that a connection runs until it has them planned anew; then four times as many, and so on."""
+"""Statements that a connection runs before it plans them again; the limit then grows fourfold each time."""
 _FEW_ROWS: Final = 8
-"""Rows of a statement that may be part of another: each number of rows makes another statement."""
+"""Most rows of a statement that is joined with others: each row count makes a different statement."""
 _PLACE: Final = re.compile(r"\$(\d+)")
 _SETTINGS: Final = {
     "application_name": "circadia",
-    "synchronous_commit": "on",  # where a writer does not set it off, a commit returns when it is on the disk
+    "synchronous_commit": "on",  # default for transactions that do not turn it off: a commit returns when it is on disk
     "lock_timeout": "15s",
-    "idle_in_transaction_session_timeout": "10s",  # a process that hangs does not keep the others from writing
+    "idle_in_transaction_session_timeout": "10s",  # a hanging process must not block other writers
     "jit": "off",
 }
 
 
 async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
-    """Bring the database to the present schema and return the store on it; `url` is as libpq has it.
+    """Migrate the database and return its store; `url` is a libpq URL.
 
-    `readers` is the number of connections that read.
+    `readers` is the number of read connections.
 
     Raises:
-        StartError: It cannot be reached, or belongs to a newer version.
+        StartError: the database cannot be reached, or belongs to a newer version.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",
@@ -76,16 +76,16 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
         await link.run(do_nothing, first=("COMMIT",))
     except StartError:
         raise
-    except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL; it may hold a password
-        told = error.message if isinstance(error, CircadiaError) else "its URL is malformed"
-        raise StartError(f"cannot open the {_NAME} database: {told}") from None
+    except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL, which may hold a password
+        reason = error.message if isinstance(error, CircadiaError) else "its URL is malformed"
+        raise StartError(f"cannot open the {_NAME} database: {reason}") from None
     finally:
         await link.drop()
     return SqlStore(_WritingLink(engine), lambda: _PostgresLink(engine), _OPENINGS, readers=readers)
 
 
 class _Driver(Protocol):
-    """What we ask of asyncpg's connection, which has no types of its own."""
+    """The part of asyncpg's untyped connection that is used here."""
 
     async def execute(self, query: str) -> str: ...
 
@@ -97,7 +97,7 @@ class _Driver(Protocol):
 
 
 class _PreparedStatement(Protocol):
-    """What we ask of asyncpg's prepared statements."""
+    """The part of asyncpg's prepared statements that is used here."""
 
     async def fetch(self, *args: object) -> Sequence[Any]: ...
 
@@ -109,7 +109,7 @@ class _PreparedStatement(Protocol):
 
 
 class _PreparedCursor:
-    """What a statement answered, as `Answer` tells."""
+    """Result of a statement, in the form of a DB-API cursor."""
 
     def __init__(self, prepared: _PreparedStatement, rows: Sequence[Any]) -> None:
         self._prepared = prepared
@@ -118,44 +118,41 @@ class _PreparedCursor:
     @property
     def description(self) -> Sequence[tuple[str, int]]:
         """Name and type of each column."""
-        return [(each.name, each.type.oid) for each in self._prepared.get_attributes()]
+        return [(attribute.name, attribute.type.oid) for attribute in self._prepared.get_attributes()]
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed; known until the statement runs again."""
+        """Number of changed rows; known until the statement runs again."""
         return int(self._prepared.get_statusmsg().rpartition(" ")[2])
 
     def fetchall(self) -> Sequence[Any]:
-        """Return the rows."""
         return self._rows
 
     def fetchone(self) -> Any:
-        """Return the first row, or none."""
         return self._rows[0] if self._rows else None
 
 
 class _AsyncpgConnection:
-    """Runs statements as asyncpg prepares them, without SQLAlchemy's cursors, which cost twice the statement."""
+    """Runs asyncpg's prepared statements without SQLAlchemy's cursors, which cost twice the statement."""
 
     def __init__(self, driver: _Driver) -> None:
         self._driver = driver
         self._prepared: dict[str, _PreparedStatement] = {}
-        """By text. These are the statements of the program, so they are not too many."""
+        """By text; bounded, since the texts come from the program."""
         self._joined: dict[tuple[tuple[str, int, int], ...], str] = {}
-        """By the texts, and how many rows of how many values each has."""
+        """By text, number of rows and values per row."""
         self._runs = 0
         self._runs_planned = _FIRST_RUNS
 
     def execute(self, text: str, values: Sequence[object]) -> _PreparedCursor:
-        """Run a statement."""
         return await_(self._run(text, values, many=False))
 
     def executemany(self, text: str, values: Sequence[Sequence[object]]) -> _PreparedCursor:
-        """Run a statement for each of the sequences of values."""
+        """Run a statement for each sequence of values."""
         return await_(self._run(text, values, many=True))
 
     def execute_batch(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
-        """Run statements, as `BatchExecutor` tells: those of few rows as the parts of one statement, in one trip."""
+        """Run several statements; those with few rows are joined into one and sent in one trip."""
         for many, some in groupby(writes, lambda write: len(write[1]) > _FEW_ROWS):
             if not many:
                 self._execute_in_one(list(some))
@@ -173,7 +170,7 @@ class _AsyncpgConnection:
     async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _PreparedCursor:
         self._runs += 1
         if self._runs >= self._runs_planned:
-            # PostgreSQL keeps a statement's plan. One from when a table was small may be bad by now.
+            # A cached plan from when a table was small may be slow by now.
             self._runs_planned *= 4
             self._prepared.clear()
         prepared = self._prepared.get(text)
@@ -185,15 +182,15 @@ class _AsyncpgConnection:
                 return _PreparedCursor(prepared, ())
             return _PreparedCursor(prepared, await prepared.fetch(*values))
         except _DRIVER_ERRORS:
-            # Perhaps the tables have changed since it was prepared: the next try prepares it anew.
+            # The tables may have changed since it was prepared; the next try prepares it again.
             self._prepared.pop(text, None)
             raise
 
 
 def _join_statements(writes: Sequence[tuple[str, int, int]]) -> str:
-    """Return one statement for several; each has so many rows of so many values. The last is no part but the whole.
+    """Join statements into one, given the rows and values per row of each. The last becomes the main statement.
 
-    A part sees no row of another. So one that returns its rows has its table's name: those behind it look there.
+    A CTE does not see rows of another. So one that returns its rows takes its table's name: later ones read from it.
     """
     parts: list[tuple[str, str]] = []
     before = 0
@@ -211,15 +208,14 @@ def _join_statements(writes: Sequence[tuple[str, int, int]]) -> str:
 
 
 def _shift_placeholders(text: str, by: int) -> str:
-    """Return it with the places of its values so many further on."""
     return _PLACE.sub(lambda place: f"${int(place[1]) + by}", text)
 
 
 class _PostgresLink:
-    """A connection. A task of its own does what it is given, so that a cancelled caller does not cut it short.
+    """A connection. Its own task runs the work, so that a cancelled caller does not interrupt it.
 
-    The task ends with the connection. What it does runs in one greenlet, where SQLAlchemy's calls wait for the driver:
-    to make a greenlet for each trip costs more than a statement.
+    The task ends with the connection. It runs in one greenlet, where SQLAlchemy's calls wait for the driver: creating a
+    greenlet per trip costs more than a statement.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -227,24 +223,21 @@ class _PostgresLink:
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._more: asyncio.Future[None]
-        """What the task waits for when it has done all."""
+        """Awaited by the task when it is idle."""
         self._connection: Connection | None = None
         self._driver: _Driver
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        """Do it, as `Link.run` tells."""
         return await self._submit(lambda: self._run_work(work, first, opens))
 
     def roll_back(self) -> None:
-        """Roll back what is open."""
         self._submit(self._roll_back)
 
     async def drop(self) -> None:
-        """Close the connection."""
         await self._submit(self._discard)
 
     def _submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Do the job after those given before; first come first served."""
+        """Queue a job; jobs run in order."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._jobs.append((job, future))
@@ -264,8 +257,8 @@ class _PostgresLink:
             job, future = self._jobs.popleft()
             try:
                 outcome = job()
-            except Exception as error:  # noqa: BLE001 - it is raised again where the job is awaited
-                if not future.done():  # it is when its caller was cancelled
+            except Exception as error:  # noqa: BLE001 - raised again where the job is awaited
+                if not future.done():  # its caller was cancelled
                     future.set_exception(error)
             except BaseException:
                 future.cancel()
@@ -292,18 +285,18 @@ class _PostgresLink:
         return await_(self._driver.execute(statements))
 
     def _run_first(self, act: Callable[[Connection], T]) -> T:
-        """Do what begins a block, or is all of it: a read of one statement."""
+        """Run the first statement of a block, or a read of one statement."""
         connection = self._ensure_open()
         try:
             return act(connection)
         except (*_DRIVER_ERRORS, OSError):
             if not self._driver.is_closed():
                 raise
-            # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
+            # The server restarted while the connection was idle. Nothing was done yet, so a second try is safe.
             return act(self._ensure_open())
 
     def _ensure_open(self) -> Connection:
-        """Return the connection, outside of a transaction; a new one if there is none or it was lost."""
+        """Return the connection outside of a transaction, reconnecting if there is none or it was lost."""
         if self._connection is not None and self._is_lost(self._connection):
             self._discard()
         if self._connection is None:
@@ -336,7 +329,7 @@ class _PostgresLink:
         try:
             self._send("ROLLBACK")
         except (*_DRIVER_ERRORS, OSError):
-            self._discard()  # the server rolls back what it no longer hears of
+            self._discard()  # the server rolls back when the connection ends
 
     def _discard(self) -> None:
         connection, self._connection = self._connection, None
@@ -346,19 +339,18 @@ class _PostgresLink:
 
 
 class _WritingLink(_PostgresLink):
-    """The connection that writes, and one beside it that syncs: they come and go together."""
+    """The writing connection, and a second one for syncs that opens and closes with it."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._syncing: tuple[Connection, _Driver] | None = None
         self._unsynced: set[_Driver] = set()
-        """For each connection with commits that nobody has asked the disk for, the one beside it.
+        """The sync connections of connections with commits that are not synced yet.
 
-        A server that has died has lost both. So a sync that ends well was one of the server that has the commits.
+        A server crash breaks both connections. So a sync that succeeds reached the server that has the commits.
         """
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        """Do it, as `Link.run` tells."""
         syncing = self._syncing
         done = await super().run(work, first=first, opens=opens)
         if syncing is not None and "COMMIT" in first:
@@ -366,14 +358,14 @@ class _WritingLink(_PostgresLink):
         return done
 
     async def sync(self) -> None:
-        """Return when the commits are on the disk, as `WritingLink.sync` tells."""
+        """Wait until the commits are on disk; see `WritingLink.sync`."""
         unsynced, self._unsynced = self._unsynced, set()
         with wrap_driver_errors(_NAME, *_DRIVER_ERRORS):
             for driver in unsynced:
                 await driver.execute(_SYNC)
 
     def check(self) -> None:
-        """Return: a new connection is well again."""
+        """Do nothing: a new connection recovers from earlier failures."""
 
     def _connect(self) -> tuple[Connection, _Driver]:
         connection, driver = super()._connect()

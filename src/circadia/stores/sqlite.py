@@ -1,10 +1,10 @@
-"""The store on SQLite: WAL, commits that reach the disk, one connection that writes and some that read.
+"""The SQLite store: WAL, durable commits, one writing connection and several readers.
 
-The statements of a writer are short and touch memory only, and so are its commits and reads of a few rows by their
-keys: they run in the event loop, since a trip to a thread costs more than the statement and waits for the interpreter's
-lock when the loop is busy. Other reads may be long, so each connection has a thread; opening and closing run there too.
+A writer's statements, commits and reads of a few rows by key are short and touch memory only. They run in the event
+loop: a trip to a thread costs more than the statement and waits for the interpreter's lock when the loop is busy. Other
+reads may be long, so each connection has a thread; opening and closing run there too.
 
-What waits for the disk has threads of its own: one syncs the log after commits, one copies the log into the database.
+Disk waits have their own threads: one syncs the log after commits, one copies the log into the database.
 """
 
 import asyncio
@@ -43,38 +43,38 @@ _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",  # on macOS a plain fsync stops at the drive's cache
     "PRAGMA foreign_keys = ON",
-    "PRAGMA journal_size_limit = 67108864",  # give the disk back after a burst
+    "PRAGMA journal_size_limit = 67108864",  # return the disk space after a burst
     "PRAGMA busy_timeout = 0",  # the event loop must not wait in SQLite; see `_Link`
-    "PRAGMA temp_store = MEMORY",  # what a savepoint could take back is a file of its own else, for each transaction
+    "PRAGMA temp_store = MEMORY",  # else each transaction writes its savepoint data to a file
 )
 _READER_PRAGMAS: Final = ("PRAGMA query_only = ON",)
 _WRITER_PRAGMAS: Final = (
     "PRAGMA synchronous = NORMAL",  # a commit does not wait for the disk: `_WritingLink.sync` does
-    "PRAGMA wal_autocheckpoint = 0",  # nor does it copy the log: `_WritingLink` has that done
-    "PRAGMA cache_size = -8192",  # KiB: what blocks in a row write to is more than the 2 MiB that it has else
+    "PRAGMA wal_autocheckpoint = 0",  # `_WritingLink` copies the log instead
+    "PRAGMA cache_size = -8192",  # KiB: consecutive write blocks need more than the default of 2 MiB
 )
 _COPY_COMMITS: Final = 64
-"""Commits after which the log is copied into the database: some thousand pages, as SQLite has it by default."""
+"""Commits between copies of the log into the database: some thousand pages, like SQLite's default."""
 _LOG_BYTES: Final = 268_435_456
-"""A log larger than this is copied while no block writes, so that it begins anew: it does by itself when all of it is
-copied and nothing was added meanwhile, but a server that writes without a pause never gets there."""
+"""A larger log is copied while no block writes, so that it starts over. SQLite does this by itself when the whole log
+is copied and nothing was added meanwhile, which never happens on a server that writes without a pause."""
 _COPY: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _LOCKED_SECONDS: Final = 5.0
-"""How long is tried while another program has the database locked."""
+"""Retry time while another program locks the database."""
 _RETRY_SECONDS: Final = 0.01
 
 
 async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
-    """Open or make the database file, bring it to the present schema and return the store on it.
+    """Open or create the database file, migrate it and return its store.
 
-    `readers` is the number of connections that read.
+    `readers` is the number of read connections.
 
     Raises:
-        StartError: It cannot be opened, is no SQLite database, or belongs to a newer version.
+        StartError: the file cannot be opened, is no SQLite database, or belongs to a newer version.
     """
     engine = create_engine(
         "sqlite://",
-        # Under `rw` a file that has gone is an error, not a new and empty database.
+        # Mode `rw` makes a missing file an error instead of creating an empty database.
         creator=lambda: sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
         ),
@@ -102,8 +102,6 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
 
 
 class _SqliteConnection:
-    """A connection and its transaction, for one thread at a time."""
-
     def __init__(self, engine: Engine, *pragmas: str) -> None:
         self._engine = engine
         self._pragmas = (*_PRAGMAS, *pragmas)
@@ -112,11 +110,9 @@ class _SqliteConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection."""
         return self._connection is not None
 
     def run_work(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
-        """Do it, as `Link.run` tells."""
         with wrap_driver_errors(_NAME, sqlite3.Error):
             connection = self._connection or self.open()
             if opens and self._driver.in_transaction:
@@ -128,7 +124,6 @@ class _SqliteConnection:
             return work(connection)
 
     def open(self) -> Connection:
-        """Connect."""
         with wrap_driver_errors(_NAME, sqlite3.Error):
             connection = self._engine.connect()
             driver = connection.connection.driver_connection
@@ -146,26 +141,24 @@ class _SqliteConnection:
             return connection
 
     def roll_back(self) -> None:
-        """Roll back what is open."""
         if self._connection is not None and self._driver.in_transaction:
             self._driver.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
 
 class _Link:
-    """A connection that does short work in the event loop, and all else in its thread."""
+    """A connection that runs short work in the event loop and all else in its thread."""
 
     def __init__(self, session: _SqliteConnection, name: str) -> None:
         self._session = session
         self._thread = _WorkerThread(name)
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        """Do it, as `Link.run` tells; wait in the event loop for another program that has the database locked."""
+        """See `Link.run`. Waits in the event loop while another program locks the database."""
         short = self._is_short(work, first)
         if not opens:
             return await self._run_work(work, first, opens=False, short=short)
@@ -185,12 +178,11 @@ class _Link:
         return isinstance(work, ShortRead)
 
     async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
-        if short and self._thread.is_idle:  # else it is this connection's turn later
+        if short and self._thread.is_idle:  # else the connection is busy with earlier work
             return self._session.run_work(work, first, opens)
         return await self._thread.run_job(lambda: self._session.run_work(work, first, opens))
 
     def roll_back(self) -> None:
-        """Roll back what is open."""
         if self._thread.is_idle:
             with wrap_driver_errors(_NAME, sqlite3.Error):
                 self._session.roll_back()
@@ -198,31 +190,29 @@ class _Link:
             self._thread.submit(_Job(do=self._session.roll_back))
 
     async def drop(self) -> None:
-        """Close the connection and end its thread."""
         await self._thread.run_job(self._session.close)
         self._thread.end()
 
 
 class _WritingLink(_Link):
-    """The connection that writes. All it does is short, but to copy a log that has grown large."""
+    """The writing connection. All its work is short, except copying a log that has grown large."""
 
     def __init__(self, engine: Engine, path: Path) -> None:
         super().__init__(_SqliteConnection(engine, *_WRITER_PRAGMAS), "sqlite-writer")
         self._path = path
         self._syncing = _WorkerThread("sqlite-sync")
         self._log: int | None = None
-        """The log's file, open for its syncs: it is the same one as long as this connection is."""
+        """The log's file descriptor for syncs; the file stays the same while this connection is open."""
         self._copier = _Link(_SqliteConnection(engine), "sqlite-checkpoint")
         self._copying: asyncio.Task[None] | None = None
         self._commits = 0
-        """Since the log was copied last."""
+        """Commits since the last copy of the log."""
         self._failure: StorageUnavailable | None = None
 
     def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
         return _COPY not in first
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        """Do it, as `Link.run` tells."""
         done = await super().run(work, first=first, opens=opens)
         if "COMMIT" in first:
             self._commits += 1
@@ -231,10 +221,10 @@ class _WritingLink(_Link):
         return done
 
     async def sync(self) -> None:
-        """Return when the commits are on the disk, as `WritingLink.sync` tells.
+        """Wait until the commits are on disk; see `WritingLink.sync`.
 
-        After one that failed the system may have forgotten what it did not write, and a second one would say that all
-        is well. So all later ones fail too, until the server is started again.
+        After a failed sync the system may discard unwritten data, and a second sync would report success. So all later
+        ones fail too, until the server restarts.
         """
         if self._failure is None:
             try:
@@ -242,11 +232,11 @@ class _WritingLink(_Link):
                     if self._log is None:
                         self._log = await self._syncing.run_job(lambda: _open_log(self._path))
                     log = self._log
-                    # One call of the system: after each the thread waits for the interpreter's lock.
+                    # One system call: after each, the thread waits for the interpreter's lock.
                     await self._syncing.run_job(lambda: _sync(log))
             except StorageUnavailable as error:
-                self._failure = StorageUnavailable(f"{error.message}; start the server again when the disk is well")
-                _logger.exception("the disk failed a sync: no write is acknowledged until a new start")
+                self._failure = StorageUnavailable(f"{error.message}; restart the server when the disk works again")
+                _logger.exception("the disk failed a sync: no write is acknowledged until the server restarts")
         self.check()
         if self._commits >= _COPY_COMMITS and (self._copying is None or self._copying.done()):
             self._commits = 0
@@ -258,7 +248,6 @@ class _WritingLink(_Link):
             raise self._failure
 
     async def drop(self) -> None:
-        """Close the connection and end the threads."""
         if self._copying is not None:
             await self._copying
         await self._copier.drop()
@@ -272,12 +261,12 @@ class _WritingLink(_Link):
 async def _copy_log(link: _Link) -> None:
     try:
         await link.run(do_nothing, first=(_COPY,), opens=True)
-    except StorageUnavailable as error:  # the log keeps all, and the next copy may go better
+    except StorageUnavailable as error:  # the log keeps everything, and the next copy may succeed
         _logger.warning("the log was not copied into the database: %s", error.message)
 
 
 def _open_log(path: Path) -> int:
-    """Open the database's log, and let the disk have its name. Raises OSError."""
+    """Open the database's log after syncing its directory entry. Raises OSError."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -287,32 +276,29 @@ def _open_log(path: Path) -> int:
 
 
 def _sync(file: int) -> None:
-    """Let the disk have what the file has. Raises OSError."""
+    """Flush the file to disk. Raises OSError."""
     if sys.platform == "darwin":
-        fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # there a plain fsync stops at the drive's cache
+        fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # a plain fsync stops at the drive's cache there
     else:
-        os.fdatasync(file)  # not when it was changed, for which the file system would write its own log each time
+        os.fdatasync(file)  # without timestamps, for which the file system would write its own log each time
 
 
 def _is_lock(error: BaseException | None) -> bool:
-    """Return whether the error is that another program has the database locked."""
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @dataclass(kw_only=True, slots=True)
 class _Job:
-    """Something for a thread to do, and where its outcome is awaited."""
+    """A job for a thread, and the future of its result."""
 
     do: Callable[[], Any]
-    """What is done."""
     future: asyncio.Future[Any] | None = None
-    """Gets its outcome, if anybody waits."""
     ended: bool = False
-    """Whether it was done, and touches the connection no more."""
+    """Done with the connection."""
 
 
 class _WorkerThread:
-    """Does jobs in order, each to its end even if who waits for it is cancelled. It starts with the first."""
+    """Runs jobs in order, each to its end even if its caller is cancelled. The first job starts the thread."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -321,17 +307,15 @@ class _WorkerThread:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has done all that it was given."""
+        """Whether all submitted jobs are done."""
         return self._last is None or self._last.ended
 
     async def run_job(self, job: Callable[[], T]) -> T:
-        """Do the job and return its outcome."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.submit(_Job(do=job, future=future))
         return await future
 
     def submit(self, job: _Job) -> None:
-        """Do the job after those given before."""
         if self._jobs is None:
             self._jobs = SimpleQueue()
             Thread(target=_run_jobs, args=(self._jobs,), name=self._name, daemon=True).start()
@@ -339,27 +323,26 @@ class _WorkerThread:
         self._jobs.put(job)
 
     def end(self) -> None:
-        """End the thread after what it was given."""
+        """End the thread after the submitted jobs."""
         if self._jobs is not None:
             self._jobs.put(None)
             self._jobs = None
 
 
 def _run_jobs(jobs: SimpleQueue[_Job | None]) -> None:
-    """Do jobs in order until there is none."""
     while (job := jobs.get()) is not None:
         outcome: Any = None
         error: BaseException | None = None
         try:
             outcome = job.do()
-        except BaseException as raised:  # noqa: BLE001 - it is raised again where the job is awaited
+        except BaseException as raised:  # noqa: BLE001 - raised again where the job is awaited
             error = raised
         job.ended = True
         if job.future is None:
             if error is not None:
                 _logger.error("a rollback failed", exc_info=error)
             continue
-        with suppress(RuntimeError):  # the loop has ended, and who waited with it
+        with suppress(RuntimeError):  # the loop has ended, and the waiter with it
             job.future.get_loop().call_soon_threadsafe(_set_outcome, job.future, outcome, error)
 
 

@@ -1,4 +1,4 @@
-"""What the program asks of a database for wakes: requests, pulses and routines. `base.py` has the rest."""
+"""Store protocols for wake requests, pulses and routines."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -10,36 +10,34 @@ from circadia.records.schedule import Routine
 from circadia.records.wake import Charge, Decision, GuardrailCounts, WaitingAgent, Wake, WakeCount
 
 ALL: Final = 2**62
-"""More than can be counted."""
+"""Larger than any count."""
 
 
 class Wakes(Protocol):
-    """Wake requests: the ledger of decisions, from which all budgets are counted (WAKE-13)."""
+    """Wake requests: the ledger of decisions that all budgets are counted from (WAKE-13)."""
 
     async def add(self, wake: Wake) -> None:
-        """Store a new one. Raises Conflict if there is one of its idempotency key."""
+        """Store a new request. Raises Conflict if its idempotency key exists."""
         ...
 
     async def save(self, wake: Wake) -> bool:
-        """Write the new decision of a deferred one; return whether it was deferred."""
+        """Write the new decision of a deferred request; return whether it was deferred."""
         ...
 
     async def move_charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
-        """Move what those of the pulse's requests count as that count as `origin`; return how many these were."""
+        """Change the charge of the pulse's requests from `origin` to `to`; return their number."""
         ...
 
     async def get(self, wake_id: WakeId) -> Wake | None: ...
 
-    async def get_by_key(self, key: str) -> Wake | None:
-        """Return the request of this idempotency key."""
-        ...
+    async def get_by_key(self, key: str) -> Wake | None: ...
 
     async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
         """Return the requests that started or joined the pulse, in order."""
         ...
 
     async def find_by_root(self, root_id: str) -> Sequence[Wake]:
-        """Return the requests of a chain, in order."""
+        """Return the requests of a chain in order."""
         ...
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
@@ -55,10 +53,10 @@ class Wakes(Protocol):
         rule: str | None = None,
         limit: int = ALL,
     ) -> Sequence[WaitingAgent]:
-        """Return agents whose deferred requests are to be looked at again, the most pressing first, then the oldest.
+        """Return agents whose deferred requests are due for a check, most urgent first, then oldest.
 
-        Those are the agents with one whose time has come, or that is to expire, or that `rule` defers, and those `of`
-        which any is deferred; with None for `of`, all such agents. Waiting raises the rank of a request by one for each
+        These are agents with a request whose time has come, that expires, or that `rule` defers, and agents in `of`
+        with any deferred request; None for `of` means all agents. Waiting raises a request's rank by one per
         `ageing_seconds`.
         """
         ...
@@ -68,17 +66,17 @@ class Wakes(Protocol):
         ...
 
     async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
-        """Return how many requests each rule has refused since then."""
+        """Return the number of requests that each rule refused since then."""
         ...
 
     async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
-        """Return how many of the agent's wakes since then count against its budgets, by who asked."""
+        """Return the agent's counted wakes since then, by sender."""
         ...
 
     async def count_by_pair(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[WakeCount]:
-        """Return how often who asked to wake whom in that time, by decision, in the order of the names."""
+        """Return request counts by sender, target and decision in that time, ordered by name."""
         ...
 
     async def find_all(
@@ -92,7 +90,7 @@ class Wakes(Protocol):
         before: WakeId | None = None,
         limit: int = 100,
     ) -> Sequence[Wake]:
-        """Return requests, the newest first; `before` is the last one of the page before."""
+        """Return requests, newest first; `before` is the last one of the previous page."""
         ...
 
     async def tally(
@@ -112,28 +110,28 @@ class Wakes(Protocol):
         fleet_open_most: int = ALL,
         fleet_wakes_most: int = ALL,
     ) -> GuardrailCounts:
-        """Count what admission of `wake_id` asks for, without it.
+        """Count what the admission of `wake_id` needs, excluding the request itself.
 
-        `day` is the start of the target's day; `asked_since` that of the sender's pulse or time awake. What may be many
-        rows (`asked_in_session`, `fleet_open`, `fleet_wakes_today`) is counted to its `most`, and no further; failures
-        are looked for among the last `failures_most` pulses.
+        `day` is the start of the target's day; `asked_since` that of the sender's pulse or waking period. Potentially
+        large counts (`asked_in_session`, `fleet_open`, `fleet_wakes_today`) stop at their `_most`; failures are counted
+        among the last `failures_most` pulses.
         """
         ...
 
 
 class Pulses(Protocol):
-    """Pulses: rows that are the truth, and the outbox of the engine (WAKE-50)."""
+    """Pulses: the rows are the source of truth and the engine's outbox (WAKE-50)."""
 
     async def add(self, pulse: Pulse) -> None: ...
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
-        """Write where the pulse stands now if it stands as in `origin`, epoch and all; return whether it did."""
+        """Write the pulse if its stored state, epoch included, matches `origin`; return whether it did."""
         ...
 
     async def get(self, pulse_id: PulseId) -> Pulse | None: ...
 
     async def get_by_token(self, token_hash: str) -> Pulse | None:
-        """Return the open pulse whose agent was started with this token."""
+        """Return the open pulse with this token."""
         ...
 
     async def find_open(self, agent_id: AgentId) -> Sequence[Pulse]:
@@ -141,19 +139,19 @@ class Pulses(Protocol):
         ...
 
     async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
-        """Return the pulses of a chain, in order."""
+        """Return the pulses of a chain in order."""
         ...
 
     async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
-        """Return pending ones whose time has come, oldest first."""
+        """Return pending pulses whose start time has come, oldest first."""
         ...
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
-        """Return running ones that no process has taken (times awake) whose time is up."""
+        """Return running pulses that no process claimed (waking periods) and whose time is up."""
         ...
 
     async def find_claimed(self) -> Sequence[Pulse]:
-        """Return those that processes have taken."""
+        """Return pulses that are claimed by a process."""
         ...
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
@@ -163,7 +161,7 @@ class Pulses(Protocol):
     async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
     ) -> None:
-        """Move the start of these open pulses, of all open ones with None, but for those that started in that time."""
+        """Shift the start of these open pulses, or of all with None, except those that started in the given time."""
         ...
 
     async def find_all(
@@ -175,7 +173,7 @@ class Pulses(Protocol):
         before: PulseId | None = None,
         limit: int = 100,
     ) -> Sequence[Pulse]:
-        """Return pulses, the newest first; `before` is the last one of the page before."""
+        """Return pulses, newest first; `before` is the last one of the previous page."""
         ...
 
     async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
@@ -184,22 +182,22 @@ class Pulses(Protocol):
 
 
 class Routines(Protocol):
-    """The routines of agents; one that cannot be read is as none, and told in the log."""
+    """Routines of agents; an unreadable row counts as missing and is logged."""
 
     async def add(self, routine: Routine) -> None:
-        """Store a new one. Raises Conflict if the agent has one of its name."""
+        """Store a new routine. Raises Conflict if the agent has one of its name."""
         ...
 
     async def save(self, routine: Routine, *, origin: Routine) -> bool:
-        """Write it if its next_at is still that of `origin`; return whether it was."""
+        """Write the routine if its next_at still matches `origin`; return whether it did."""
         ...
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
-        """Delete it; return whether there was one."""
+        """Delete a routine; return whether it existed."""
         ...
 
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
-        """Delete all of the agent's but those of these names, those that cannot be read too."""
+        """Delete the agent's routines except these names, unreadable ones too."""
         ...
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None: ...
@@ -209,13 +207,13 @@ class Routines(Protocol):
         ...
 
     async def next_due_time(self, now: datetime) -> datetime | None:
-        """Return when the next enabled one will be due; none means that there is none."""
+        """Return the next due time of an enabled routine."""
         ...
 
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
-        """Return enabled ones whose next_at has come, the longest due first."""
+        """Return enabled routines whose next_at has come, longest overdue first."""
         ...
 
     async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
-        """Return enabled ones whose next_at is later than that."""
+        """Return enabled routines whose next_at is later."""
         ...

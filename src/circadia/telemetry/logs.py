@@ -1,4 +1,4 @@
-"""Logging: one line per record on standard error, with secrets taken out whatever wrote them."""
+"""Logging to standard error, one line per record, with secrets redacted."""
 
 import logging
 import re
@@ -11,14 +11,13 @@ _TOKEN: Final = re.compile(
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record, then takes tokens and the given secrets out of the text, tracebacks included."""
+    """Formats a record, then redacts tokens and the given secrets, tracebacks included."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
         self._secrets = [secret for secret in secrets if len(secret) >= 4]
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text without secrets."""
         text = _TOKEN.sub("[redacted]", super().format(record))
         for secret in self._secrets:
             text = text.replace(secret, "[redacted]")
@@ -26,12 +25,13 @@ class RedactingFormatter(logging.Formatter):
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Return false for uvicorn's complaint about answers that the gateway breaks off on purpose (GATE-48)."""
+    """Return False for uvicorn's complaint about answers that the gateway breaks off on purpose (GATE-48)."""
+    record.name = "uvicorn"  # its logger is called `uvicorn.error`, also where nothing is wrong
     return "returned without completing response" not in record.getMessage()
 
 
 def set_up_logs(secrets: Iterable[str], *, level: int = logging.INFO) -> None:
-    """Send all logs to standard error, redacted; called once by the process that serves."""
+    """Send all logs to standard error, redacted; called once by the serving process."""
     handler = logging.StreamHandler()
     handler.setFormatter(RedactingFormatter(secrets))
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""Prometheus metrics: their names, and how they follow from what is written down anyway."""
+"""Prometheus metrics, counted from records that are written anyway."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 _MOST_SERIES = 1000
-"""Upstreams, models and outcomes that get series of their own; beyond them models are counted as `other`."""
+"""Limit of series per upstream, model and outcome; beyond it models count as `other`."""
 
 
 class Metrics:
@@ -28,7 +28,7 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._tokens = Counter(
-            "circadia_tokens", "Tokens as the providers told them.", ["upstream", "model", "kind"],
+            "circadia_tokens", "Tokens, as providers report them.", ["upstream", "model", "kind"],
             registry=self._registry,
         )  # fmt: skip
         self._cost = Counter(
@@ -38,15 +38,15 @@ class Metrics:
             "circadia_wakes", "Wake requests by source, decision and rule.", ["source", "decision", "rule"],
             registry=self._registry,
         )  # fmt: skip
-        self._pulses = Counter("circadia_pulses", "Moves of pulses by status.", ["status"], registry=self._registry)
+        self._pulses = Counter("circadia_pulses", "Pulse transitions by status.", ["status"], registry=self._registry)
         self._released = Counter(
-            "circadia_wakes_released", "Wakes that count no more, as their pulses could not start.",
+            "circadia_wakes_released", "Wakes released because their pulses could not start.",
             registry=self._registry,
         )  # fmt: skip
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
-        self._passes = Counter("circadia_passes", "Moves of passes by status.", ["status"], registry=self._registry)
+        self._passes = Counter("circadia_passes", "Pass transitions by status.", ["status"], registry=self._registry)
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
             buckets=(0.1, 1, 10, 60, 600, 3600, 21_600, 86_400),
@@ -56,7 +56,7 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._answers = Counter(
-            "circadia_answers", "Questions by what they got of the ready answers, and how that was found.",
+            "circadia_answers", "Lookups of ready answers by outcome and way.",
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
         self._lookups = Histogram(
@@ -65,12 +65,11 @@ class Metrics:
         )  # fmt: skip
 
     def count_lookup(self, outcome: str, way: str, seconds: float) -> None:
-        """Count what a call got of the ready answers, and the time that the lookup took."""
         self._answers.labels(outcome, way).inc()
         self._lookups.observe(seconds)
 
     def count_signal(self, topic: str, data: Mapping[str, object]) -> None:
-        """Count what a signal tells: a wake's decision, a pulse's or a pass' move, a routine's verdict."""
+        """Count a signal: a wake's decision, the move of a pulse or pass, or a routine's verdict."""
         if topic == "wake":
             self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
         elif topic == "pulse":
@@ -83,11 +82,9 @@ class Metrics:
             self._routines.labels(str(data["verdict"])).inc()
 
     def add_gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
-        """Add a gauge that is read when it is asked for."""
         Gauge(name, description, registry=self._registry).set_function(value)
 
     def count_line(self, line: object) -> None:
-        """Count a line of the journal."""
         if isinstance(line, Call):
             self._count_call(line)
         elif isinstance(line, Event):
@@ -98,7 +95,6 @@ class Metrics:
                 self._held.labels(str(line.data.get("door")), outcome).observe(waited)
 
     def render(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def _count_call(self, call: Call) -> None:
@@ -119,8 +115,6 @@ class Metrics:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _CallSeries:
-    """The series of one upstream, model and outcome, looked up once."""
-
     calls: Counter
     input: Counter
     output: Counter

@@ -1,9 +1,8 @@
 """Traces with OpenTelemetry: a span for each pass, each of its steps and each model call (SLEEP-60).
 
-Only the API is used, so nothing is recorded, and next to nothing is done, unless an SDK has set a tracer provider by
-the time that the server starts. Names are those of the semantic conventions for generative AI, which are still in
-development: they stand here and nowhere else. No span holds a word of prompts, answers, memory or errors, nor who the
-end user is.
+Only the API is used, so almost nothing happens unless an SDK has set a tracer provider before the server starts. Names
+follow the semantic conventions for generative AI, which are still in development: only this module knows them. No span
+holds text of prompts, answers, memory or errors, or the identity of the end user.
 """
 
 import importlib
@@ -38,9 +37,9 @@ REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 ERROR_TYPE: Final = "error.type"
 CHAT: Final = "chat"
 _OPERATIONS: Final = {"completions": "text_completion", "embeddings": "embeddings"}
-"""Endpoints whose operation is another than `chat`."""
+"""Endpoints whose operation is not `chat`."""
 
-# Circadia's own.
+# Circadia's own names.
 CALL_ID: Final = "circadia.call.id"
 HOLD_SECONDS: Final = "circadia.hold_seconds"
 COST_USD: Final = "circadia.cost_usd"
@@ -50,9 +49,9 @@ BANK_ID: Final = "circadia.bank.id"
 PASS: Final = "circadia.pass."
 
 INCOMPLETE: Final = "incomplete"
-"""`error.type` of a call of which no whole answer came."""
+"""`error.type` of a call without a complete answer."""
 NOT_SENT: Final = "not_sent"
-"""That of one which did not go out: its budget is used up, or its caller went."""
+"""`error.type` of a call that was not sent: its budget is used up, or its caller left."""
 _NANOUSD: Final = 1e9
 _OFF: Final[AbstractContextManager[Span]] = nullcontext(INVALID_SPAN)
 _CARRIED: Final = frozenset({b"traceparent", b"tracestate"})
@@ -60,43 +59,42 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 
 
 class Traces:
-    """Makes spans, of which none is recorded where there is no tracer."""
+    """Makes spans; without a tracer none is recorded."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer
         self._propagator = TraceContextTextMapPropagator()
         self.on: Final = tracer is not None
-        """Whether spans are recorded; what costs something is not done without."""
+        """Whether spans are recorded; check it before costly work."""
 
     def pass_span(self, run: Pass, bank: Bank) -> AbstractContextManager[Span]:
-        """Return the span of one attempt of a pass, the present one within the block."""
         if self._tracer is None:
             return _OFF
-        told: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             f"{PASS}id": run.id, f"{PASS}trigger": run.trigger.value, f"{PASS}attempt": run.attempt,
             f"{PASS}full": run.full, f"{PASS}dry_run": run.dry_run, BANK: bank.template or bank.name, BANK_ID: bank.id,
         }  # fmt: skip
-        return self._start_current_span("pass", told)
+        return self._start_current_span("pass", attributes)
 
     def step_span(self, operation: str, episodes: int) -> AbstractContextManager[Span]:
-        """Return the span of one step of a pass over so many new episodes, the present one within the block."""
+        """Return the span of one step of a pass, current within the block; `episodes` counts the new ones."""
         if self._tracer is None:
             return _OFF
         return self._start_current_span(f"step {operation}", {OPERATION: operation, "circadia.step.episodes": episodes})
 
     def start_sleep_call_span(self, line: Call, operation: str) -> Span:
-        """Return the span of a call that a pass makes; `ended` ends it."""
+        """Return the span of a call that a pass makes; `end_call_span` ends it."""
         if self._tracer is None:
             return INVALID_SPAN
-        told = {**_call_attributes(CHAT, line.upstream, line.model), OPERATION: operation}
-        return self._tracer.start_span(f"{CHAT} {line.model}", kind=SpanKind.CLIENT, attributes=told)
+        attributes = {**_call_attributes(CHAT, line.upstream, line.model), OPERATION: operation}
+        return self._tracer.start_span(f"{CHAT} {line.model}", kind=SpanKind.CLIENT, attributes=attributes)
 
     def start_gateway_span(
         self, endpoint: str, upstream: str, model: str | None, headers: Iterable[tuple[bytes, bytes]]
     ) -> Span:
-        """Return the span of a call at the gateway, a child of its caller's; `ended` ends it.
+        """Return the span of a gateway call, a child of the caller's span; `end_call_span` ends it.
 
-        The caller's `traceparent` goes upstream as it came, so that nobody must trust the gateway with his trace.
+        The caller's `traceparent` goes upstream unchanged, so that nobody must trust the gateway with a trace.
         """
         if self._tracer is None:
             return INVALID_SPAN
@@ -115,14 +113,14 @@ class Traces:
 
 
 def end_call_span(span: Span, line: Call | None) -> None:
-    """End the span of a model call with what the ledger says of it; nothing if it did not go out."""
+    """End the span of a model call with the call's record, or as `not_sent` without one."""
     if not span.is_recording():
         return
     if line is None:
         mark_failed(span, NOT_SENT)
         span.end()
         return
-    told = {
+    attributes = {
         CALL_ID: line.id, AGENT_NAME: line.agent or None, CONVERSATION_ID: line.conversation,
         REQUEST_STREAM: line.streamed,
         RESPONSE_MODEL: line.model, INPUT_TOKENS: line.input_tokens, OUTPUT_TOKENS: line.output_tokens,
@@ -130,7 +128,7 @@ def end_call_span(span: Span, line: Call | None) -> None:
         TIME_TO_FIRST_CHUNK: line.first_token_seconds,
         COST_USD: None if line.cost_nanousd is None else line.cost_nanousd / _NANOUSD,
     }  # fmt: skip
-    span.set_attributes({name: value for name, value in told.items() if value is not None})
+    span.set_attributes({name: value for name, value in attributes.items() if value is not None})
     if line.status is not CallStatus.DONE:
         refused = line.http_status is not None and line.http_status >= 400
         mark_failed(span, str(line.http_status) if refused else INCOMPLETE)
@@ -138,7 +136,6 @@ def end_call_span(span: Span, line: Call | None) -> None:
 
 
 def record_pass_end(span: Span, run: Pass) -> None:
-    """Tell how an attempt of a pass has ended, and what the pass has done so far."""
     if not span.is_recording():
         return
     counts = {f"{PASS}counts.{name}": number for name, number in run.counts.items()}
@@ -149,16 +146,16 @@ def record_pass_end(span: Span, run: Pass) -> None:
 
 
 def mark_failed(span: Span, kind: str) -> None:
-    """Note that what the span is about has failed, and in which of a few ways."""
+    """Mark the span as failed; `kind` is one of a few values."""
     span.set_attribute(ERROR_TYPE, kind)
     span.set_status(Status(StatusCode.ERROR))
 
 
 def set_up_traces(environment: Mapping[str, str]) -> Traces:
-    """Return what makes spans, by the tracer provider of the process; called once, by the process that serves.
+    """Return the span maker for the process's tracer provider; called once, by the serving process.
 
-    Where none is set (as `opentelemetry-instrument` does) and the environment names an endpoint for traces, the SDK of
-    the extra `otel` sends them there, by the variables that OpenTelemetry states.
+    If no provider is set (as `opentelemetry-instrument` does) and the environment names an endpoint for traces, the SDK
+    of the extra `otel` sends them there, configured by OpenTelemetry's standard variables.
     """
     if _is_provider_unset() and any(environment.get(name) for name in _ENDPOINTS):
         if environment.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
@@ -179,7 +176,6 @@ def set_up_traces(environment: Mapping[str, str]) -> Traces:
 
 
 def _is_provider_unset() -> bool:
-    """Return whether no SDK has set a tracer provider."""
     return isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
 
 

@@ -1,4 +1,4 @@
-"""Shipped fakes: a mock model provider, a mock MCP server, a clock that tests move."""
+"""Fakes for tests: a mock model provider, a mock MCP server, a clock that tests advance."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ _PLACES = {"ManualClock": "clock", "MockMcpServer": "mcp_upstream", "MockUpstrea
 
 
 def __getattr__(name: str) -> Any:
-    """Import a fake when it is first asked for, so that each can also be run as a program."""
+    """Import a fake on first access, so that its module can also run as a program."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"circadia.testing.{_PLACES[name]}"), name)

@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand."""
+"""A clock that tests advance by hand."""
 
 import asyncio
 import heapq
@@ -10,9 +10,9 @@ START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """Time that passes only in `advance`; it implements `circadia.clock.Clock`.
+    """A `circadia.clock.Clock` whose time passes only in `advance`.
 
-    Whoever sleeps wakes at the loop's next turn after the clock has reached its instant, in the order of the instants.
+    Sleepers wake in the order of their times, in the event loop's next turn after the clock has reached them.
     """
 
     def __init__(self, start: datetime = START) -> None:
@@ -23,15 +23,13 @@ class ManualClock:
         self._more = asyncio.Event()
 
     def now(self) -> datetime:
-        """Return the start and all that was advanced."""
         return self._start + timedelta(seconds=self._elapsed)
 
     def monotonic(self) -> float:
-        """Return the seconds that were advanced."""
         return self._elapsed
 
     async def sleep(self, seconds: float) -> None:
-        """Return once the clock was advanced by so much, at once if not positive."""
+        """Return once the clock has advanced by `seconds`; at once if they are not positive."""
         if seconds <= 0:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -40,11 +38,7 @@ class ManualClock:
         await future
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and wake who is due.
-
-        Raises:
-            ValueError: time does not go back.
-        """
+        """Let time pass, and wake the sleepers that are due. Raises ValueError: time does not go back."""
         if seconds < 0:
             raise ValueError(f"time does not go back, got {seconds!r}")
         self._elapsed += seconds
@@ -55,11 +49,10 @@ class ManualClock:
 
     @property
     def sleepers(self) -> int:
-        """Return how many sleep now."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
     async def wait_for_sleepers(self, number: int) -> None:
-        """Return once at least so many sleep, so that a test advances only when all have come to rest."""
+        """Return once at least `number` tasks sleep, so that a test advances only when all have come to rest."""
         while self.sleepers < number:
             self._more.clear()
             await self._more.wait()

@@ -1,4 +1,4 @@
-"""A launcher that starts nothing: it notes each launch and ends it when a test says so."""
+"""A launcher that starts nothing; it records launches and ends them as a test says."""
 
 import asyncio
 from collections import deque
@@ -12,33 +12,30 @@ SUCCEEDED = LaunchResult(succeeded=True)
 
 
 class FakeLauncher:
-    """Implements `circadia.wake.launchers.base.Launcher`.
+    """A fake `circadia.wake.launchers.base.Launcher`.
 
-    A launch ends at once with the next item of `script` (`LaunchResult`, or `LaunchFailed` to raise); when the
-    script is empty it runs until `end`, `clear` or a cancellation.
+    A launch ends at once with the next item of `script` (`LaunchResult`, or `LaunchFailed` to raise); without one it
+    runs until `end`, `clear` or a cancellation.
     """
 
     kind = "fake"
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
-        """All that was started or tried to, in order."""
+        """All launches, including failed ones, in order."""
         self.cleared: list[tuple[PulseId, int]] = []
-        """Each call of `clear`: the pulse and the epoch."""
+        """The pulse and epoch of each call of `clear`."""
         self.cancelled: list[Launch] = []
-        """What was cancelled while it ran."""
         self.script: deque[LaunchResult | LaunchFailed] = deque()
-        """How the next launches end by themselves."""
+        """Results of the next launches."""
         self._running: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
         self._changed = asyncio.Event()
 
     @property
     def running(self) -> list[PulseId]:
-        """The pulses that run now, oldest first."""
         return [pulse_id for pulse_id, _ in self._running]
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        """Note the launch and wait for its end."""
         prompt_bytes(launch)
         self.launches.append(launch)
         scripted = self.script.popleft() if self.script else None
@@ -60,18 +57,14 @@ class FakeLauncher:
             self._notify()
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
-        """Note the call, and end what runs of earlier epochs."""
+        """Record the call, and end the pulse's runs of earlier epochs."""
         self.cleared.append((pulse_id, below_epoch))
         for (each, epoch), end in self._running.items():
             if each == pulse_id and epoch < below_epoch and not end.done():
                 end.set_result(LaunchResult(succeeded=False, detail="cleared"))
 
     def end(self, pulse_id: PulseId, ended: LaunchResult = SUCCEEDED) -> None:
-        """Let the pulse's latest run end.
-
-        Raises:
-            KeyError: it does not run.
-        """
+        """End the pulse's latest run. Raises KeyError: the pulse is not running."""
         epoch = max((epoch for each, epoch in self._running if each == pulse_id), default=None)
         if epoch is None:
             raise KeyError(pulse_id)
@@ -80,13 +73,12 @@ class FakeLauncher:
             end.set_result(ended)
 
     async def wait_for_launches(self, number: int) -> None:
-        """Return once so many launches were seen in all."""
         while len(self.launches) < number:
             self._changed.clear()
             await self._changed.wait()
 
     async def wait_for_running(self, number: int) -> None:
-        """Return once exactly so many run."""
+        """Return once exactly `number` launches run."""
         while len(self._running) != number:
             self._changed.clear()
             await self._changed.wait()

@@ -1,15 +1,15 @@
-"""A small real MCP server for tests, made with the official SDK; it speaks both protocol eras.
+"""A small real MCP server for tests, built with the official SDK; it speaks both protocol eras.
 
     async with MockMcpServer() as server:
         async with Client(server.url) as client:
             await client.call_tool("echo", {"text": "hello"})
         assert server.calls[0].name == "echo"
 
-Tools: `echo`, `add`, `slow` (reports progress), `whoami_env` (the process and named variables of its environment) and,
-only where the server has a process of its own, `crash`. One resource, `mock://greeting`; one prompt, `greet`.
+Tools: `echo`, `add`, `slow` (reports progress), `whoami_env` (its process id and named environment variables) and, only
+if the server has its own process, `crash`. One resource, `mock://greeting`; one prompt, `greet`.
 
 As a process: `python -m circadia.testing.mcp_upstream --stdio`, or `--port 9000` (0: any free port) for streamable HTTP
-at a URL that it prints.
+at the URL that it prints.
 """
 
 import argparse
@@ -32,15 +32,11 @@ _STEPS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """One tool call that reached the server."""
-
     name: str
     arguments: dict[str, Any]
 
 
 class _Journal:
-    """What was called, and the gate in front of every answer."""
-
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
         self.gate = asyncio.Event()
@@ -48,21 +44,18 @@ class _Journal:
         self._changed = asyncio.Condition()
 
     async def record_call(self, name: str, /, **arguments: Any) -> None:
-        """Note a call, then wait for the gate."""
         async with self._changed:
             self.calls.append(ToolCall(name=name, arguments=arguments))
             self._changed.notify_all()
         await self.gate.wait()
 
     async def wait_for_calls(self, count: int, timeout_seconds: float) -> list[ToolCall]:
-        """Wait until `count` calls have come in all."""
         async with asyncio.timeout(timeout_seconds), self._changed:
             await self._changed.wait_for(lambda: len(self.calls) >= count)
         return list(self.calls)
 
 
 def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any]:
-    """Return the server with its tools, resource and prompt."""
     server: MCPServer[Any] = MCPServer("circadia-mock", version="1", log_level="WARNING")
 
     @server.tool()
@@ -106,8 +99,6 @@ def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any
 
 
 def _add_resource_and_prompt(server: MCPServer[Any], journal: _Journal) -> None:
-    """Give the server its resource and its prompt."""
-
     @server.resource("mock://greeting")
     async def greeting() -> str:
         """Return a fixed text."""
@@ -122,11 +113,10 @@ def _add_resource_and_prompt(server: MCPServer[Any], journal: _Journal) -> None:
 
 
 class MockMcpServer:
-    """An MCP server over streamable HTTP on a free loopback port, for as long as the `async with` block lasts.
+    """An MCP server over streamable HTTP on a free loopback port while its `async with` block runs.
 
-    `url` is its MCP address. `calls` holds the tool calls, resource reads and prompts that reached it, in order. Clear
-    `gate` and every one of them waits until it is set again. It keeps sessions, as the 2025 protocol allows;
-    `stateless=True` keeps none.
+    `url` is its MCP address. `calls` lists the tool calls, resource reads and prompts it received, in order. While
+    `gate` is cleared, all of them wait. It keeps sessions, as the 2025 protocol allows, unless `stateless=True`.
     """
 
     def __init__(
@@ -151,26 +141,21 @@ class MockMcpServer:
 
     @property
     def calls(self) -> list[ToolCall]:
-        """What reached the server, in order."""
         return self._journal.calls
 
     @property
     def gate(self) -> asyncio.Event:
-        """Set: calls are answered. Cleared: they wait."""
+        """Calls are answered while it is set, and wait while it is cleared."""
         return self._journal.gate
 
     async def wait_for_calls(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[ToolCall]:
-        """Wait until `count` calls have reached the server in all, and return them.
-
-        Raises:
-            TimeoutError: they did not come in time.
-        """
+        """Wait for `count` calls in all, and return them. Raises TimeoutError."""
         return await self._journal.wait_for_calls(count, timeout_seconds)
 
     async def __aenter__(self) -> Self:
-        """Listen; `url` is known from here on."""
+        """Start to listen, and set `url`."""
         listener = socket.create_server((self._host, self._port))
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer comes 40 ms late
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each answer is 40 ms late
         self._port = int(listener.getsockname()[1])
         app = self._server.streamable_http_app(
             stateless_http=self._stateless, json_response=self._json_response, host=self._host
@@ -190,19 +175,17 @@ class MockMcpServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening and end what is still open."""
         if self._uvicorn is not None and self._task is not None:
             self._uvicorn.should_exit = True
             await self._task
 
     async def wait_until_stopped(self) -> None:
-        """Wait until the server has stopped by itself."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
 
 class _QuietServer(uvicorn.Server):
-    """uvicorn inside another program's loop: leaves signals alone and says when it listens."""
+    """A uvicorn server within another program: it leaves signals alone and sets `ready` when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -210,17 +193,15 @@ class _QuietServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave the program's own signal handlers in place."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, then say so."""
         await super().startup(sockets=sockets)
         if self.started:
             self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Cut what is still open: an open stream would keep the server from stopping."""
+        """Abort open connections: an open stream would keep the server from stopping."""
         for connection in tuple(self.server_state.connections):
             connection.transport.abort()
         await super().shutdown(sockets=sockets)
@@ -239,13 +220,13 @@ async def _serve_http(host: str, port: int) -> None:
 def main() -> None:
     """Run the mock MCP server until it is interrupted or its standard input ends."""
     parser = argparse.ArgumentParser(prog="python -m circadia.testing.mcp_upstream", description="Mock MCP server")
-    way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--stdio", action="store_true", help="speak over standard input and output")
-    way.add_argument("--port", type=int, help="speak streamable HTTP; 0: any free port; the URL is printed")
+    transport = parser.add_mutually_exclusive_group(required=True)
+    transport.add_argument("--stdio", action="store_true", help="speak over standard input and output")
+    transport.add_argument("--port", type=int, help="speak streamable HTTP; 0: any free port; the URL is printed")
     parser.add_argument("--host", default="127.0.0.1")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve_stdio() if given.stdio else _serve_http(given.host, given.port))
+        asyncio.run(_serve_stdio() if options.stdio else _serve_http(options.host, options.port))
 
 
 if __name__ == "__main__":

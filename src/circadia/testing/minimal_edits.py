@@ -1,7 +1,6 @@
-"""Questions changed by rule in one small thing that changes the answer: the hardest near misses for a ready answer.
+"""Change one small thing in a question by rule so that its answer changes: the hardest near misses for a ready answer.
 
-They are negatives when the judge `check: local` is fitted, and nothing of this is used at run time. Numbers and order
-are changed whatever they are, names come from outside, and the few closed words stand here for themselves.
+They are negatives for fitting the judge `check: local`; nothing here is used at run time.
 """
 
 import itertools
@@ -90,7 +89,7 @@ _VERBS_IN_TIME: Final = (
 _BESIDE_NAMES: Final = ("with", "for", "about", "against", "to")
 _CONJUNCTIONS: Final = (("if", "when"), ("because", "if"), ("while", "because"), ("that", "if"), ("when", "because"))
 _ANYHOW: Final = r"\b(?:(?:how|why) (?:do|can|could|should|would|to)|what (?:do|can|could|should) \w+ do)\b"
-"""What asks the same of anybody, and of what may be and ought to be."""
+"""Questions that mean the same for anybody (`how do I`), and for what can and what should be."""
 _HELPING: Final = "is|are|was|were|do|does|did|can|could|should|would|will|has|have"
 _CAPITAL: Final = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b(?! [A-Z])")
 _DIGITS: Final = re.compile(r"(?<![\w.,])\d{1,6}(?![\w.,]*\w)")
@@ -98,26 +97,21 @@ _DIGITS: Final = re.compile(r"(?<![\w.,])\d{1,6}(?![\w.,]*\w)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinimalEdit:
-    """One question, changed."""
-
     kind: str
-    """Which rule changed it."""
     before: str
-    """As it was."""
     after: str
-    """As it is now; it asks for something else."""
 
 
 Rule = Callable[[str, random.Random], str | None]
 
 
 def make_minimal_edits(questions: Sequence[str], seed: int, kinds: Sequence[str] = ()) -> Iterator[MinimalEdit]:
-    """Return all changes of these questions, one by each rule that applies; the same for the same seed."""
+    """Yield each question changed by each rule that applies; the same for the same seed."""
     for question in questions:
         for kind, rule in RULES.items():
             if kinds and kind not in kinds:
                 continue
-            # Of its own for each: which rules apply before changes nothing.
+            # A generator for each rule, so that results do not depend on which other rules applied.
             chance = random.Random(f"{seed} {kind} {question}")
             after = rule(question, chance)
             if after is not None and after != question:
@@ -150,7 +144,6 @@ def _change_date(question: str, chance: random.Random) -> str | None:
 
 
 def _add_relative_time(question: str, chance: random.Random) -> str | None:
-    """Ask of another time than the present."""
     if len(question.split()) > 12 or re.search(rf"\d|\b(?:{'|'.join(_RELATIVE)})\b", question, re.I):
         return None
     return f"{question.rstrip(' ?')} {chance.choice(_RELATIVE)}?"
@@ -178,7 +171,6 @@ def _reverse_comparison(question: str, chance: random.Random) -> str | None:
 
 
 def _reverse_direction(question: str, _: random.Random) -> str | None:
-    """Let what is `from` be `to`, and the other way round."""
     match = re.search(r"\bfrom (\w+) to (\w+)\b", question)
     if match is not None:
         return _replace_match(question, match, f"from {match[2]} to {match[1]}") if match[1] != match[2] else None
@@ -192,7 +184,6 @@ def _change_quantifier(question: str, chance: random.Random) -> str | None:
 
 
 def _swap_sides(question: str, _: random.Random) -> str | None:
-    """Let two names, or the two sides of a verb, change places."""
     names = list(_CAPITAL.finditer(question))
     for one, two in itertools.pairwise(names):
         between = question[one.end() : two.start()]
@@ -209,7 +200,6 @@ def _change_number_word(question: str, chance: random.Random) -> str | None:
 
 
 def _negate_by_contraction(question: str, chance: random.Random) -> str | None:
-    """Let the first helping verb say no, as it is spoken or mistyped."""
     if re.search(r"\b(?:not|no|never)\b|n['’]?t\b", question, re.I):
         return None
     return _replace_pair(question, _CONTRACTIONS, chance, back=False)
@@ -221,7 +211,6 @@ def _add_refusal(question: str, chance: random.Random) -> str | None:
 
 
 def _change_bound(question: str, chance: random.Random) -> str | None:
-    """Ask of more or less than a number, instead of the number."""
     for bound in _BOUNDS:
         match = re.search(rf"\b{bound} (?=\d)", question, re.I)
         if match is not None:
@@ -231,7 +220,6 @@ def _change_bound(question: str, chance: random.Random) -> str | None:
 
 
 def _add_modifier(question: str, chance: random.Random) -> str | None:
-    """Ask of a thing of one kind."""
     found = list(re.finditer(r"\b(?:the|a|an|my|your|of|for) (?=[a-z]{4,}\b)", question))
     if not found or len(question.split()) > _SHORT:
         return None
@@ -270,7 +258,6 @@ def _use_strange_unit(question: str, chance: random.Random) -> str | None:
 
 
 def _swap_and_or(question: str, _: random.Random) -> str | None:
-    """Let `and` be `or`, but not where only one of them is said."""
     if re.search(r"\b(?:between|both|either|whether|versus|vs)\b|\?.*\w", question, re.I):
         return None
     match = re.search(r"(?<=[a-z] )(?:and|or)(?= [a-z])", question)
@@ -278,13 +265,12 @@ def _swap_and_or(question: str, _: random.Random) -> str | None:
 
 
 def _change_modal(question: str, chance: random.Random) -> str | None:
-    if re.search(r"\bhow\b", question, re.I):  # asks the same with each of them
+    if re.search(r"\bhow\b", question, re.I):  # the modals mean the same there
         return None
     return _replace_pair(question, _MODALS, chance, back=False)
 
 
 def _change_relation(question: str, chance: random.Random) -> str | None:
-    """Put another preposition before a name or a thing with an article."""
     fitting = [
         (match, new)
         for old, new in _RELATIONS
@@ -297,7 +283,6 @@ def _change_relation(question: str, chance: random.Random) -> str | None:
 
 
 def _change_tense(question: str, chance: random.Random) -> str | None:
-    """Ask of another time by the verb alone, where there is one."""
     helping = list(re.finditer(rf"\b(?:{_HELPING}|had)\b|['’](?:s|re|ve|d)\b", question, re.I))
     if not helping:
         return _replace_pair(question, _VERBS_IN_TIME, chance)
@@ -306,7 +291,6 @@ def _change_tense(question: str, chance: random.Random) -> str | None:
 
 
 def _change_person(question: str, _: random.Random) -> str | None:
-    """Let `I` be `you`, but not where anybody is meant, as in `how do I`."""
     if re.search(rf"{_ANYHOW}|\b(?:me|my|your|we)\b|\?.*\w", question, re.I):
         return None
     match = re.search(r"\b(do|did|have|had|can|should|will) (I|you)\b", question, re.I)
@@ -318,7 +302,6 @@ def _change_person(question: str, _: random.Random) -> str | None:
 
 
 def _change_duty(question: str, chance: random.Random) -> str | None:
-    """Ask of what has to be, or may be, instead of what is; or the other way round."""
     if re.search(_ANYHOW, question, re.I):
         return None
     match = re.search(r"\b(?:have|need) to (?=[a-z])", question)
@@ -333,7 +316,6 @@ def _change_duty(question: str, chance: random.Random) -> str | None:
 
 
 def _change_preposition(question: str, chance: random.Random) -> str | None:
-    """Put a name under another preposition, or under none."""
     match = re.search(rf"(?<=[a-z] )(?:{'|'.join(_BESIDE_NAMES)}) (?=(?!How|Wh|If|The|My)[A-Z][a-z]+\b)", question)
     if match is None:
         return None
@@ -343,7 +325,6 @@ def _change_preposition(question: str, chance: random.Random) -> str | None:
 
 
 def _change_conjunction(question: str, chance: random.Random) -> str | None:
-    """Let `if` be `when`, inside of a question."""
     fitting = [
         (match, new)
         for old, new in (*_CONJUNCTIONS, *((two, one) for one, two in _CONJUNCTIONS))
@@ -368,14 +349,12 @@ def _use_opposite(question: str, chance: random.Random) -> str | None:
     return _replace_pair(question, _OPPOSITES, chance)
 
 
-_SHORT: Final = 14
-"""Words of a question in which one more counts."""
+_SHORT: Final = 14  # words, to which one more still makes a difference
 
 
 def _replace_pair(
     question: str, pairs: Sequence[tuple[str, str]], chance: random.Random, back: bool = True
 ) -> str | None:
-    """Put one word of a pair in the place of the other."""
     both = [*pairs, *((two, one) for one, two in pairs)] if back else list(pairs)
     fitting = [(match, new) for old, new in both if (match := re.search(rf"\b{old}\b", question, re.I))]
     if not fitting:
@@ -419,4 +398,3 @@ RULES: Final[dict[str, Rule]] = {
     "letter": _change_letter,
     "opposite": _use_opposite,
 }
-"""All rules by the kind of change."""

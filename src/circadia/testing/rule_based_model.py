@@ -1,7 +1,7 @@
-"""A model of sleep-time work that is none: it answers each question of the operations by rules, always the same.
+"""A stand-in for the sleep-time model: it answers the operations' questions by deterministic rules.
 
-For the demo without a key, for benchmarks of what a pass costs, and for tests. It understands plain statements such as
-`I live in Porto` or `the deadline is 3 May`, groups the rest by rare words, and is right about nothing else.
+It serves the demo without a key, benchmarks of a pass's cost, and tests. It understands plain statements such as
+`I live in Porto` or `the deadline is 3 May`, groups the rest by rare words, and is wrong about everything else.
 """
 
 import re
@@ -30,15 +30,12 @@ from circadia.testing.stated_facts import NO_OWNER, Fact, find_facts
 T = TypeVar("T", bound=BaseModel)
 
 BYTES_A_TOKEN: Final = 4
-"""About what tokenizers make of English."""
+"""About as tokenizers count English."""
 NANOUSD_IN: Final = 50
-"""Price of an input token, that of a small model."""
+"""Price of an input token, as for a small model."""
 NANOUSD_OUT: Final = 400
-"""Price of an output token."""
 QUOTATION_CHARACTERS: Final = 160
-"""Characters of a quotation."""
 NOTE_CHARACTERS: Final = 800
-"""Characters of a note, after which another one is begun."""
 _ROW: Final = re.compile(r"([enb]\d+)(?: \((?:tool|external)\))?(?: \[([^\]]*)\])? (.*)")
 _SAID: Final = re.compile(r"([^:]*?)(?: \((?:tool|external)\))?: (.*)")
 _DAY: Final = re.compile(r"\[(\d{4}-\d\d-\d\d)\]")
@@ -51,29 +48,22 @@ _WORD: Final = re.compile(r"[A-Za-z][a-z]{4,}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromptRow:
-    """A line of a question's data."""
-
     key: str
-    """Its id."""
     part: str
-    """The heading that it stands below."""
+    """The heading above it."""
     day: str
-    """Its day."""
     speaker: str
-    """Who said it; empty for a note."""
+    """Empty for a note."""
     text: str
-    """What it says."""
     evidence_keys: Sequence[str]
-    """Of a note: the lines of its evidence."""
+    """For a note, the keys of its evidence."""
 
     @property
     def facts(self) -> Sequence[Fact]:
-        """Return what it states."""
         return list(find_facts(self.speaker, self.text))
 
     @property
     def quotation(self) -> str:
-        """Return it as a note may quote it."""
         if not self.speaker:
             return self.text
         short = (
@@ -85,19 +75,17 @@ class PromptRow:
 
 
 class RuleBasedModel:
-    """Answers by rules."""
-
     def __init__(self, *, name: str = "dreamer") -> None:
         self.name = name
         self.upstream = "scripted"
         self.asked: list[tuple[str, Usage]] = []
-        """The name of each answer's schema, with what it used."""
+        """The name of each answer's schema, with its usage."""
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return the answer. Raises ModelAnswerError: nobody has told it how to answer that."""
+        """Return the answer. Raises ModelAnswerError: there is no rule for this schema."""
         answering = ANSWER_BUILDERS.get(output)
         if answering is None:
-            raise ModelAnswerError(f"it cannot answer {output.__name__}")
+            raise ModelAnswerError(f"there is no rule for {output.__name__}")
         answer = answering(prompt.data)
         used = Usage(
             input_tokens=prompt.bytes // BYTES_A_TOKEN,
@@ -111,13 +99,11 @@ class RuleBasedModel:
         return (used.input_tokens or 0) * NANOUSD_IN + (used.output_tokens or 0) * NANOUSD_OUT
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return the same for a size."""
         return input_tokens * NANOUSD_IN + output_tokens * NANOUSD_OUT
 
 
 def parse_rows(data: str) -> list[PromptRow]:
-    """Return the lines of a question's data that have ids."""
-    found: list[PromptRow] = []
+    rows: list[PromptRow] = []
     part = day = ""
     for line in data.split("\n"):
         if line.startswith("## "):
@@ -128,28 +114,28 @@ def parse_rows(data: str) -> list[PromptRow]:
             said = _SAID.fullmatch(row[3]) if row[1][0] == "e" else None
             speaker, text = (said[1], said[2]) if said else ("", row[3])
             rests = (row[2] or "").split()
-            found.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=rests))
-    return found
+            rows.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=rests))
+    return rows
 
 
 def build_consolidation(data: str) -> ConsolidationAnswer:
-    """Return a note for each subject that has facts, and for each rare word that several lines share."""
+    """Build a note for each subject with facts, and for each rare word that several lines share."""
     every = parse_rows(data)
     new = {row.key for row in every if row.part == "Said now"}
-    told: dict[str, list[tuple[Fact, PromptRow]]] = {}
+    by_subject: dict[str, list[tuple[Fact, PromptRow]]] = {}
     for row in sorted(every, key=lambda row: (row.key in new, row.day)):
         for fact in row.facts:
-            told.setdefault(fact.about if fact.subject == NO_OWNER else fact.subject, []).append((fact, row))
-    found = [_build_subject_note(group, new) for group in told.values()]
-    notes = [each for each in found if each is not None]
+            by_subject.setdefault(fact.about if fact.subject == NO_OWNER else fact.subject, []).append((fact, row))
+    candidates = [_build_subject_note(group, new) for group in by_subject.values()]
+    notes = [note for note in candidates if note is not None]
     used = {key for note in notes for key in note.ids}
     return ConsolidationAnswer(notes=[*notes, *_build_word_notes([row for row in every if row.key in new - used])][:40])
 
 
-def _build_subject_note(told: Sequence[tuple[Fact, PromptRow]], new: set[str]) -> NoteDraft | None:
-    """Return a note of what holds, each with what was before; none if one line says all of it, or none is new."""
+def _build_subject_note(stated: Sequence[tuple[Fact, PromptRow]], new: set[str]) -> NoteDraft | None:
+    """Build a note of the current facts, with their past values; None if nothing is new, or one line has it all."""
     by_about: dict[str, list[tuple[Fact, PromptRow]]] = {}
-    for fact, row in told:
+    for fact, row in stated:
         by_about.setdefault(fact.about, []).append((fact, row))
     sentences: list[str] = []
     ended: list[str] = []
@@ -160,13 +146,13 @@ def _build_subject_note(told: Sequence[tuple[Fact, PromptRow]], new: set[str]) -
         over = f"; before (until {row.day}): {before[-1][0].past_sentence}" if before and row.key in new else ""
         sentences.append(f"{fact.present_sentence}{over}{known}")
         ended += [its.key for _, its in before if row.key in new]
-    ids = list(dict.fromkeys(row.key for _, row in told))
+    ids = list(dict.fromkeys(row.key for _, row in stated))
     if len(ids) < 2 or new.isdisjoint(ids):
         return None
     notes = [key for key in ids if key[0] == "n"]
     text = f"{'. '.join(sentences)}."
-    if len(text) > NOTE_CHARACTERS:  # the note that there is stays as it is, beside another
-        fresh = [(fact, row) for fact, row in told if row.key not in notes]
+    if len(text) > NOTE_CHARACTERS:  # keep the existing note, and begin another
+        fresh = [(fact, row) for fact, row in stated if row.key not in notes]
         return (
             _build_subject_note(fresh, new)
             if notes
@@ -176,7 +162,6 @@ def _build_subject_note(told: Sequence[tuple[Fact, PromptRow]], new: set[str]) -
 
 
 def _build_word_notes(said: Sequence[PromptRow]) -> Iterator[NoteDraft]:
-    """Return notes of lines that share a word which few have, each line in one note."""
     having: dict[str, list[PromptRow]] = {}
     for row in said:
         for word in sorted({each.casefold() for each in _WORD.findall(row.text)} - STOP_WORDS):
@@ -190,9 +175,9 @@ def _build_word_notes(said: Sequence[PromptRow]) -> Iterator[NoteDraft]:
 
 
 def build_comparison(data: str) -> ComparisonAnswer:
-    """Return the facts of which two notes say another value."""
+    """Find the facts for which two notes state different values."""
     by_key = {row.key: row for row in parse_rows(data)}
-    found: list[Contradiction] = []
+    contradictions: list[Contradiction] = []
     for one, other in _PAIR.findall(data):
         first, second = sorted((by_key[one], by_key[other]), key=lambda row: (row.day, row.key))
         values = {(fact.subject, fact.about): fact for fact in first.facts}
@@ -202,17 +187,17 @@ def build_comparison(data: str) -> ComparisonAnswer:
                 continue
             said = [by_key[key] for key in first.evidence_keys if key in by_key]
             stale = [row.key for row in said if any(each.value == old.value for each in row.facts)]
-            found.append(
+            contradictions.append(
                 Contradiction(
                     now=fact.present_sentence, before=old.past_sentence, holds=[second.key], ended=[first.key, *stale],
                     verdict="replaced" if first.day < second.day else "unclear",
                 )
             )  # fmt: skip
-    return ComparisonAnswer(found=found[:12])
+    return ComparisonAnswer(found=contradictions[:12])
 
 
 def build_reflection(data: str) -> ReflectionAnswer:
-    """Return whom something occupies on several days, and which beliefs rest on what is over."""
+    """Return the words that somebody used on several days, and the beliefs with outdated evidence."""
     every = parse_rows(data)
     over = set(re.findall(r"^(e\d+): ", data, re.M))
     said = [row for row in every if row.speaker and row.key not in over]
@@ -234,7 +219,6 @@ def build_reflection(data: str) -> ReflectionAnswer:
 
 
 def build_compression(data: str) -> SummaryDraft:
-    """Return the first sentence of each note."""
     every = parse_rows(data)
     firsts = [re.split(r"(?<=[.!?\"]) ", row.text, maxsplit=1)[0][:QUOTATION_CHARACTERS] for row in every]
     text = " ".join(dict.fromkeys(firsts))[:1_200]
@@ -242,7 +226,7 @@ def build_compression(data: str) -> SummaryDraft:
 
 
 def build_rethink(data: str) -> RethinkAnswer:
-    """Return a line for each fact of the new notes: in the place of the line about the same, or at the end."""
+    """Write a line for each fact of the new notes, in place of the line on the same subject or at the end."""
     blocks: dict[str, list[str]] = {}
     for line in data.split("\n"):
         if head := re.match(r"## Block (.*?)(?: \(.*\))?, room for ", line):
@@ -273,7 +257,7 @@ def _build_edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: PromptRow)
 
 
 def build_predictions(data: str) -> Predictions:
-    """Return a question for each fact that a block states: as its person would ask it."""
+    """Ask for each fact that a block states, in the words of its person."""
     lines = [line[2:] for line in data.split("\n") if line.startswith("| ")]
     asked = {
         (fact.subject == NO_OWNER, fact.about): _phrase_questions(fact)
@@ -294,14 +278,14 @@ def _phrase_questions(fact: Fact) -> Sequence[str]:
 
 
 def build_question_verdicts(data: str) -> QuestionVerdicts:
-    """Return that each question is answered, stands alone, and is asked by each of its phrasings."""
-    found: list[QuestionVerdict] = []
+    """Accept each question as answered and self-contained, with all its phrasings."""
+    verdicts: list[QuestionVerdict] = []
     for line in data.split("\n"):
         if question := re.match(r"question (\d+): ", line):
-            found.append(QuestionVerdict(number=int(question[1]), answered=True, stands_alone=True, same=[]))
-        elif (phrasing := re.match(r"  phrasing (\d+): ", line)) and found:
-            found[-1].same.append(int(phrasing[1]))
-    return QuestionVerdicts(questions=found)
+            verdicts.append(QuestionVerdict(number=int(question[1]), answered=True, stands_alone=True, same=[]))
+        elif (phrasing := re.match(r"  phrasing (\d+): ", line)) and verdicts:
+            verdicts[-1].same.append(int(phrasing[1]))
+    return QuestionVerdicts(questions=verdicts)
 
 
 def find_same_questions(data: str) -> SameQuestions:
@@ -315,7 +299,7 @@ def find_same_questions(data: str) -> SameQuestions:
 
 
 def build_answer_verdicts(data: str) -> AnswerVerdicts:
-    """Return for each answer whether it is right: unless a new line states a fact that it lacks, or shares a word."""
+    """Accept each answer unless a new line shares a word with it, or states a fact that it lacks."""
     by_key = {row.key: row for row in parse_rows(data)}
     answers = re.findall(r"(?m)^## Answer (a\d+), beside (.*)\n((?:\| .*\n?)*)", data)
     return AnswerVerdicts(
@@ -336,19 +320,19 @@ def _is_still_right(lines: str, beside: Sequence[str], by_key: Mapping[str, Prom
 _OWN: Final = frozenset(question_terms(
     "allergic before belief follow is lives often prefers said speaks until was works one several together week"
 ))  # fmt: skip
-"""Words of the notes that are written here."""
+"""Words that the rules here put into notes."""
 
 
 def build_claim_verdicts(data: str) -> ClaimVerdicts:
-    """Return that a claim is said if all of its telling words and numbers are in its lines."""
-    found: list[ClaimVerdict] = []
+    """Accept a claim if its lines contain all of its content words and numbers."""
+    verdicts: list[ClaimVerdict] = []
     for part in data.split("## Claims\n")[1:]:
         claims, _, lines = part.partition("\n## ")
         said = {*question_terms(lines), *_OWN}
         for key, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? (.*)$", claims):
             verdict = "said" if said.issuperset(question_terms(text)) else "not_said"
-            found.append(ClaimVerdict(id=key, verdict=verdict, instructs=False, undated=False))
-    return ClaimVerdicts(verdicts=found)
+            verdicts.append(ClaimVerdict(id=key, verdict=verdict, instructs=False, undated=False))
+    return ClaimVerdicts(verdicts=verdicts)
 
 
 ANSWER_BUILDERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
@@ -363,4 +347,3 @@ ANSWER_BUILDERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     AnswerVerdicts: build_answer_verdicts,
     ClaimVerdicts: build_claim_verdicts,
 }
-"""Answers by the schema that is asked for."""

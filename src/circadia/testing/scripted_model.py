@@ -1,4 +1,4 @@
-"""A model that answers as a test says."""
+"""A model with scripted answers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar, cast
@@ -15,7 +15,7 @@ AnswerScript = Callable[[Prompt, type[BaseModel]], ScriptedAnswer | Awaitable[Sc
 
 
 class ScriptedChatModel:
-    """Answers each question by a function, or by a list in its order; keeps what it was asked."""
+    """Answers by a function, or from a list in order; records the prompts."""
 
     def __init__(
         self, script: AnswerScript | Iterable[ScriptedAnswer], *, name: str = "scripted", used: Usage | None = None
@@ -31,7 +31,7 @@ class ScriptedChatModel:
             self._script = lambda _, __: next(answers)
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return what the script says. Raises what the script gives, if that is an exception."""
+        """Return the next scripted answer, or raise it if it is an exception."""
         self.asked.append(prompt)
         answer = self._script(prompt, output)
         if isinstance(answer, Awaitable):
@@ -45,5 +45,4 @@ class ScriptedChatModel:
         return (used.input_tokens or 0) + (used.output_tokens or 0)
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return the same for a size."""
         return input_tokens + output_tokens

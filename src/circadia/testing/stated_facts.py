@@ -1,4 +1,4 @@
-"""Facts that plain English sentences state, by pattern: enough for a story, and for a model that is none."""
+"""Facts that plain English sentences state, found by pattern: enough for a story and for `RuleBasedModel`."""
 
 import re
 from collections.abc import Iterator
@@ -8,27 +8,24 @@ from typing import Final
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fact:
-    """Something that has one value at a time."""
+    """Something with one value at a time."""
 
     subject: str
-    """Whose it is: a name, or `The`."""
+    """The owner's name, or `The`."""
     about: str
-    """What of theirs, such as `home`."""
+    """The property, such as `home`."""
     value: str
-    """What it is."""
     history: str = ""
-    """What a note says that it was before, with until when, the last first."""
+    """A note's clauses with past values and their ends, the latest first."""
 
     @property
     def present_sentence(self) -> str:
-        """Return it as a sentence of the present, without its end."""
         return _FORMS.get(self.about, "{subject} {about} is {value}").format(
             subject=self._possessive if self.about not in _FORMS else self.subject, about=self.about, value=self.value
         )
 
     @property
     def past_sentence(self) -> str:
-        """Return it as a sentence of the past, without its end."""
         return _PAST.get(self.about, "{subject} {about} was {value}").format(
             subject=self._possessive if self.about not in _PAST else self.subject, about=self.about, value=self.value
         )
@@ -39,7 +36,7 @@ class Fact:
 
 
 NO_OWNER: Final = "The"
-"""The subject of facts that are nobody's."""
+"""Subject of facts without an owner."""
 _FORMS: Final = {
     "home": "{subject} lives in {value}", "work": "{subject} works {value}",
     "allergy": "{subject} is allergic to {value}", "preference": "{subject} prefers {value}",
@@ -70,11 +67,10 @@ _WORDS: Final = frozenset({"What", "That", "This", "It", "He", "She", "They", "W
 
 
 def find_facts(speaker: str, text: str) -> Iterator[Fact]:
-    """Return what a text states; `speaker` is who says `I`."""
+    """Yield the facts in a text; `speaker` is the one who says `I`."""
     clauses = {found.start(): found[0] for found in _BEFORE.finditer(text)}
-    plain = _BEFORE.sub(
-        lambda found: ";" + " " * (len(found[0]) - 1), text
-    )  # what was before is not stated, but stays known
+    # Past values are not stated facts, but remain as history.
+    plain = _BEFORE.sub(lambda past: ";" + " " * (len(past[0]) - 1), text)
     for about, who, found in _match_facts(plain):
         name = _capitalize(speaker) if who in ("I", "My", "my") else who
         if name and name not in _WORDS:

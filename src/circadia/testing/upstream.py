@@ -1,23 +1,23 @@
-"""A mock model provider: a real HTTP server that speaks OpenAI's and Anthropic's formats and does as a test says.
+"""A mock model provider: a real HTTP server for OpenAI's and Anthropic's formats that follows a test's script.
 
     async with MockUpstream() as up:
         client = AsyncOpenAI(base_url=f"{up.base_url}/v1", api_key="any")
         await client.chat.completions.create(model="mock-1", messages=[{"role": "user", "content": "hello"}])
         assert up.requests[0].json()["model"] == "mock-1"
 
-It answers chat completions, responses (with get, cancel and delete by id), completions, embeddings and models, and
-messages, token counts and models in Anthropic's format; plain and streamed; with usage that can be computed by hand:
-one word is one token. What it says is the last user message, or `reply`.
+It serves chat completions, responses (also get, cancel and delete by id), completions, embeddings and models, and
+Anthropic's messages, token counts and models; plain and streamed; with usage that can be computed by hand: one word is
+one token. It answers with the last user message, or with `reply`.
 
-Unhappy providers are scripted, one request each, in the order in which requests come:
+Failures are scripted, one request each, in the order of requests:
 
     up.next(status=429, headers={"retry-after": "1"})
     up.next(path="/messages", die_after_chunks=2)
 
-Nothing in it takes time by itself. A test waits for `await up.arrived(1)`, not for seconds: clear `up.gate` and every
-answer waits until it is set again; give `delay=event` and one answer waits for that event.
+It takes no time by itself. A test waits for `await up.arrived(1)`, not for seconds. While `up.gate` is cleared, all
+answers wait; with `delay=event`, one answer waits for that event.
 
-`python -m circadia.testing.upstream --port 9000` runs it as a process of its own and prints its base URL.
+`python -m circadia.testing.upstream --port 9000` runs it as a process and prints its base URL.
 """
 
 import argparse
@@ -46,12 +46,11 @@ _BODY_BYTES = 256 * 1024 * 1024
 
 
 class MockUpstream:
-    """A model provider on a free loopback port, for as long as the `async with` block lasts.
+    """A model provider on a free loopback port while its `async with` block runs.
 
-    `requests` holds every request as it came, `cancelled` those whose client went away before the answer was
-    complete, `answered` those whose answer was sent to its end. With `key`, a request without that key (bearer or
-    `x-api-key`) is a 401 in the provider's shape. `reply` is the model's answer: a text, or a function of the parsed
-    request.
+    `requests` holds all requests as received, `cancelled` those whose client disconnected before the end of the answer,
+    `answered` those whose answer was sent completely. With `key`, a request without it (bearer or `x-api-key`) gets a
+    401 in the provider's format. `reply` is the model's answer: a text, or a function of the parsed request.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class MockUpstream:
         self._runner: web.ServerRunner | None = None
 
     async def __aenter__(self) -> Self:
-        """Listen; `base_url` (no trailing slash, no `/v1`) is known from here on."""
+        """Start to listen, and set `base_url` (without trailing slash or `/v1`)."""
         server = web.Server(self._handle, handler_cancellation=True, auto_decompress=False, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -94,7 +93,7 @@ class MockUpstream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening and drop what is still open. The port stays the same if the block is entered again."""
+        """Stop listening and close open connections. A re-entered block keeps the port."""
         self._closing = True
         if self._runner is not None:
             await self._runner.cleanup()
@@ -117,9 +116,9 @@ class MockUpstream:
         hang: bool = False,
         reset: bool = False,
     ) -> None:
-        """Say how the next request is answered (the next `times` of them); the fields are those of Script.
+        """Script the answers of the next `times` requests, with the fields of `ResponseScript`.
 
-        A script waits in line until a request that fits its `path` comes; requests without a script are answered well.
+        A script waits for a request that fits its `path`; requests without a script get a normal answer.
         """
         raw = orjson.dumps(body) if isinstance(body, Mapping) else body
         script = ResponseScript(
@@ -140,19 +139,11 @@ class MockUpstream:
         self._scripts += [script] * times
 
     async def wait_for_requests(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[RecordedRequest]:
-        """Wait until `count` requests have come in all, and return them.
-
-        Raises:
-            TimeoutError: they did not come in time.
-        """
+        """Wait for `count` requests in all, and return them. Raises TimeoutError."""
         return await self._wait_for_count(self.requests, count, timeout_seconds)
 
     async def wait_for_drops(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[RecordedRequest]:
-        """Wait until the clients of `count` requests have gone away in all, and return those requests.
-
-        Raises:
-            TimeoutError: they stayed.
-        """
+        """Wait until the clients of `count` requests in all have disconnected; return those. Raises TimeoutError."""
         return await self._wait_for_count(self.cancelled, count, timeout_seconds)
 
     async def _wait_for_count(
@@ -261,7 +252,6 @@ class MockUpstream:
 
 
 def _apply_script(answer: ScriptedResponse, script: ResponseScript) -> ScriptedResponse:
-    """Return the answer with the script's body, status or rubbish, in pieces that can be counted."""
     pieces = answer.pieces
     if script.body is not None:
         pieces = (script.body,)
@@ -279,7 +269,7 @@ def _apply_script(answer: ScriptedResponse, script: ResponseScript) -> ScriptedR
 
 
 def _abort(request: web.BaseRequest, *, reset: bool = False) -> None:
-    """Cut the connection; with `reset`, by a TCP reset, as a crashed or firewalled host does."""
+    """Abort the connection; with `reset`, by a TCP reset, as from a crashed or firewalled host."""
     transport = request.transport
     if transport is None:
         return
@@ -302,9 +292,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument("--key", default=None, help="refuse requests without this API key")
     parser.add_argument("--reply", default=None, help="what the model always says")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        asyncio.run(_serve(given.host, given.port, given.key, given.reply))
+        asyncio.run(_serve(options.host, options.port, options.key, options.reply))
     except KeyboardInterrupt:
         pass
 

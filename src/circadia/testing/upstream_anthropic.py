@@ -25,10 +25,7 @@ _MODELS = ("mock-1", "mock-1-mini")
 
 
 class AnthropicApi:
-    """Messages, token counts and models, as Anthropic answers them."""
-
     def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
-        """Answer one request; see ProviderApi."""
         path = seen.path.rstrip("/")
         if path.startswith("/v1/models"):
             return self._answer_models(path.removeprefix("/v1/models").lstrip("/"))
@@ -39,7 +36,6 @@ class AnthropicApi:
         return self.error(404, f"Not found: {seen.method} {seen.path}")
 
     def error(self, status: int, message: str) -> ScriptedResponse:
-        """Return `{"type": "error", "error": {...}}`."""
         kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return build_json_answer(
             {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_mock"}, status
@@ -58,8 +54,8 @@ class AnthropicApi:
         ]
         if not name:
             return build_json_answer({"data": known, "has_more": False, "first_id": _MODELS[0], "last_id": _MODELS[-1]})
-        found = [model for model in known if model["id"] == name]
-        return build_json_answer(found[0]) if found else self.error(404, f"model: {name}")
+        matching = [model for model in known if model["id"] == name]
+        return build_json_answer(matching[0]) if matching else self.error(404, f"model: {name}")
 
 
 def _count_input_tokens(request: dict[str, Any]) -> int:

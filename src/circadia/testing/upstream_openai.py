@@ -19,7 +19,7 @@ from circadia.testing.upstream_script import (
 Json = dict[str, Any]
 
 _DEPLOYMENT = re.compile(r"^/openai/deployments/[^/]+")
-"""What Azure has in the place of the version."""
+"""Azure's replacement for the version in a path."""
 _DONE = b"data: [DONE]\n\n"
 _ERROR_TYPES = {
     400: "invalid_request_error",
@@ -33,16 +33,12 @@ _DIMENSIONS = 8
 
 
 class OpenAIApi:
-    """Chat completions, responses, completions, embeddings and models, as OpenAI answers them.
-
-    Responses are kept by id until they are deleted, so that polls, cancels and `previous_response_id` work.
-    """
+    """OpenAI's API; responses are kept until deleted, so that polls, cancels and `previous_response_id` work."""
 
     def __init__(self) -> None:
         self._responses: dict[str, Json] = {}
 
     def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
-        """Answer one request; see ProviderApi."""
         path = _DEPLOYMENT.sub("/v1", seen.path.rstrip("/"))
         if path.startswith("/v1/responses/"):
             return self._answer_stored(seen.method, path.split("/")[3:])
@@ -61,7 +57,6 @@ class OpenAIApi:
         return self.error(404, f"Invalid URL ({seen.method} {seen.path})")
 
     def error(self, status: int, message: str) -> ScriptedResponse:
-        """Return `{"error": {...}}`."""
         kind = _ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
         return build_json_answer({"error": {"message": message, "type": kind, "param": None, "code": None}}, status)
 
@@ -69,8 +64,8 @@ class OpenAIApi:
         known = [{"id": model, "object": "model", "created": 1, "owned_by": "mock"} for model in _MODELS]
         if not name:
             return build_json_answer({"object": "list", "data": known})
-        found = [model for model in known if model["id"] == name]
-        return build_json_answer(found[0]) if found else self.error(404, f"The model {name!r} does not exist")
+        matching = [model for model in known if model["id"] == name]
+        return build_json_answer(matching[0]) if matching else self.error(404, f"The model {name!r} does not exist")
 
     def _answer_response(self, seen: RecordedRequest, request: Json, text: str, usage: bool) -> ScriptedResponse:
         previous: str | None = request.get("previous_response_id")
@@ -174,8 +169,8 @@ def _answer_completion(seen: RecordedRequest, request: Json, text: str, usage: b
 
 
 def _answer_embeddings(request: Json) -> ScriptedResponse:
-    given = request.get("input")
-    inputs: list[Any] = given if isinstance(given, list) else [given]  # pyright: ignore[reportUnknownVariableType]
+    raw = request.get("input")
+    inputs: list[Any] = raw if isinstance(raw, list) else [raw]  # pyright: ignore[reportUnknownVariableType]
     dimensions = int(request.get("dimensions") or _DIMENSIONS)
     rows: list[Json] = []
     for index, item in enumerate(inputs):
@@ -191,7 +186,7 @@ def _answer_embeddings(request: Json) -> ScriptedResponse:
 
 
 def _build_vector(text: str, dimensions: int) -> list[float]:
-    """Return numbers in [-1, 1) that depend on the text only."""
+    """Return numbers in [-1, 1) that depend only on the text."""
     digest = hashlib.shake_256(text.encode()).digest(2 * dimensions)
     return [number / 32768 for (number,) in struct.iter_unpack("<h", digest)]
 
@@ -235,7 +230,7 @@ def _build_response(seen: RecordedRequest, request: Json, text: str, usage: bool
 
 
 def _build_response_events(done: Json, text: str) -> list[bytes]:
-    """Return the events of a streamed response, numbered as the provider numbers them."""
+    """Return the events of a streamed response, numbered as OpenAI does."""
     message = done["output"][0]
     part = message["content"][0]
     running: Json = done | {"status": "in_progress", "output": [], "usage": None}

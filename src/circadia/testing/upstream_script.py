@@ -1,4 +1,4 @@
-"""What the mock upstream saw, and what a test tells it to do."""
+"""The requests that the mock upstream receives, and the scripts for its answers."""
 
 import asyncio
 import re
@@ -12,113 +12,97 @@ import orjson
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRequest:
-    """One request exactly as it arrived."""
-
     number: int
-    """Position among all requests of this upstream, from 1."""
+    """Position among the upstream's requests, from 1."""
     method: str
     path: str
-    """Path as sent, without the query string, not decoded."""
+    """As sent: not decoded, without the query string."""
     query: str
-    """Query string as sent, without the question mark."""
+    """As sent, without the question mark."""
     headers: tuple[tuple[str, str], ...]
-    """Names and values in the order and spelling of the wire."""
+    """In the order and spelling of the wire."""
     body: bytes
     arrived_at: datetime
-    """Wall clock at which the body was complete."""
+    """When the body was complete."""
 
     def header(self, name: str) -> str | None:
-        """Return the first value of a header, whatever the case of its name, or None."""
+        """Return the first value of a header, ignoring case, or None."""
         wanted = name.lower()
         return next((value for key, value in self.headers if key.lower() == wanted), None)
 
     def json(self) -> Any:
-        """Return the parsed body; an empty body is an empty object.
-
-        Raises:
-            orjson.JSONDecodeError: the body is not JSON.
-        """
+        """Return the parsed body, {} if it is empty. Raises orjson.JSONDecodeError."""
         return orjson.loads(self.body) if self.body else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResponseScript:
-    """How one request is to be answered. The defaults answer it as a healthy provider does."""
+    """How to answer one request; the defaults are a healthy provider's answer."""
 
     path: str | None = None
-    """Only a request whose path ends with this takes the script; None: any request."""
+    """End of the path of a matching request; None matches all."""
     text: str | None = None
-    """The model's words; None: the upstream's `reply`."""
+    """The model's answer; None is the upstream's `reply`."""
     status: int | None = None
-    """HTTP status; from 400 on the body is the provider's error object unless `body` is given."""
+    """HTTP status; from 400 on, the body is the provider's error object unless `body` is set."""
     body: bytes | None = None
-    """Sent in place of the model's answer, byte for byte."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Added to the answer's headers, or put in their place."""
+    """Added to the answer's headers, or replacing them."""
     usage: bool = True
-    """False: the provider reports no usage."""
     delay: asyncio.Event | None = None
-    """Nothing is sent before this is set."""
+    """The answer waits for this event."""
     pause_after_chunks: int | None = None
-    """After so many chunks (0: right after the headers) wait for `resume`."""
+    """Number of chunks after which the answer waits for `resume`; 0 is right after the headers."""
     resume: asyncio.Event | None = None
-    """Ends the pause; None: the pause lasts until the client goes away."""
+    """Ends the pause; None pauses until the client disconnects."""
     die_after_chunks: int | None = None
-    """After so many chunks (0: right after the headers) the connection is aborted."""
+    """Number of chunks after which the connection is aborted; 0 is right after the headers."""
     garbage: bool = False
-    """A 200 whose body is not what its content type says."""
+    """A 200 with a body that does not match its content type."""
     hang: bool = False
-    """Nothing is ever sent."""
     reset: bool = False
-    """The connection is reset before the status."""
+    """Reset the connection before the status."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedResponse:
-    """An HTTP answer in the pieces in which it goes out."""
-
     status: int = 200
     content_type: str = "application/json"
     pieces: tuple[bytes, ...]
     streamed: bool = False
-    """True: chunked transfer, one chunk for each piece."""
+    """Whether to use chunked transfer, with one chunk for each piece."""
 
 
 class ProviderApi(Protocol):
-    """One provider's wire format. Implementations keep what the provider would keep (stored responses)."""
+    """One provider's wire format, with the state that the provider would keep, such as stored responses."""
 
     def answer(self, seen: RecordedRequest, text: str, *, usage: bool) -> ScriptedResponse:
-        """Answer a request with `text` as the model's words; an unknown path is a 404."""
+        """Answer a request with `text` as the model's answer; an unknown path is a 404."""
         ...
 
-    def error(self, status: int, message: str) -> ScriptedResponse:
-        """Return an error in the provider's shape."""
-        ...
+    def error(self, status: int, message: str) -> ScriptedResponse: ...
 
 
 def build_json_answer(document: object, status: int = 200) -> ScriptedResponse:
-    """Return a buffered JSON answer."""
     return ScriptedResponse(status=status, pieces=(orjson.dumps(document),))
 
 
 def build_event_answer(pieces: list[bytes]) -> ScriptedResponse:
-    """Return a streamed answer of server-sent events."""
     return ScriptedResponse(content_type="text/event-stream; charset=utf-8", pieces=tuple(pieces), streamed=True)
 
 
 def encode_event(document: object, name: str | None = None) -> bytes:
-    """Return one server-sent event."""
     head = b"" if name is None else b"event: " + name.encode() + b"\n"
     return head + b"data: " + orjson.dumps(document) + b"\n\n"
 
 
 def split_words(text: str) -> list[str]:
-    """Split text into words that join to the same text: the chunks of a stream, and its tokens."""
+    """Split a text into words that join to the same text; they are the chunks of a stream, and its tokens."""
     return re.findall(r"\S+\s*|\s+", text)
 
 
 def collect_texts(node: object) -> list[str]:
-    """Return the texts of a string, a content part or any list of them, in order."""
+    """Return the texts in a string, content part or list of them, in order."""
     if isinstance(node, str):
         return [node]
     if isinstance(node, list):
@@ -130,12 +114,10 @@ def collect_texts(node: object) -> list[str]:
 
 
 def count_tokens(node: object) -> int:
-    """Return the mock's token count: words."""
     return sum(len(split_words(text)) for text in collect_texts(node))
 
 
 def find_last_user_text(messages: object) -> str:
-    """Return the words of the last user message, or of a plain prompt."""
     if isinstance(messages, list):
         listed = cast(list[object], messages)
         said = [cast(dict[str, object], message) for message in listed if isinstance(message, dict)]

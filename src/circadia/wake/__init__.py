@@ -1,1 +1,1 @@
-"""Wakes: inbox, requests, admission, schedules, pulses."""
+"""Wakes: inbox, requests, admission, schedules and pulses."""

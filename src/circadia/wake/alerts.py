@@ -1,8 +1,8 @@
-"""Tells people what they should know: to the log, and to the webhook that the fleet names (WAKE-76).
+"""Alerts for operators: to the log, and to the fleet's webhook (WAKE-76).
 
-It reads the record as others do, so that whatever writes an event needs to know nothing of alerts. The same cause is
-told at most once an hour for each agent, by one of the servers on a database: the one that notes it first. What that
-one has not posted, since it died, is posted by whoever finds it a minute later, under the same id.
+The notifier reads the event record, so writers of events know nothing of alerts. Each cause alerts at most once an hour
+per agent, from the server that claims it first. If that server dies before it posts, another one posts a minute later
+under the same id.
 """
 
 import asyncio
@@ -30,48 +30,39 @@ _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 1.0
 QUIET: Final = timedelta(hours=1)
-"""The same cause is told once in so long."""
+"""Minimum time between two alerts of the same cause."""
 STREAK: Final = 3
-"""Pulses that fail in a row."""
 BACKLOG: Final = timedelta(hours=1)
 """Age of a deferred wake."""
 POSTED_WITHIN: Final = timedelta(minutes=1)
-"""A post that is not known to have ended by then is nobody's any more; longer than one takes."""
+"""A claim whose post has not ended by then is abandoned; no post takes longer."""
 _SELDOM_SECONDS: Final = 60.0
-"""Old backlogs, and posts that died with a server, are looked for so often."""
 _AT_ONCE: Final = 500
 _TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
-"""What is an alert as it stands."""
 _READ: Final = (*_TOLD, EventType.PULSE, EventType.WAKE)
 _FAILED: Final = {each.value for each in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
 
 AlertPoster = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
-"""Sends an alert on; raises what it likes."""
+"""Posts an alert; may raise anything."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
-    """One thing that people should know."""
-
     cause: str
     """`dead_letter`, `circuit_open`, `failure_streak`, `budget`, `stalled_session`, `backlog`, `routine_skipped`."""
     session: str | None
-    """Where."""
     agent: str | None
-    """Of whom."""
     at: datetime
-    """When it happened."""
     detail: Mapping[str, object]
-    """What else is known."""
 
     @property
     def subject(self) -> str:
-        """Of whom or what it is, as people read it; empty if of no session."""
+        """Return `session:agent` as far as known; empty for the fleet."""
         return ":".join(each for each in (self.session, self.agent) if each)
 
 
 class AlertNotifier:
-    """Follows the record from the moment at which it starts."""
+    """Follows the event record from its start on."""
 
     def __init__(
         self,
@@ -92,29 +83,27 @@ class AlertNotifier:
         self._read_up_to: int | None = None
 
     async def run(self) -> None:
-        """Follow until cancelled."""
         try:
             while True:
                 try:
                     await self.step()
                 except CircadiaError as error:
                     _logger.warning("alerts wait: %s", error)
-                except Exception:  # the next look may pass, and nobody else does this work
+                except Exception:  # the next try may pass, and nobody else does this work
                     _logger.exception("an alert failed")
                 await self._clock.sleep(EVERY_SECONDS)
-        finally:  # what is under way is posted again after the next start
+        finally:  # the next start posts what is under way
             for each in self._posting:
                 each.cancel()
 
     async def step(self) -> None:
-        """Tell of what has happened since the last step."""
         async with self._store.begin_read() as tx:
             if self._read_up_to is None:
                 self._read_up_to = await tx.events.last_number()
-            found = await tx.events.find_after(self._read_up_to, limit=_AT_ONCE, types=_READ)
+            events = await tx.events.find_after(self._read_up_to, limit=_AT_ONCE, types=_READ)
             alerts = [
                 alert
-                for event in _first_of_each(found)
+                for event in _first_of_each(events)
                 if (alert := await self._alert_from_event(tx, event)) is not None
             ]
             left: Sequence[PendingAlertPost] = ()
@@ -122,10 +111,10 @@ class AlertNotifier:
                 self._seldom_at = self._clock.monotonic() + _SELDOM_SECONDS
                 alerts += await self._backlog_alerts(tx)
                 left = await self._fetch_abandoned(tx)
-            fresh = await self._drop_repeated(tx, alerts)
-        fresh, to_post = await self._claim_alerts(fresh) if fresh or left else ((), ())
-        self._read_up_to = found[-1].number if found else self._read_up_to
-        for alert in fresh:
+            new_alerts = await self._drop_repeated(tx, alerts)
+        new_alerts, to_post = await self._claim_alerts(new_alerts) if new_alerts or left else ((), ())
+        self._read_up_to = events[-1].number if events else self._read_up_to
+        for alert in new_alerts:
             _logger.warning("alert %s of %s: %s", alert.cause, alert.subject or "the fleet", dict(alert.detail))
         if self._post is not None:
             for each in to_post:
@@ -134,7 +123,6 @@ class AlertNotifier:
                 posting.add_done_callback(self._posting.discard)
 
     async def _claim_alerts(self, fresh: Sequence[Alert]) -> tuple[Sequence[Alert], Sequence[PendingAlertPost]]:
-        """Note that this server tells them, of which another may have been first; return those, and what it posts."""
         async with self._store.begin_write() as tx:
             now = self._clock.now()
             to_post = [replace(each, told_at=now) for each in await self._fetch_abandoned(tx)]
@@ -151,28 +139,26 @@ class AlertNotifier:
             )
 
     async def _fetch_abandoned(self, tx: Tx) -> list[PendingAlertPost]:
-        """Return what a server has not posted that died meanwhile, if this one posts at all."""
+        """Return the posts that a dead server left, if this one posts at all."""
         now = self._clock.now()
-        found = await tx.alerts.find_unposted() if self._post is not None else ()
-        return [each for each in found if abs(now - each.told_at) >= POSTED_WITHIN]  # as for those that are told
+        unposted = await tx.alerts.find_unposted() if self._post is not None else ()
+        return [each for each in unposted if abs(now - each.told_at) >= POSTED_WITHIN]
 
     async def _drop_repeated(self, tx: Tx, alerts: Sequence[Alert]) -> list[Alert]:
-        """Return those that nobody has told within the hour, of the same cause and subject one."""
-        told = {cause: await tx.alerts.find_alert_times(cause) for cause in {each.cause for each in alerts}}
+        """Return the alerts that nobody raised within the hour, one per cause and subject."""
+        alert_times = {cause: await tx.alerts.find_alert_times(cause) for cause in {each.cause for each in alerts}}
         now = self._clock.now()
-        found: dict[tuple[str, str], Alert] = {}
+        first_alerts: dict[tuple[str, str], Alert] = {}
         for each in alerts:
-            last = told[each.cause].get(each.subject)
+            last = alert_times[each.cause].get(each.subject)
             if last is None or abs(now - last) >= QUIET:  # clocks of servers differ, and may be set
-                found.setdefault((each.cause, each.subject), each)
-        return list(found.values())
+                first_alerts.setdefault((each.cause, each.subject), each)
+        return list(first_alerts.values())
 
     async def wait_until_posted(self) -> None:
-        """Wait until all is posted, or has failed to be."""
         await asyncio.gather(*self._posting)
 
     async def _alert_from_event(self, tx: Tx, event: Event) -> Alert | None:
-        """Return what the event is to people, if anything."""
         data = event.data
         if event.type is EventType.ALERT:
             detail = {key: value for key, value in data.items() if key != "cause"}
@@ -214,7 +200,6 @@ class AlertNotifier:
         return self._build_alert(event, "budget", detail) if detail else None
 
     async def _backlog_alerts(self, tx: Tx) -> list[Alert]:
-        """Return an alert for each agent whose oldest deferred wake waits too long."""
         now = self._clock.now()
         alerts: list[Alert] = []
         for each in await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, of=None):
@@ -226,14 +211,14 @@ class AlertNotifier:
         return alerts
 
     async def _find_agent(self, tx: Tx, event: Event) -> Agent | None:
-        found = await tx.agents.find_by_past_name(event.session or "", event.agent or "")
-        return next((each for each in found if each.deleted_at is None), None)
+        agents = await tx.agents.find_by_past_name(event.session or "", event.agent or "")
+        return next((each for each in agents if each.deleted_at is None), None)
 
     def _build_alert(self, event: Event, cause: str, detail: Mapping[str, object]) -> Alert:
         return Alert(cause=cause, session=event.session, agent=event.agent, at=event.at, detail=detail)
 
     async def _post_once(self, each: PendingAlertPost, post: AlertPoster) -> None:
-        """Post it once, whatever comes of it, and note that."""
+        """Post once, whatever the outcome, and record that."""
         try:
             await post(each.body)
         except Exception as error:  # noqa: BLE001 - whatever stands behind the URL
@@ -242,7 +227,7 @@ class AlertNotifier:
             async with self._store.begin_write() as tx:
                 await tx.alerts.mark_posted(each.cause, each.subject, each.told_at)
         except CircadiaError as error:
-            _logger.warning("an alert will be posted again, since it could not be noted that it is: %s", error)
+            _logger.warning("an alert will be posted again, as its post could not be recorded: %s", error)
 
 
 def _build_pending_post(alert: Alert, now: datetime, key: str) -> PendingAlertPost:
@@ -254,12 +239,12 @@ def _build_pending_post(alert: Alert, now: datetime, key: str) -> PendingAlertPo
 
 
 def _first_of_each(events: Sequence[Event]) -> Collection[Event]:
-    """Return those that may be alerts; one of an agent's pulses and one of its wakes, since the present is told."""
-    found: dict[object, Event] = {}
+    """Return possible alerts: one pulse and one wake event per agent, since only its present state is reported."""
+    first_events: dict[object, Event] = {}
     for event in events:
-        told = event.type in _TOLD
+        is_alert = event.type in _TOLD
         failed = event.type is EventType.PULSE and event.data.get("status") in _FAILED
         admitted = event.type is EventType.WAKE and event.data.get("decision") == Decision.ADMITTED.value
-        if told or failed or admitted:
-            found.setdefault(event.number if told else (event.type, event.session, event.agent), event)
-    return found.values()
+        if is_alert or failed or admitted:
+            first_events.setdefault(event.number if is_alert else (event.type, event.session, event.agent), event)
+    return first_events.values()

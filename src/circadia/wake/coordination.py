@@ -1,4 +1,4 @@
-"""Sets how an agent may be woken: by the file and by PATCH, of which for each key the later one holds (WAKE-16)."""
+"""Coordination settings: how an agent may be woken, by the file or by PATCH; the later one wins per key (WAKE-16)."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -27,8 +27,6 @@ from circadia.wake.routines import RoutineService
 
 
 class Coordinations:
-    """The only writer of coordination."""
-
     def __init__(
         self, clock: Clock, signals: Signals, routines: RoutineService, pulses: PulseService, launchers: Collection[str]
     ) -> None:
@@ -39,11 +37,7 @@ class Coordinations:
         self._launchers = frozenset(launchers)
 
     async def patch(self, tx: Tx, agent: Agent, changes: Mapping[str, object], *, by: str) -> Agent:
-        """Set these keys, nested or by flat name; the rest stays. It holds from the next decision on.
-
-        Raises:
-            InvalidRequest: an unknown key, or a bad value.
-        """
+        """Set these keys, nested or by flat name. Raises InvalidRequest for an unknown key or a bad value."""
         flat = flatten_keys(changes)
         now = self._clock.now()
         settings = dict(agent.settings)
@@ -59,11 +53,7 @@ class Coordinations:
         return await self._save(tx, agent, settings, by=by)
 
     async def reset(self, tx: Tx, agent: Agent, name: str, *, by: str) -> Agent:
-        """Take back what was patched of a key: what the file says of it holds again, or else the default.
-
-        Raises:
-            NotFound: there is no such key. InvalidRequest: what would hold again does not go with the other settings.
-        """
+        """Undo a patch of a key: the file's value or the default applies. Raises NotFound or InvalidRequest."""
         if name not in KEYS:
             raise NotFound(f"no coordination key {name!r}{did_you_mean(name, KEYS)}")
         old = agent.settings.get(name)
@@ -76,11 +66,11 @@ class Coordinations:
         return await self._save(tx, agent, settings, by=by)
 
     async def apply_file(self, tx: Tx, agent: Agent, stated: Mapping[str, object]) -> Agent:
-        """Take over what changed in the file since it was read last; what was patched later stays."""
+        """Apply what changed in the file since it was read last; later patches stay."""
         now = self._clock.now()
         checked = self._validate(agent, flatten_keys(stated))
         settings = dict(agent.settings)
-        for name in (agent.settings.keys() & set(KEYS)) - checked.keys():  # the routines of the file stand there too
+        for name in (agent.settings.keys() & set(KEYS)) - checked.keys():  # the file's routines are stored there too
             old = settings[name]
             if old.source is SettingSource.FILE:
                 del settings[name]
@@ -93,34 +83,30 @@ class Coordinations:
         return agent if settings == agent.settings else await self._save(tx, agent, settings, by="file")
 
     def check(self, stated: Mapping[str, object]) -> Coordination:
-        """Return the coordination that these keys make.
-
-        Raises:
-            InvalidRequest: an unknown key, or a bad value.
-        """
+        """Return the resulting coordination. Raises InvalidRequest for an unknown key or a bad value."""
         flat = flatten_keys(stated)
         for name in flat:
             if name not in KEYS:
                 raise InvalidRequest(f"no coordination key {name!r}{did_you_mean(name, KEYS)}")
         try:
-            made = build_coordination(flat)
+            result = build_coordination(flat)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
             raise InvalidRequest(f"{where}: {first['msg']}; the value was {first['input']!r}") from error
-        load_zone(made.zone)
-        check_blackouts(made.blackouts)
-        if made.launcher not in self._launchers:
+        load_zone(result.zone)
+        check_blackouts(result.blackouts)
+        if result.launcher not in self._launchers:
             raise InvalidRequest(
-                f"no launcher {made.launcher!r} in the configuration{did_you_mean(made.launcher, self._launchers)}"
+                f"no launcher {result.launcher!r} in the configuration{did_you_mean(result.launcher, self._launchers)}"
             )
-        return made
+        return result
 
     def _validate(self, agent: Agent, flat: Mapping[str, object]) -> dict[str, object]:
-        """Return these values ready for JSON; what they make together with the agent's others must be sound."""
+        """Return these values ready for JSON, after checking them together with the agent's other settings."""
         others = {name: setting.value for name, setting in agent.settings.items() if name in KEYS}
-        made = flatten_coordination(self.check({**others, **flat}))
-        return {name: made[name] for name in flat}
+        checked = flatten_coordination(self.check({**others, **flat}))
+        return {name: checked[name] for name in flat}
 
     async def _save(self, tx: Tx, agent: Agent, settings: Mapping[str, Setting], *, by: str) -> Agent:
         coordination = build_coordination({name: setting.value for name, setting in settings.items()})
@@ -146,11 +132,7 @@ class Coordinations:
 
 
 def flatten_keys(given: Mapping[str, object]) -> dict[str, object]:
-    """Return the keys of nested groups as flat names.
-
-    Raises:
-        InvalidRequest: a key stands there in both forms.
-    """
+    """Return the keys of nested groups as flat names. Raises InvalidRequest if a key has both forms."""
     flat: dict[str, object] = {}
     for name, value in given.items():
         named: dict[str, object] = {name: value}

@@ -1,4 +1,4 @@
-"""The inbox: messages from one agent to another, and what becomes of them (WAKE-01 … WAKE-06, WAKE-30 … WAKE-34)."""
+"""Direct messages to agents and their delivery (WAKE-01 … WAKE-06, WAKE-30 … WAKE-34)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,42 +28,29 @@ _WAKING: Final = frozenset({Priority.HIGH, Priority.URGENT})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutgoingMessage:
-    """What somebody wants to tell an agent."""
-
     to: str
-    """Whom: `name`, or `session:name`."""
+    """`name`, or `session:name`."""
     content: str
-    """The text."""
     type: MessageType = MessageType.INFO
-    """What it is for."""
     priority: Priority = Priority.NORMAL
-    """How soon it wants to be read."""
     wake: WakeReason | None = None
-    """Why its reader is to be woken for it now."""
     reply_to: MessageId | None = None
-    """The message that it answers."""
     key: str | None = None
-    """Idempotency key of the sender's choice."""
     override: str | None = None
-    """An operator's reason to let its wake pass the guardrails."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageReceipt:
-    """What became of it: stored, and perhaps with a wake request."""
+    """A stored message, with its wake request if it made one."""
 
     message: Message
-    """The message, in its reader's inbox."""
     to: Agent
-    """Its reader."""
     place: ChainPosition
-    """Where its sender acts."""
     wake: Wake | None = None
-    """The request that came with it."""
 
 
 class Inbox:
-    """Sends and keeps direct messages. All of it happens in the caller's transaction."""
+    """Sends and keeps direct messages, in the caller's transaction."""
 
     def __init__(
         self, clock: Clock, ids: IdSource, signals: Signals, requests: WakeRequests, *, max_message_characters: int
@@ -74,14 +61,16 @@ class Inbox:
         self._requests = requests
         self._max_characters = max_message_characters
         self._directs: set[ThreadId] = set()
-        """Threads of direct messages that are known to be stored: none is ever deleted."""
+        """Known threads of direct messages; none is ever deleted."""
 
     async def send(self, tx: Tx, principal: Principal, home: Session, letter: OutgoingMessage) -> MessageReceipt:
-        """Store the message with its wake request; a key that was used before gives what was stored then.
+        """Store the message with its wake request; return the first result if the key was used before.
 
         Raises:
-            InvalidRequest: empty or too long, to oneself, a bad key. NotFound: no such agent. Forbidden: it may not be
-            reached, or the sender may not override. Conflict: it is disabled, or the key stands for something else.
+            InvalidRequest: empty or too long, to oneself, or a bad key.
+            NotFound: no such agent.
+            Forbidden: the sender may not reach it, or may not override.
+            Conflict: the agent is disabled, or the key belongs to another message.
         """
         self._require_sendable(letter)
         if letter.override is not None and not principal.is_operator:
@@ -100,7 +89,7 @@ class Inbox:
         return MessageReceipt(message=message, to=target, place=place, wake=wake)
 
     async def notify(self, tx: Tx, agent: Agent, content: str, *, root_id: str | None = None) -> None:
-        """Put a message of Circadia's own into an inbox: it wakes nobody."""
+        """Put a message from Circadia into an inbox; it wakes nobody."""
         message = Message(
             id=MessageId(self._ids.new("msg")),
             number=0,
@@ -116,18 +105,14 @@ class Inbox:
         self._signal_delivery(tx, agent.id)
 
     async def ack(self, tx: Tx, agent: Agent, messages: Sequence[MessageId]) -> Sequence[MessageId]:
-        """Mark as handled; return which were not before.
-
-        Raises:
-            NotFound: one is not in this inbox.
-        """
+        """Mark messages as handled; return those that were not handled before. Raises NotFound."""
         await self._require_own(tx, agent, messages)
         handled = await tx.deliveries.mark_handled(agent.id, messages, self._clock.now())
         await self._record_delivery_event(tx, agent, "handled", handled)
         return handled
 
     async def snooze(self, tx: Tx, agent: Agent, messages: Sequence[MessageId], seconds: float) -> datetime:
-        """Put unread ones, or ones of the present prompt, away for some time; return when they are unread again.
+        """Snooze messages that are unread or in the current prompt; return when they become unread again.
 
         Raises:
             InvalidRequest: too long. NotFound: one is not in this inbox. Conflict: one is handled.
@@ -163,7 +148,7 @@ class Inbox:
     async def _find_repeated(
         self, tx: Tx, target: Agent, letter: OutgoingMessage, place: ChainPosition, known: Message
     ) -> MessageReceipt:
-        """Return what was stored with the key, and nothing new (WAKE-03)."""
+        """Return the result that is stored under the key (WAKE-03)."""
         wake = None if known.key is None else await tx.wakes.get_by_key(known.key)
         same = (
             known.content == letter.content
@@ -175,9 +160,7 @@ class Inbox:
             and await tx.deliveries.get(target.id, known.id) is not None
         )
         if not same:
-            raise Conflict(
-                f"the key {letter.key!r} stands for another message, or another reason to wake; take a new key"
-            )
+            raise Conflict(f"the key {letter.key!r} belongs to another message or wake reason; use a new key")
         return MessageReceipt(message=known, to=target, place=place, wake=wake)
 
     def _key(self, principal: Principal, key: str | None) -> str | None:
@@ -225,7 +208,7 @@ class Inbox:
 
     async def _require_answerable(self, tx: Tx, principal: Principal, message_id: MessageId) -> None:
         message = await tx.messages.get(message_id)
-        mine = message is not None and (
+        is_own = message is not None and (
             principal.is_operator
             or (
                 principal.agent is not None
@@ -235,7 +218,7 @@ class Inbox:
                 )
             )
         )
-        if not mine:
+        if not is_own:
             raise NotFound(f"no message {message_id!r} in your inbox or among those that you sent")
 
     def _build_ask(
@@ -307,7 +290,7 @@ def _reason(letter: OutgoingMessage) -> str:
 
 
 def delivery_status(delivery: Delivery) -> str:
-    """Return how its sender sees it: `delivered`, `seen`, `handled` or `expired` (WAKE-34)."""
+    """Return the state that the sender sees: `delivered`, `seen`, `handled` or `expired` (WAKE-34)."""
     if delivery.state is DeliveryState.HANDLED:
         return "handled"
     if delivery.state is DeliveryState.DEAD:

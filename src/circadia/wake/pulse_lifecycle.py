@@ -1,4 +1,4 @@
-"""The rows of pulses: made, moved by their table of transitions, and told of in the same transaction (WAKE-50)."""
+"""Pulse rows: created, moved by the transition table, and recorded as events in the same transaction (WAKE-50)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,11 +16,11 @@ from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
 CLOCK_SET_SECONDS: Final = 5.0
-"""What the wall clock may gain or lose between two looks until it counts as set."""
+"""Drift of the wall clock between two checks from which it counts as set."""
 
 
 class ClockJumps:
-    """How far the wall clock was set since the last look at it. One per process."""
+    """How far the wall clock was set since the last check. One per process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -29,38 +29,36 @@ class ClockJumps:
 
     @property
     def gained_seconds(self) -> float:
-        """How far it was set, back if negative; 0 if it was not."""
+        """Seconds that the clock was set forward, or back if negative; 0 if it was not set."""
         gained = self._wall_offset() - self._offset
         return gained if abs(gained) > CLOCK_SET_SECONDS else 0.0
 
     @property
     def last_check_at(self) -> datetime:
-        """The instant of the last look, on the clock as it is set now: what began between it and now is right."""
+        """Time of the last check on the current clock; what began since then is right."""
         return self._clock.now() - timedelta(seconds=self._clock.monotonic() - self._looked_at)
 
     def resync(self) -> None:
-        """Take the clock as it stands: what began before was corrected, or it was not set."""
+        """Accept the current clock: earlier starts were corrected, or it was not set."""
         self._offset = self._wall_offset()
         self._looked_at = self._clock.monotonic()
 
     def corrected_start(self, began: datetime) -> datetime:
-        """Return when something that has not ended began, on the clock as it is set now."""
+        """Return the start of something unfinished, on the current clock."""
         now, gained = self._clock.now(), self.gained_seconds
         moved = began + timedelta(seconds=gained)
         return began if moved > now or self.last_check_at <= began <= now else moved
 
     def _wall_offset(self) -> float:
-        """Return what the wall clock is ahead of the one that cannot be set."""
+        """Return how far the wall clock is ahead of the monotonic one."""
         return self._clock.now().timestamp() - self._clock.monotonic()
 
 
 RESIDENT = "resident"
-"""The launcher of an agent whose pulses are its times awake."""
+"""The launcher of agents whose pulses are their times awake."""
 
 
 class PulseLifecycle:
-    """The only writer of pulses."""
-
     def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
         self._clock = clock
         self._ids = ids
@@ -82,7 +80,7 @@ class PulseLifecycle:
         timeout_seconds: float | None = None,
         **more: Any,
     ) -> Pulse:
-        """Make a pulse, running already or pending; without a root it is the first of its chain."""
+        """Create a pulse, running or pending; without a root it starts a chain."""
         now = self._clock.now()
         pulse_id = PulseId(self._ids.new("pls"))
         pulse = Pulse(
@@ -110,12 +108,12 @@ class PulseLifecycle:
     async def move(
         self, tx: Tx, pulse: Pulse, to: PulseStatus, *, ran_until: datetime | None = None, **changes: Any
     ) -> Pulse:
-        """Move a pulse, and with its end what its requests count as; return the new row.
+        """Move a pulse, update the charge of its wakes, and return the new row.
 
-        `ran_until` is when its agent ran at the latest, if that is not now.
+        `ran_until` bounds the time until which its agent ran; the default is now.
 
         Raises:
-            Conflict: somebody else has moved it meanwhile, or the move is not allowed.
+            Conflict: somebody else moved it meanwhile, or the move is not allowed.
         """
         if to not in PULSE_MOVES[pulse.status]:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value}; it cannot become {to.value}")
@@ -135,7 +133,7 @@ class PulseLifecycle:
         released = 0
         if to is PulseStatus.RUNNING:
             await tx.wakes.move_charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
-        elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:  # what is reserved has never run
+        elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:  # reserved wakes never ran
             released = await tx.wakes.move_charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
         self._track_running(tx, moved)
         session, _, name = moved.agent.rpartition(":")
@@ -143,14 +141,14 @@ class PulseLifecycle:
         return moved
 
     def has_clock_jumped(self) -> bool:
-        """Look at the wall clock, each second or so; once it was set, `keep_spans` is due."""
+        """Check the wall clock, about once a second; if it was set, call `shift_open_pulses`."""
         if self._jumps.gained_seconds:
             return True
         self._jumps.resync()
         return False
 
     async def shift_open_pulses(self, tx: Tx, *, of_all: bool) -> None:
-        """Let open pulses have begun as long ago as they did before the wall clock was set (WAKE-53).
+        """Keep the run time of open pulses when the wall clock was set (WAKE-53).
 
         Without `of_all` those only that this process began: others have a process that looks after them.
         """
@@ -160,7 +158,7 @@ class PulseLifecycle:
         tx.after_commit(self._jumps.resync)
 
     def _track_running(self, tx: Tx, pulse: Pulse) -> None:
-        """Keep in mind which of the pulses that run were begun here."""
+        """Track the running pulses that this process began."""
         change = self._begun.add if pulse.status is PulseStatus.RUNNING else self._begun.discard
         tx.after_commit(lambda: change(pulse.id))
 
@@ -180,21 +178,21 @@ class PulseLifecycle:
             "run_seconds": round(total_run_seconds(pulse, now), 3),
             "released": released,
         }
-        if pulse.kind is not PulseKind.GATE:  # of that, the events of the sleep state tell
+        if pulse.kind is not PulseKind.GATE:  # sleep events cover gate pulses
             await tx.events.add([Event(type=EventType.PULSE, at=now, session=session, agent=name, data=data)])
             tx.after_commit(lambda: self._signals.publish("event", session))
-        told = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
-        tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, told))
+        payload = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
+        tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, payload))
 
 
 class AwakePulseTracker:
-    """Makes each time awake of an agent a pulse, and ends it when the agent sleeps (WAKE-56)."""
+    """Records each time awake of an agent as a pulse (WAKE-56)."""
 
     def __init__(self, rows: PulseLifecycle) -> None:
         self._rows = rows
 
     async def on_sleep_change(self, tx: Tx, agent: Agent) -> None:
-        """Begin or end a pulse, unless the wake tier itself has opened or closed the gate for one."""
+        """Begin or end a pulse, unless the wake tier moved the gate for one."""
         pulses = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
         if agent.asleep:
             for pulse in pulses:
@@ -206,12 +204,12 @@ class AwakePulseTracker:
 
 
 def total_run_seconds(pulse: Pulse, now: datetime) -> float:
-    """Return how long the pulse's agent has run, in all its attempts."""
+    """Return the agent's run time in all attempts of the pulse."""
     if pulse.started_at is None:
         return pulse.run_seconds
     return pulse.run_seconds + seconds_between(pulse.started_at, pulse.ended_at or now)
 
 
 def seconds_between(start: datetime, end: datetime) -> float:
-    """Return the seconds, 0 where a clock was set back."""
+    """Return the seconds, or 0 if a clock was set back."""
     return max(0.0, (end - start).total_seconds())

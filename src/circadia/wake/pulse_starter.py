@@ -1,4 +1,4 @@
-"""Begins a pulse that was admitted: opens the gate of a resident agent, or leaves a row for the engine (WAKE-56)."""
+"""Starts an admitted pulse: opens a resident agent's gate, or adds a row for the engine (WAKE-56)."""
 
 from dataclasses import replace
 
@@ -11,18 +11,15 @@ from circadia.wake.pulse_lifecycle import RESIDENT, PulseLifecycle
 
 
 class PulseStarter:
-    """Begins pulses, in the transaction of their admission."""
-
     def __init__(self, rows: PulseLifecycle, sleep: AgentSleepService) -> None:
         self._rows = rows
         self._sleep = sleep
 
     def drain(self) -> None:
-        """Open no further gate: the server is stopping."""
         self._sleep.drain()
 
     async def open_gate(self, tx: Tx, target: Agent, wake: Wake) -> None:
-        """Open the gate for what needs no admission: its time awake counts, and no wake is charged (WAKE-56)."""
+        """Open the gate for a wake that needs no admission: the time awake counts, and no wake is charged (WAKE-56)."""
         actor = f"{wake.reason} by {wake.sender}"
         await self._sleep.set(tx, target, asleep=False, cause=Cause.EVENT, actor=actor)
 
@@ -37,7 +34,7 @@ class PulseStarter:
         wake: Wake | None = None,
         timeout_seconds: float | None = None,
     ) -> Pulse:
-        """Make the pulse, with this limit. A resident agent that is awake already goes on in the pulse that it has."""
+        """Create a pulse with this limit, or return the open pulse of a resident agent that is already awake."""
         resident = target.coordination.launcher == RESIDENT
         if resident and not target.asleep:
             running = [each for each in await tx.pulses.find_open(target.id) if each.launcher == RESIDENT]
@@ -61,7 +58,7 @@ class PulseStarter:
         return pulse
 
     async def extend_joined_pulse(self, tx: Tx, target: Agent, wake: Wake) -> None:
-        """Let the pulse that the wake joined, if it did, run as long as the longest of its wakes may."""
+        """Extend the pulse that the wake joined, if any, to the longest limit of its wakes."""
         if wake.decision is not Decision.COALESCED or wake.pulse_id is None:
             return
         pulse = await tx.pulses.get(wake.pulse_id)

@@ -1,4 +1,4 @@
-"""An agent's schedule: set by people, and fired when it is due (WAKE-40 … WAKE-46)."""
+"""An agent's routines: set by people, and fired when they are due (WAKE-40 … WAKE-46)."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -30,19 +30,17 @@ from circadia.wake.scheduling.planning import (
 )
 
 HEARTBEAT: Final = "heartbeat"
-"""The routine of a launched agent that has no other: it reads what waits for it, and else runs nothing."""
+"""Default routine of a launched agent: it runs only if messages wait."""
 MOST_ROUTINES: Final = 100
-"""Routines of one agent."""
+"""Limit per agent."""
 FILE_ROUTINES: Final = "routines"
-"""Stands among an agent's settings for the routines that the file stated when it was read last."""
+"""Key in an agent's settings that holds the routines of the file as last read."""
 _SPECS: Final = TypeAdapter(tuple[RoutineSpec, ...])
 _S = TypeVar("_S", bound=RoutineSpec)
 _SPEC: Final = tuple(field.name for field in fields(RoutineSpec))
 
 
 class RoutineService:
-    """The only writer of routines."""
-
     def __init__(self, clock: Clock, ids: IdSource, signals: Signals, requests: WakeRequests) -> None:
         self._clock = clock
         self._ids = ids
@@ -50,16 +48,12 @@ class RoutineService:
         self._requests = requests
 
     async def replace(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec], *, by: str) -> Sequence[Routine]:
-        """Make these the agent's routines; one that stays as it was keeps its place in time (WAKE-45).
-
-        Raises:
-            InvalidRequest: two of the same name, or too many.
-        """
+        """Replace the agent's routines; an unchanged one keeps its next time (WAKE-45). Raises InvalidRequest."""
         names = [spec.name for spec in specs]
         if len(set(names)) != len(names):
-            raise InvalidRequest("two routines have the same name; give each a name of its own")
+            raise InvalidRequest("two routines have the same name; give each its own name")
         if len(specs) > MOST_ROUTINES:
-            raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, these are {len(specs)}")
+            raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, got {len(specs)}")
         specs = specs or _heartbeat_specs(agent)
         names = [spec.name for spec in specs]
         now = self._clock.now()
@@ -77,15 +71,15 @@ class RoutineService:
         return await tx.routines.find_by_agent(agent.id)
 
     async def ensure_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
-        """Give a launched agent without routines its heartbeat, and take it away from one that is to have none."""
-        there = await tx.routines.find_by_agent(agent.id)
-        if all(_is_heartbeat(each) for each in there) and (there or _heartbeat_specs(agent)):
+        """Give a launched agent without routines its heartbeat, or remove a heartbeat that its settings rule out."""
+        present = await tx.routines.find_by_agent(agent.id)
+        if all(_is_heartbeat(each) for each in present) and (present or _heartbeat_specs(agent)):
             await self.replace(tx, agent, (), by=by)
 
     async def apply_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
-        """Take over the file's routines if they have changed since the file was read last (WAKE-16).
+        """Apply the file's routines if they changed since the file was read last (WAKE-16).
 
-        All are on the clock of the agent's zone, which may have been set later than the file says.
+        All use the agent's current zone, which may be newer than the file.
         """
         stated = _SPECS.dump_python(tuple(specs), mode="json")
         old = agent.settings.get(FILE_ROUTINES)
@@ -97,7 +91,7 @@ class RoutineService:
         await self.replace(tx, agent, [_in_zone(spec, agent.coordination.zone) for spec in specs], by="file")
 
     async def follow_zone(self, tx: Tx, agent: Agent, *, origin: str, by: str) -> None:
-        """Put the routines on the clock of the agent's new zone; one in another zone than the `origin` stays there."""
+        """Move the routines from the zone `origin` to the agent's new zone; routines in other zones stay."""
         now = self._clock.now()
         moved = [each for each in await tx.routines.find_by_agent(agent.id) if each.recurrence.zone == origin]
         for old in moved:
@@ -107,13 +101,13 @@ class RoutineService:
             await self._record_event(tx, agent, {"changed_by": by, "routines": [each.name for each in moved]})
 
     async def fetch_planned_ahead(self, tx: Tx) -> Sequence[Routine]:
-        """Return those that a clock has planned that was days ahead and was set back since."""
+        """Return the routines planned by a clock that was days ahead and was set back since."""
         now = self._clock.now()
         late = await tx.routines.find_due_after(now + SET_BACK)
         return [each for each in late if replan_if_set_back(each, now) is not each]
 
     async def replan(self, tx: Tx, routine: Routine) -> None:
-        """Let one of them follow the clock as it is set now (WAKE-43)."""
+        """Plan one of them again by the current clock (WAKE-43)."""
         agent = await tx.agents.get(routine.agent_id)
         again = replan_if_set_back(routine, self._clock.now())
         if agent is not None and await tx.routines.save(again, origin=routine):
@@ -122,10 +116,10 @@ class RoutineService:
             )
 
     async def fire(self, tx: Tx, routine: Routine) -> RoutinePlan:
-        """Decide what becomes of a routine that is due, and do it.
+        """Decide on a routine that is due, and carry the decision out.
 
         Raises:
-            Conflict: another process was first, or it was changed meanwhile; nothing may be kept of this transaction.
+            Conflict: another process planned or changed it; roll this transaction back.
         """
         now = self._clock.now()
         agent = await tx.agents.get(routine.agent_id)
@@ -136,26 +130,22 @@ class RoutineService:
         planned = plan_routine(
             routine, coordination.blackouts, now, zone=coordination.zone, policies=coordination.blackout_policies
         )
-        after, told = planned.routine, None
+        after, outcome = planned.routine, None
         if planned.verdict is RoutineAction.RUN:
-            after, told = await self._ask_for_pulse(tx, agent, routine, planned)
+            after, outcome = await self._ask_for_pulse(tx, agent, routine, planned)
         if not await tx.routines.save(after, origin=routine):
             raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
-        if told is None and planned.verdict not in (RoutineAction.WAIT, RoutineAction.RUN):
-            told = {"verdict": planned.verdict.value}
-        if told is not None:
+        if outcome is None and planned.verdict not in (RoutineAction.WAIT, RoutineAction.RUN):
+            outcome = {"verdict": planned.verdict.value}
+        if outcome is not None:
             occurrence = planned.occurrence.isoformat() if planned.occurrence else None
             more = {"routine": routine.name, "occurrence": occurrence, "missed": planned.missed, "skips": after.skips}
-            await self._record_event(tx, agent, {**more, **told})
+            await self._record_event(tx, agent, {**more, **outcome})
         await self._alert_if_too_many(tx, agent, routine, after)
         return planned
 
     async def record_skip(self, tx: Tx, agent: Agent, wake: Wake) -> None:
-        """Record that a request of a routine, which had waited, came to nothing (WAKE-46).
-
-        Raises:
-            Conflict: another process has planned the routine at the same moment.
-        """
+        """Count a routine's deferred request that came to nothing as a skip (WAKE-46). Raises Conflict."""
         routine = None if wake.routine is None else await tx.routines.get(agent.id, wake.routine)
         if routine is None or not routine.enabled:
             return
@@ -168,7 +158,7 @@ class RoutineService:
     async def _ask_for_pulse(
         self, tx: Tx, agent: Agent, routine: Routine, planned: RoutinePlan
     ) -> tuple[Routine, dict[str, object] | None]:
-        """Ask for a pulse; return the routine afterwards and what to tell, if anything."""
+        """Ask for a pulse; return the updated routine and the event data, if any."""
         reason = await find_idle_reason(tx, agent, routine)
         if reason is not None and _is_heartbeat(routine):
             return planned.routine, None
@@ -187,12 +177,12 @@ class RoutineService:
             ),
         )
         if wake.decision in (Decision.ADMITTED, Decision.COALESCED, Decision.DEFERRED):
-            told: dict[str, object] = {"verdict": "run", "wake": wake.id, "decision": wake.decision.value}
-            return replace(planned.routine, skips=0), told
+            outcome: dict[str, object] = {"verdict": "run", "wake": wake.id, "decision": wake.decision.value}
+            return replace(planned.routine, skips=0), outcome
         return replace(planned.routine, skips=routine.skips + 1), _skip_data(wake)
 
     async def _alert_if_too_many(self, tx: Tx, agent: Agent, before: Routine, routine: Routine) -> None:
-        """Alert once the skips in a row reach the agent's number, also where several came at once."""
+        """Alert once the consecutive skips reach the agent's limit, even if several were added at once."""
         if not before.skips < agent.coordination.max_consecutive_skips <= routine.skips:
             return
         data = {"cause": "routine_skipped", "routine": routine.name, "skips": routine.skips}
@@ -209,13 +199,13 @@ class RoutineService:
             type=EventType.ROUTINE, at=self._clock.now(), session=agent.session, agent=agent.name, data=data
         )  # fmt: skip
         await tx.events.add([event])
-        told = {"verdict": str(data.get("verdict", "changed"))}
+        payload = {"verdict": str(data.get("verdict", "changed"))}
         tx.after_commit(lambda: self._signals.publish("event", agent.session))
-        tx.after_commit(lambda: self._signals.publish("routine", agent.id, told))
+        tx.after_commit(lambda: self._signals.publish("routine", agent.id, payload))
 
 
 def _heartbeat_specs(agent: Agent) -> tuple[RoutineSpec, ...]:
-    """Return the default routines of the agent; the beats of many agents are spread over the interval."""
+    """Return the agent's default routines; stagger spreads the heartbeats of many agents over the interval."""
     coordination = agent.coordination
     if coordination.launcher == RESIDENT or coordination.heartbeat_minutes is None:
         return ()

@@ -15,23 +15,12 @@ from circadia.wake.thread_events import ThreadEventHandler
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WakeServices:
-    """The services of the wake tier."""
-
     sleep: AgentSleepService
-    """The sleep state, whose changes are pulses."""
     requests: WakeRequests
-    """Wake requests."""
     inbox: Inbox
-    """Direct messages."""
     rows: PulseLifecycle
-    """The rows of pulses."""
     pulses: PulseService
-    """Pulses."""
     routines: RoutineService
-    """Schedules."""
     coordinations: Coordinations
-    """How agents may be woken."""
     thread_events: ThreadEventHandler
-    """What befalls agents in threads."""
     reports: PulseReports
-    """Ends that programs elsewhere report."""

@@ -1,4 +1,4 @@
-"""What befalls an agent in a thread: it moves its sleep at once, or asks like everybody else (WAKE-07)."""
+"""Effects of thread events on an agent: they change its sleep at once, or become wake requests (WAKE-07)."""
 
 from circadia.agents.sleep import AgentSleepService
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
@@ -10,10 +10,10 @@ from circadia.wake.pulse_lifecycle import RESIDENT
 
 
 class ThreadEventHandler:
-    """Lets the wake events of agents whose policy says so pass the guardrails; all else goes straight to the sleep.
+    """Turns guarded wake events into wake requests; other events change the sleep state directly.
 
-    An open gate does nothing for an agent that has to be launched: there the event asks for a pulse, whatever the
-    policy says (WAKE-56). So it does while the server stops, and waits as a request (WAKE-55).
+    For an agent that must be launched, an open gate has no effect, so the event requests a pulse whatever the policy
+    says (WAKE-56). While the server stops it becomes a waiting request too (WAKE-55).
     """
 
     def __init__(self, sleep: AgentSleepService, requests: WakeRequests) -> None:
@@ -21,7 +21,6 @@ class ThreadEventHandler:
         self._requests = requests
 
     async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
-        """Let the event have its effect; `by` is who caused it."""
         guarded = agent.coordination.guard_thread_events
         launched = agent.coordination.launcher != RESIDENT
         if not isinstance(event, WakeEvent) or not (guarded or launched or self._requests.is_draining):
@@ -30,14 +29,14 @@ class ThreadEventHandler:
         present = await tx.agents.get(agent.id)
         if present is None or not present.asleep or event not in present.wake_events:
             return
-        sender = await self._find_sender(tx, by) if guarded else None  # what is not guarded counts against nobody
+        sender = await self._find_sender(tx, by) if guarded else None  # an unguarded event counts against nobody
         place = NOWHERE if sender is None else await fetch_agent_place(tx, sender)
         await self._requests.ask(
             tx, NewWake(target=present, source=WakeSource.THREAD, sender=sender, by=by, reason=event.value, place=place)
         )
 
     async def _find_sender(self, tx: Tx, by: str) -> Agent | None:
-        """Return the agent that caused it, none for a person."""
+        """Return the agent that caused the event, or None for a person."""
         session_name, colon, name = by.rpartition(":")
         session = await tx.sessions.get_by_name(session_name if colon else "default")
         return None if session is None else await tx.agents.get_by_name(session.id, name)

@@ -1,8 +1,8 @@
-"""Does what is due: runs pulses, looks again at what was deferred, fires routines, recovers what died.
+"""Wake worker: runs pulses, reconsiders deferred wakes, fires routines and recovers pulses of dead processes.
 
-The rows say what is due; signals say it sooner, and which work it is. A signal that is lost costs a second. A pulse
-that this process has taken is its own until its lease runs out; whoever writes with an older epoch is refused, so two
-processes never both end it.
+Rows are the truth; signals only say sooner that there is work, and of which kind. A lost signal costs a second. A pulse
+belongs to the process that took it until its lease runs out. A write with an older epoch is refused, so two processes
+never both end a pulse.
 
     pending --take--> starting --started--> running --end--> succeeded | failed | timed out | cancelled
        ^                  |                    |
@@ -34,16 +34,15 @@ T = TypeVar("T")
 
 _CAME_TO_NOTHING: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
 EVERY_SECONDS: Final = 1.0
-"""A lost signal costs a second (the design's bound)."""
+"""The longest delay that a lost signal causes."""
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
 AT_ONCE: Final = 100
-"""Pulses, and routines, that one look takes up."""
 RETRY_SECONDS: Final = 1.0
-"""Time until the end of a pulse is written again when the database was away."""
+"""Pause before the end of a pulse is written again after a database failure."""
 
 
 class WakeWorker:
-    """One per process. `owner` names it in the rows; `alone` says that no other process works on this database."""
+    """One per process. `owner` names it in the rows; `alone` means that no other process uses this database."""
 
     def __init__(self, clock: Clock, parts: WorkerParts, *, owner: str, alone: bool) -> None:
         self._clock = clock
@@ -57,7 +56,7 @@ class WakeWorker:
         self._clock_set = False
         self._clearing: set[asyncio.Task[None]] = set()
         self._running: dict[PulseId, asyncio.Task[None]] = {}
-        self._taking = asyncio.Lock()  # a drain waits until what is being taken is among the running, or put back
+        self._taking = asyncio.Lock()  # a drain waits until a pulse being taken is running or put back
         self._draining = False
         self._beat_at = 0.0
         self._next_at: datetime | None = None
@@ -71,7 +70,7 @@ class WakeWorker:
             parts.signals.listen(topic, heard)
 
     async def run(self) -> None:
-        """Work until cancelled; a failing step is told and tried again."""
+        """Work until cancelled; log a failing step and try it again."""
         while True:
             until = self._clock.monotonic() + EVERY_SECONDS
             await self.step()
@@ -82,14 +81,13 @@ class WakeWorker:
                 await self._run_queued_work()
 
     async def step(self) -> None:
-        """Do all that is due now, once."""
         for work in (
             self._check_clock, self._recover, self._time_out, self._reconsider, self._fire, self._start, self._beat,
         ):  # fmt: skip
             await self._run_guarded(work)
 
     async def drain(self, seconds: float) -> None:
-        """Admit and take up nothing more, let pulses end for so long, then put back the rest (WAKE-55)."""
+        """Admit and start nothing more, wait `seconds` for running pulses, then put back the rest (WAKE-55)."""
         self._draining = True
         self._parts.requests.drain()
         async with self._taking:
@@ -102,7 +100,6 @@ class WakeWorker:
 
     @property
     def running_count(self) -> int:
-        """Return how many pulses this process runs."""
         return len(self._running)
 
     def _queue_work(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -129,7 +126,6 @@ class WakeWorker:
         self._queue_work(self._reconsider)
 
     async def _run_queued_work(self) -> None:
-        """Do what signals have asked for, and fire the routine for whose moment it was that we woke."""
         rung, self._rung = self._rung, set()
         if self._next_at is not None and self._next_at <= self._clock.now():
             rung.add(self._fire)
@@ -143,7 +139,6 @@ class WakeWorker:
             task.cancel()
 
     async def _wait_for_bell(self, seconds: float) -> None:
-        """Return after so long, or when a bell rings."""
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         bell = asyncio.ensure_future(self._bell.wait())
         try:
@@ -154,21 +149,21 @@ class WakeWorker:
             self._bell.clear()
 
     async def _run_guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Do it and return whether it did not fail."""
+        """Run `work`, log its failure, and return whether it succeeded."""
         try:
             await work()
         except CircadiaError as error:
             _logger.warning("the wake worker waits: %s", error)
-        except Exception:  # the next look may pass, and nobody else does this work
+        except Exception:  # the next try may pass, and nobody else does this work
             _logger.exception("the wake worker failed in a step")
         else:
             return True
         return False
 
     async def _run_each(self, work: Callable[[T], Awaitable[None]], things: Sequence[T]) -> bool:
-        """Do it for all of them; their transactions follow each other in this order and share commits.
+        """Run `work` for all of them; their transactions keep this order and share commits.
 
-        Returns whether any did not fail: else more of them would fail too, and wait for the next look.
+        Returns whether any succeeded: if none did, the rest would fail too, and waits for the next step.
         """
         done: list[bool] = []
         for first in range(0, len(things), AT_ONCE):
@@ -177,9 +172,9 @@ class WakeWorker:
         return any(done)
 
     async def _check_clock(self) -> None:
-        """If the wall clock was set, keep what runs as long as it has run, and look at all that waits.
+        """If the wall clock was set, keep the elapsed time of running pulses, and reconsider all that waits.
 
-        It may have been set while nobody worked, too: at the start routines are looked at anyway.
+        The clock may also have been set while no process ran, so a start checks routines in any case.
         """
         was_set = self._parts.rows.has_clock_jumped()
         if was_set or self._look_at_all:
@@ -196,10 +191,10 @@ class WakeWorker:
             await self._parts.routines.replan(tx, routine)
 
     async def _recover(self) -> None:
-        """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
+        """Put back the pulses of dead processes: those whose lease was not renewed for one lease period.
 
-        Who works alone on the database knows that all others are dead. What it has taken itself and does not run, it
-        was not told of: its database was away at that moment.
+        A process that is alone on the database knows that all others are dead. A pulse that it owns but does not run
+        was taken while the database was unreachable, so the answer got lost.
         """
         try:
             async with self._parts.store.begin_read() as tx:
@@ -213,7 +208,7 @@ class WakeWorker:
             await self._put_back(pulse)
 
     async def _put_back(self, pulse: Pulse) -> None:
-        with suppress(Conflict):  # somebody else was first
+        with suppress(Conflict):  # another process was first
             async with self._parts.store.begin_write() as tx:
                 await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
             clearing = asyncio.create_task(self._clear(pulse))
@@ -221,14 +216,14 @@ class WakeWorker:
             clearing.add_done_callback(self._clearing.discard)
 
     async def _clear(self, pulse: Pulse) -> None:
-        """End at once what a dead process has left running: its next attempt comes later, or never."""
+        """Kill at once what a dead process left running: the next attempt comes later, or never."""
         launcher = self._parts.launchers.get(pulse.launcher)
         if launcher is not None:
             await self._run_guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
 
     async def _time_out(self) -> None:
         if self._parts.rows.has_clock_jumped() or self._clock_set:
-            self._clock_set = False  # other processes have yet to see to what they began
+            self._clock_set = False  # other processes have yet to shift their own pulses
             return
         async with self._parts.store.begin_read() as tx:
             overdue = await tx.pulses.find_overdue(self._clock.now())
@@ -240,7 +235,7 @@ class WakeWorker:
                 await self._parts.pulses.time_out(tx, pulse)
 
     async def _reconsider(self) -> None:
-        """Decide again what is due, and what waits for an agent whose pulse has ended, or for a place in the fleet."""
+        """Decide again the wakes that are due, and those that wait for an ended pulse or a fleet slot."""
         if self._draining:
             return
         everything, ended, now = self._look_at_all, self._ended, self._clock.now()
@@ -270,17 +265,17 @@ class WakeWorker:
                     if agent is not None and wake.decision in _CAME_TO_NOTHING:
                         await self._parts.routines.record_skip(tx, agent, wake)
         except CircadiaError:
-            self._ended.add(agent_id)  # what its requests waited for has ended, and nobody says so again
+            self._ended.add(agent_id)  # no other signal reports the end that these requests waited for
             raise
 
     async def _notify_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
-        """Tell the agent that asked that nobody is woken for it any more (WAKE-22)."""
+        """Notify the sender that its wake came to nothing (WAKE-22)."""
         sender = await tx.agents.get(sender_id)
         if sender is not None and sender.deleted_at is None:
             what = "expired" if wake.decision is Decision.EXPIRED else f"was {wake.decision.value}: {wake.detail}"
             gone = wake.message_id is None or wake.decision is Decision.CANCELLED
-            kept = "" if gone else " Its message is in the inbox there."
-            text = f"Your wake of {wake.agent} ({wake.reason}) {what}.{kept}"
+            hint = "" if gone else " Its message is in the inbox there."
+            text = f"Your wake of {wake.agent} ({wake.reason}) {what}.{hint}"
             await self._parts.inbox.notify(tx, sender, text, root_id=wake.root_id)
 
     async def _fire(self) -> None:
@@ -303,10 +298,12 @@ class WakeWorker:
         if self._draining:
             return
         async with self._parts.store.begin_read() as tx:
-            found = await tx.pulses.find_startable(self._clock.now(), limit=AT_ONCE)
+            startable = await tx.pulses.find_startable(self._clock.now(), limit=AT_ONCE)
         async with self._taking:
-            some = await self._run_each(self._start_pulse, [pulse for pulse in found if pulse.id not in self._running])
-        if some and len(found) == AT_ONCE:
+            any_started = await self._run_each(
+                self._start_pulse, [pulse for pulse in startable if pulse.id not in self._running]
+            )
+        if any_started and len(startable) == AT_ONCE:
             self._queue_work(self._start)
 
     async def _start_pulse(self, pulse: Pulse) -> None:
@@ -325,7 +322,7 @@ class WakeWorker:
         task.add_done_callback(lambda _: self._running.pop(pulse.id, None))
 
     async def _beat(self) -> None:
-        """Say that this process lives, and stop what has been taken away from it."""
+        """Renew the leases of this process, and stop the pulses that it has lost."""
         now = self._clock.monotonic()
         if not self._running or now < self._beat_at:
             return
@@ -357,7 +354,7 @@ class WakeWorker:
         await asyncio.shield(self._end(attempt.pulse, status, detail))
 
     async def _requeue_interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
-        """Put the pulse back, unless it was ended or taken away, which is why it was interrupted."""
+        """Put the pulse back, unless its end or the loss of its lease was the interruption."""
 
         async def requeue(tx: Tx, present: Pulse) -> None:
             await self._parts.pulses.requeue(tx, present, detail, stopped=stopped)
@@ -367,7 +364,7 @@ class WakeWorker:
     async def _end(self, pulse: Pulse, status: PulseStatus, detail: str) -> None:
         async def end(tx: Tx, present: Pulse) -> None:
             if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
-                present = await self._parts.pulses.mark_started(tx, present)  # its launcher has not said so
+                present = await self._parts.pulses.mark_started(tx, present)  # its launcher did not report the start
             await self._parts.pulses.end(tx, present, status, detail)
 
         await self._update_until_written(pulse, end)
@@ -375,10 +372,10 @@ class WakeWorker:
     async def _update_until_written(
         self, pulse: Pulse, act: Callable[[Tx, Pulse], Awaitable[None]], *, at_once: bool = False
     ) -> None:
-        """Do it to the pulse as it stands, if this attempt is still ours; try again until that is written.
+        """Apply `act` to the current row if this attempt still owns it; retry until that is written.
 
-        Nobody else would: as long as this goes on, the pulse is among the running. So at the end of the process
-        (`at_once`) once is enough: the next one puts back what it finds.
+        Nobody else would: meanwhile the pulse counts as running. At the end of the process (`at_once`) one try is
+        enough, because the next process puts the pulse back.
         """
         while True:
             try:
@@ -388,9 +385,9 @@ class WakeWorker:
                         await act(tx, present)
                 return
             except CircadiaError as error:
-                _logger.warning("what became of pulse %s is not written yet: %s", pulse.id, error)
-            except Exception:  # a pulse that never ends would keep its agent busy for ever
-                _logger.exception("what became of pulse %s is not written yet", pulse.id)
+                _logger.warning("the end of pulse %s is not written yet: %s", pulse.id, error)
+            except Exception:  # a pulse that never ends would keep its agent busy forever
+                _logger.exception("the end of pulse %s is not written yet", pulse.id)
             if at_once or self._draining:
-                return  # the next process puts it back
+                return
             await self._clock.sleep(RETRY_SECONDS)

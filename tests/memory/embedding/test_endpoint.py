@@ -74,7 +74,7 @@ async def test_dimensions_are_found_out_once_and_hold_from_then_on(
     await embedder.embed(["a"])
     assert embedder.name == "endpoint:embed-1/3"
     upstream.next(body=answer([1, 2]))
-    with pytest.raises(UpstreamFailed, match=r"\(1, 2\) for \(1, 3\)"):
+    with pytest.raises(UpstreamFailed, match=r"\(1, 2\), expected \(1, 3\)"):
         await embedder.embed(["a"])
 
 
@@ -143,7 +143,7 @@ async def test_an_endpoint_that_is_not_there_is_an_error(session: aiohttp.Client
     up = MockUpstream()
     async with up:
         pass
-    with pytest.raises(UpstreamFailed, match=r"'embed-1' at 127\.0\.0\.1 cannot be asked"):
+    with pytest.raises(UpstreamFailed, match=r"'embed-1' at 127\.0\.0\.1 cannot be reached"):
         await EndpointEmbedder(session, settings(up), KEY).embed(["one"])
 
 

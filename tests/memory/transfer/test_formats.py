@@ -191,13 +191,13 @@ def test_items_of_langmem_become_facts(tmp_path: Path) -> None:
         (
             ImportFormat.CLAUDE_CODE,
             b'{"type":"user","uuid":"u","timestamp":"now","message":{"content":"a"}}',
-            "no time",
+            "not a time",
         ),
         (ImportFormat.MEM0, b'{"results":[{"id":"1","mem', "not JSON"),
         (ImportFormat.MEM0, b'{"results":[{"memory":5,"id":"1"}]}', "entry 1"),
-        (ImportFormat.MEM0, b'{"memories":[]}', "no export of mem0"),
+        (ImportFormat.MEM0, b'{"memories":[]}', "not an export of mem0"),
         (ImportFormat.LANGMEM, b'[{"namespace":[],"key":1,"value":{}}]', "entry 1"),
-        (ImportFormat.LANGMEM, b"5", "no export of langmem"),
+        (ImportFormat.LANGMEM, b"5", "not an export of langmem"),
         (ImportFormat.JSONL, b"x" * 5_000_000, "line 1 has more than"),
     ],
 )

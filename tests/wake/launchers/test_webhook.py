@@ -272,8 +272,8 @@ async def test_an_answer_that_is_compressed_unasked_is_read(
         (b'{"status": "failed", "share": NaN}', False, "HTTP 200"),
         (b"\xef\xbb\xbf" + FAILED, False, "no paper"),
         (b'{"detail": "' + b"x" * ANSWER_BYTES + b'", "status": "failed"}', False, f"longer than {ANSWER_BYTES} bytes"),
-        (b'{"status": "failed", "detail": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", False, "no JSON"),
-        (b'{"status": "failed"', False, "no JSON"),
+        (b'{"status": "failed", "detail": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", False, "not JSON"),
+        (b'{"status": "failed"', False, "not JSON"),
         (b"ok", True, "HTTP 200"),
         (b"<p>thanks", True, "HTTP 200"),
     ],
@@ -292,7 +292,7 @@ async def test_an_answer_in_an_unknown_encoding_is_no_success(bench: WebhookBenc
     ended, _ = await answered(bench, web.Response(body=body, headers={"content-encoding": encoding}))
     assert isinstance(ended, LaunchResult)
     assert not ended.succeeded
-    assert "cannot be read" in ended.detail
+    assert "cannot be decoded" in ended.detail
 
 
 async def test_a_few_bytes_that_stand_for_very_many_take_no_room(bench: WebhookBench) -> None:

@@ -1,4 +1,4 @@
-"""Agents of a session: list, make, change, delete, and a new token."""
+"""Agents of a session: list, create, change, delete, and rotate the token."""
 
 from datetime import datetime
 from typing import Annotated
@@ -25,40 +25,37 @@ _WAKE_EVENTS = AliasChoices("wake_events", "wakeEvents")
 
 
 class AgentChange(BodyWithPolicy):
-    """What of an agent to change; what is left out, or null, stays as it is. Policy keys may stand here too."""
+    """Changes to an agent; keys that are missing or null stay unchanged. Policy keys are allowed here too."""
 
-    enabled: StrictBool | None = Field(
-        None, description="Whether its token opens anything; held calls of a disabled agent end."
-    )
-    description: str | None = Field(None, max_length=4000, description="What it is for, as other agents read it.")
+    enabled: StrictBool | None = Field(None, description="Whether its token is valid; false ends its held calls.")
+    description: str | None = Field(None, max_length=4000, description="Purpose of the agent, shown to other agents.")
     sleep_events: SleepEvents | None = Field(
-        None, validation_alias=_SLEEP_EVENTS, description="What puts it to sleep; also `sleepEvents`."
+        None, validation_alias=_SLEEP_EVENTS, description="Events that put it to sleep; also `sleepEvents`."
     )
     wake_events: WakeEvents | None = Field(
-        None, validation_alias=_WAKE_EVENTS, description="What wakes it; also `wakeEvents`."
+        None, validation_alias=_WAKE_EVENTS, description="Events that wake it; also `wakeEvents`."
     )
 
 
 class AgentBody(BodyWithPolicy):
-    """An agent to make. Policy keys stand in `policy`, or beside the name."""
+    """A new agent. Policy keys go into `policy` or beside the name."""
 
     name: Name = Field(description="`[a-z0-9][a-z0-9_-]{0,62}`, unique in its session.", examples=["writer"])
-    description: str = Field("", max_length=4000, description="What it is for, as other agents read it.")
+    description: str = Field("", max_length=4000, description="Purpose of the agent, shown to other agents.")
     sleep_events: SleepEvents = Field(
         frozenset(),
         validation_alias=_SLEEP_EVENTS,
-        description="What puts it to sleep; with `agent_started` it starts asleep. Also `sleepEvents`.",
+        description="Events that put it to sleep; with `agent_started` it starts asleep. Also `sleepEvents`.",
         examples=[["agent_started", "removed_from_last_thread"]],
     )
     wake_events: WakeEvents = Field(
         frozenset(),
         validation_alias=_WAKE_EVENTS,
-        description="What wakes it; any one suffices. Also `wakeEvents`.",
+        description="Events that wake it; any of them suffices. Also `wakeEvents`.",
         examples=[["mentioned", "added_to_any_thread"]],
     )
 
     def new_agent(self) -> NewAgent:
-        """Return what the registry makes the agent from."""
         return NewAgent(
             name=self.name,
             description=self.description,
@@ -71,49 +68,49 @@ class AgentBody(BodyWithPolicy):
 class AgentView(BaseModel):
     """An agent and its sleep state."""
 
-    id: str = Field(description="Key; a deleted and re-made agent has another.", examples=["agt_0cwd…"])
-    name: str = Field(description="Its name in the session.", examples=["writer"])
-    session: str = Field(description="Its session's name.", examples=["default"])
+    id: str = Field(description="Unique id; not reused with the name.", examples=["agt_0cwd…"])
+    name: str = Field(description="Name, unique in the session.", examples=["writer"])
+    session: str = Field(description="Name of the session.", examples=["default"])
     reference: str = Field(description="`name` in the session `default`, else `session:name`.", examples=["writer"])
-    description: str = Field(description="What it is for.")
-    enabled: bool = Field(description="Whether its token opens anything.")
-    sleeping: bool = Field(description="Whether it is asleep.")
-    since: datetime = Field(description="When that last changed.")
-    cause: Cause = Field(description="Through which door it last changed.")
-    actor: str = Field(description="Who changed it.", examples=["operator", "mentioned by lead"])
-    generation: int = Field(description="Counts the changes.")
-    held: int = Field(description="How many of its calls are held now.")
-    sleep_events: list[SleepEvent] = Field(description="What puts it to sleep.")
-    wake_events: list[WakeEvent] = Field(description="What wakes it.")
-    policy: PolicyView | None = Field(description="What it may reach and spend; null where another agent asks.")
+    description: str = Field(description="Purpose.")
+    enabled: bool = Field(description="Whether its token is valid.")
+    sleeping: bool = Field(description="Whether the agent is asleep.")
+    since: datetime = Field(description="When the sleep state last changed.")
+    cause: Cause = Field(description="Interface of the last change.")
+    actor: str = Field(description="Who made the last change.", examples=["operator", "mentioned by lead"])
+    generation: int = Field(description="Number of changes so far.")
+    held: int = Field(description="Number of its held calls.")
+    sleep_events: list[SleepEvent] = Field(description="Events that put it to sleep.")
+    wake_events: list[WakeEvent] = Field(description="Events that wake it.")
+    policy: PolicyView | None = Field(description="What it may access and spend; null if another agent asks.")
     in_file: bool = Field(
-        description="Whether the configuration file names it: its description, events and policy are then set by the "
-        "file at each start, and whenever the file changes."
+        description="Whether the configuration file defines it. If so, each start and each change of the file sets "
+        "its description, events and policy."
     )
-    created_at: datetime = Field(description="When it was made.")
+    created_at: datetime = Field(description="Time of creation.")
 
 
 class AgentCreated(AgentView):
-    """A new agent, with its token."""
+    """A new agent with its token."""
 
-    token: str = Field(description="Its token, shown this once; only its hash is stored.")
+    token: str = Field(description="Token, shown only once; the server stores only its hash.")
 
 
 class AgentList(BaseModel):
     """The agents of a session."""
 
-    agents: list[AgentView] = Field(description="By name.")
+    agents: list[AgentView] = Field(description="Sorted by name.")
 
 
 class AgentToken(BaseModel):
     """A new token."""
 
-    agent: str = Field(description="Reference of the agent.", examples=["writer"])
-    token: str = Field(description="The token, shown this once; the old one opens nothing from now on.")
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    token: str = Field(description="New token, shown only once; the old one is no longer valid.")
 
 
 def agent_view(agent: Agent, parts: ApiParts, principal: Principal) -> AgentView:
-    """Return the agent as this caller sees it."""
+    """Return the agent as this caller may see it."""
     own = principal.agent is not None and principal.agent.id == agent.id
     return AgentView(
         id=agent.id,
@@ -137,80 +134,76 @@ def agent_view(agent: Agent, parts: ApiParts, principal: Principal) -> AgentView
 
 
 def agent_created(agent: Agent, token: str, parts: ApiParts, principal: Principal) -> AgentCreated:
-    """Return the new agent with its token."""
     return AgentCreated(**dict(agent_view(agent, parts, principal)), token=token)
 
 
 def set_no_store(response: Response) -> None:
-    """Tell whatever stands in between not to keep the answer: it holds a token."""
+    """Forbid caches to store the answer: it holds a token."""
     response.headers["Cache-Control"] = "no-store"
 
 
-@router.get("/sessions/{s}/agents")
-async def list_agents(s: str, who: Who, parts: Parts) -> AgentList:
-    """List the agents of a session with their sleep state.
-
-    The operator, and agents of the session (or granted it).
-    """
+@router.get("/sessions/{session}/agents")
+async def list_agents(session: str, who: Who, parts: Parts) -> AgentList:
+    """List the agents of a session with their sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
-        session = await find_session(tx, who, s)
-        agents = await tx.agents.find_by_session(session.id)
+        home = await find_session(tx, who, session)
+        agents = await tx.agents.find_by_session(home.id)
     return AgentList(agents=[agent_view(agent, parts, who) for agent in agents])
 
 
-@router.post("/sessions/{s}/agents", status_code=201)
-async def create_agent(s: str, body: AgentBody, response: Response, who: Who, parts: Parts) -> AgentCreated:
-    """Make an agent; the answer holds its token, this once. The operator only."""
+@router.post("/sessions/{session}/agents", status_code=201)
+async def create_agent(session: str, body: AgentBody, response: Response, who: Who, parts: Parts) -> AgentCreated:
+    """Create an agent; only this answer shows its token. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        session = await find_session(tx, who, s, open_only=True)
-        agent, token = await parts.registry.add(tx, session, body.new_agent())
+        home = await find_session(tx, who, session, open_only=True)
+        agent, token = await parts.registry.add(tx, home, body.new_agent())
     set_no_store(response)
     return agent_created(agent, token, parts, who)
 
 
-@router.get("/sessions/{s}/agents/{a}")
-async def show_agent(s: str, a: str, who: Who, parts: Parts) -> AgentView:
-    """Show an agent with its sleep state. The operator, and agents of the session (or granted it)."""
+@router.get("/sessions/{session}/agents/{agent}")
+async def show_agent(session: str, agent: str, who: Who, parts: Parts) -> AgentView:
+    """Show an agent with its sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
-        agent = await find_agent(tx, await find_session(tx, who, s), a)
-    return agent_view(agent, parts, who)
+        found_agent = await find_agent(tx, await find_session(tx, who, session), agent)
+    return agent_view(found_agent, parts, who)
 
 
-@router.patch("/sessions/{s}/agents/{a}")
-async def change_agent(s: str, a: str, body: AgentChange, who: Who, parts: Parts) -> AgentView:
-    """Change, disable or enable an agent. The operator only."""
+@router.patch("/sessions/{session}/agents/{agent}")
+async def change_agent(session: str, agent: str, body: AgentChange, who: Who, parts: Parts) -> AgentView:
+    """Change, disable or enable an agent. Operator only."""
     require_operator(who)
     changes = body.policy_changes()
     async with parts.store.begin_write() as tx:
-        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
-        agent = await parts.registry.change(
+        found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
+        found_agent = await parts.registry.change(
             tx,
-            agent,
+            found_agent,
             enabled=body.enabled,
             description=body.description,
             sleep_events=body.sleep_events,
             wake_events=body.wake_events,
             policy=changes or None,
         )
-    return agent_view(agent, parts, who)
+    return agent_view(found_agent, parts, who)
 
 
-@router.delete("/sessions/{s}/agents/{a}", status_code=204)
-async def delete_agent(s: str, a: str, who: Who, parts: Parts) -> None:
-    """Delete an agent: its token opens nothing, its held calls end, its rows stay for the record. The operator only."""
+@router.delete("/sessions/{session}/agents/{agent}", status_code=204)
+async def delete_agent(session: str, agent: str, who: Who, parts: Parts) -> None:
+    """Delete an agent: its token becomes invalid, its held calls end, its records remain. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
-        await parts.registry.delete(tx, agent)
+        found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
+        await parts.registry.delete(tx, found_agent)
 
 
-@router.post("/sessions/{s}/agents/{a}/token")
-async def rotate_token(s: str, a: str, response: Response, who: Who, parts: Parts) -> AgentToken:
-    """Give an agent a new token; the old one opens nothing from now on. The operator only."""
+@router.post("/sessions/{session}/agents/{agent}/token")
+async def rotate_token(session: str, agent: str, response: Response, who: Who, parts: Parts) -> AgentToken:
+    """Give an agent a new token; the old one becomes invalid. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
-        token = await parts.registry.rotate(tx, agent)
+        found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
+        token = await parts.registry.rotate(tx, found_agent)
     set_no_store(response)
-    return AgentToken(agent=agent.reference, token=token)
+    return AgentToken(agent=found_agent.reference, token=token)

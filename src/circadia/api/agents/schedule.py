@@ -1,4 +1,4 @@
-"""An agent's schedule: its routines, its blackouts, and what is due in a window of time (WAKE-40 … WAKE-45)."""
+"""An agent's schedule: routines, blackouts, and the occurrences in a time window (WAKE-40 … WAKE-45)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -21,12 +21,12 @@ from circadia.wake.scheduling.planning import BlackoutPeriod, blackouts_between,
 router = noun_router("schedule")
 
 WINDOW: Final = timedelta(days=7)
-"""Window that is shown if none is asked for."""
+"""Default length of the window."""
 LONGEST_WINDOW: Final = timedelta(days=366)
 MOST_OCCURRENCES: Final = 1000
-"""Occurrences in one answer, of each routine its first ones."""
+"""Maximum number of occurrences in an answer: the first ones of each routine."""
 MOST_BLACKOUTS: Final = 200
-"""Blackouts of one agent."""
+"""Maximum number of blackouts per agent."""
 
 
 _INSTANTS: Final = frozenset({"anchor", "at", "start", "end"})
@@ -38,12 +38,12 @@ _NUMBERS: Final = frozenset({
 
 
 class _StrictBody(Body):
-    """A part of a file's settings, as a body: what a file may write in several ways has one way here."""
+    """Settings as a request body, without the spellings that only the file allows."""
 
     @model_validator(mode="before")
     @classmethod
     def _values_are_of_their_types(cls, given: Any) -> Any:
-        """Refuse what the settings would read as a number, an instant or a yes."""
+        """Reject values that the settings would convert to a number, an instant or a boolean."""
         if not isinstance(given, dict):
             return given
         values = cast("dict[str, Any]", given)
@@ -55,7 +55,7 @@ class _StrictBody(Body):
 class RoutineBody(RoutineSettings, _StrictBody):
     """A routine; exactly one of `every_seconds`, `cron` and `at`.
 
-    Instants without an offset are in its agent's zone.
+    Instants without an offset are in the agent's time zone.
     """
 
 
@@ -64,122 +64,118 @@ class BlackoutBody(BlackoutSettings, _StrictBody):
 
 
 class ScheduleBody(Body):
-    """What the schedule is to be; what is left out stays as it is."""
+    """The new schedule; missing keys stay unchanged."""
 
-    routines: list[RoutineBody] | None = Field(
-        None, max_length=100, description="All routines: those that are not here are deleted."
-    )
+    routines: list[RoutineBody] | None = Field(None, max_length=100, description="All routines; others are deleted.")
     blackouts: list[BlackoutBody] | None = Field(
-        None, max_length=MOST_BLACKOUTS, description="All blackouts: those that are not here are deleted."
+        None, max_length=MOST_BLACKOUTS, description="All blackouts; others are deleted."
     )
 
 
 class RoutineView(BaseModel):
-    """A routine, and where it stands."""
+    """A routine and its state."""
 
-    name: str = Field(description="Its name.", examples=["nightly"])
-    instructions: str = Field(description="What the agent is told to do; empty means what waits in its inbox.")
-    every_seconds: int | None = Field(description="Elapsed seconds between two occurrences.")
-    anchor: datetime | None = Field(description="An instant that intervals count from.")
-    offset_seconds: int = Field(description="Seconds after each step from the anchor.")
+    name: str = Field(description="Name.", examples=["nightly"])
+    instructions: str = Field(description="Instructions for the agent; if empty, it handles its inbox.")
+    every_seconds: int | None = Field(description="Interval between two occurrences.")
+    anchor: datetime | None = Field(description="Instant that intervals count from.")
+    offset_seconds: int = Field(description="Delay after each interval step.")
     cron: str | None = Field(description="Minute, hour, day of month, month and day of week.")
     at: list[datetime] = Field(description="Single instants.")
-    zone: str = Field(description="The zone whose clock counts.", examples=["Europe/Berlin"])
-    jitter_seconds: int = Field(description="Each occurrence is late by a draw of up to so much.")
-    stagger_seconds: int = Field(description="The schedule is late by one draw of up to so much.")
-    timeout_seconds: float | None = Field(description="Longest pulse; null is the agent's own limit.")
-    enabled: bool = Field(description="Whether it is ever due.")
+    zone: str = Field(description="Time zone of the schedule.", examples=["Europe/Berlin"])
+    jitter_seconds: int = Field(description="Maximum random delay of each occurrence.")
+    stagger_seconds: int = Field(description="Maximum random delay of the whole schedule.")
+    timeout_seconds: float | None = Field(description="Longest pulse; null means the agent's limit.")
+    enabled: bool = Field(description="Whether the routine runs when it is due.")
     blackout_policy: BlackoutPolicy | None = Field(
-        description="What becomes of it in a blackout; null is as the agent's `blackout_policies` say."
+        description="How a blackout affects it; null means the value in the agent's `blackout_policies`."
     )
-    misfire_grace_seconds: int | None = Field(description="How late it may still run; null is however late.")
-    next_at: datetime | None = Field(description="When it is looked at next; null is never.")
-    deferred_from: datetime | None = Field(description="The occurrence that waits for the end of a blackout.")
-    last_at: datetime | None = Field(description="The occurrence that it last ran for.")
-    skips: int = Field(description="Occurrences in a row that were skipped.")
-    missed: int = Field(description="Occurrences that nobody was there for.")
+    misfire_grace_seconds: int | None = Field(description="Maximum delay of a run; null means no limit.")
+    next_at: datetime | None = Field(description="Next check; null means never.")
+    deferred_from: datetime | None = Field(description="Occurrence that waits for the end of a blackout.")
+    last_at: datetime | None = Field(description="Last occurrence that ran.")
+    skips: int = Field(description="Number of consecutive skipped occurrences.")
+    missed: int = Field(description="Number of occurrences that were too late to run.")
 
 
 class BlackoutView(BaseModel):
     """A blackout, with the keys that a change takes."""
 
-    type: Literal["recurring", "one_off"] = Field(description="Each week, or once.")
-    label: str = Field(description="What a person calls it.", examples=["night"])
-    start_time: str | None = Field(description="First time of day; null for one that is once.", examples=["22:00"])
-    end_time: str | None = Field(description="Time of day at which it is over.", examples=["06:00"])
+    type: Literal["recurring", "one_off"] = Field(description="`recurring` repeats each week, `one_off` happens once.")
+    label: str = Field(description="Label for people.", examples=["night"])
+    start_time: str | None = Field(description="Start, as a time of day; null for `one_off`.", examples=["22:00"])
+    end_time: str | None = Field(description="End, as a time of day; null for `one_off`.", examples=["06:00"])
     weekdays: list[Weekday] | None = Field(description="Days on which it starts.")
-    start: datetime | None = Field(description="First instant; null for one of each week.")
-    end: datetime | None = Field(description="First instant after it.")
+    start: datetime | None = Field(description="First instant; null for `recurring`.")
+    end: datetime | None = Field(description="First instant after the blackout; null for `recurring`.")
 
 
 class Occurrence(BaseModel):
     """A time at which a routine is due."""
 
-    at: datetime = Field(description="When it is due.")
-    routine: str = Field(description="The routine.", examples=["nightly"])
-    policy: BlackoutPolicy = Field(
-        description="What becomes of it: it runs, waits for the end of a blackout, or does not take place."
-    )
-    runs_at: datetime | None = Field(description="When it runs, guardrails aside; null where it does not.")
+    at: datetime = Field(description="When the routine is due.")
+    routine: str = Field(description="Name of the routine.", examples=["nightly"])
+    policy: BlackoutPolicy = Field(description="Whether it runs, waits for the end of a blackout, or is skipped.")
+    runs_at: datetime | None = Field(description="When it runs, guardrails aside; null if it is skipped.")
 
 
 class SpanView(BaseModel):
-    """A stretch of blackouts that overlap or touch."""
+    """A time span of overlapping or adjacent blackouts."""
 
-    start: datetime = Field(description="Its first instant, not before the window.")
-    end: datetime = Field(description="The first instant after it, not after the window.")
-    labels: list[str] = Field(description="What people call them.")
+    start: datetime = Field(description="First instant, clipped to the window.")
+    end: datetime = Field(description="First instant after it, clipped to the window.")
+    labels: list[str] = Field(description="Labels of the blackouts.")
 
 
 class ScheduleView(BaseModel):
-    """An agent's schedule, and what it comes to in a window of time."""
+    """An agent's schedule, and its occurrences in a time window."""
 
-    agent: str = Field(description="Reference of the agent.", examples=["writer"])
-    zone: str = Field(description="Its time zone.", examples=["Europe/Berlin"])
-    routines: list[RoutineView] = Field(description="By name.")
-    blackouts: list[BlackoutView] = Field(description="As they were set.")
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    zone: str = Field(description="Time zone of the agent.", examples=["Europe/Berlin"])
+    routines: list[RoutineView] = Field(description="Sorted by name.")
+    blackouts: list[BlackoutView] = Field(description="Blackouts in the order set.")
     since: datetime = Field(description="Start of the window.")
     until: datetime = Field(description="End of the window.")
-    occurrences: list[Occurrence] = Field(description="What is due in the window, in order.")
-    spans: list[SpanView] = Field(description="When it is left alone in the window, in order.")
-    complete: bool = Field(description="False where the window holds more occurrences than are shown.")
+    occurrences: list[Occurrence] = Field(description="Occurrences in the window, in order.")
+    spans: list[SpanView] = Field(description="Blackouts in the window, in order.")
+    complete: bool = Field(description="False if the window has more occurrences than shown.")
 
 
-@router.get("/agents/{a}/schedule")
+@router.get("/agents/{agent}/schedule")
 async def show_schedule(
-    a: str,
+    agent: str,
     who: Who,
     parts: Parts,
-    since: Annotated[Instant, Query(description="Start of the window; now, if left out.")] = None,
-    until: Annotated[Instant, Query(description="End of the window; a week later, if left out.")] = None,
+    since: Annotated[Instant, Query(description="Start of the window; by default now.")] = None,
+    until: Annotated[Instant, Query(description="End of the window; by default a week later.")] = None,
 ) -> ScheduleView:
-    """Show an agent's routines and blackouts, and what is due in a window. The operator, and the agent itself."""
+    """Show an agent's routines and blackouts, and its occurrences in a time window. Access: operator, the agent."""
     async with parts.store.begin_read() as tx:
-        agent = await own_agent(tx, who, a)
-        routines = await tx.routines.find_by_agent(agent.id)
-    return _view(agent, routines, *_window(parts, since, until))
+        found_agent = await own_agent(tx, who, agent)
+        routines = await tx.routines.find_by_agent(found_agent.id)
+    return _view(found_agent, routines, *_window(parts, since, until))
 
 
-@router.put("/agents/{a}/schedule")
-async def set_schedule(a: str, body: ScheduleBody, who: Who, parts: Parts) -> ScheduleView:
-    """Set an agent's routines, its blackouts, or both; it holds at once. The operator only."""
+@router.put("/agents/{agent}/schedule")
+async def set_schedule(agent: str, body: ScheduleBody, who: Who, parts: Parts) -> ScheduleView:
+    """Set an agent's routines, its blackouts, or both, with immediate effect. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        agent = await named_agent(tx, who, a)
-        zone = agent.coordination.zone
+        found_agent = await named_agent(tx, who, agent)
+        zone = found_agent.coordination.zone
         if body.blackouts is not None:
             blackouts = [_coordination_keys(each.record(zone)) for each in body.blackouts]
-            agent = await parts.wake.coordinations.patch(tx, agent, {"blackouts": blackouts}, by=who.name)
+            found_agent = await parts.wake.coordinations.patch(tx, found_agent, {"blackouts": blackouts}, by=who.name)
         if body.routines is not None:
             specs = [each.spec(zone) for each in body.routines]
-            known = await tx.routines.find_by_agent(agent.id)
-            _require_due(known, await parts.wake.routines.replace(tx, agent, specs, by=who.name))
-        routines = await tx.routines.find_by_agent(agent.id)
-    return _view(agent, routines, *_window(parts, None, None))
+            known = await tx.routines.find_by_agent(found_agent.id)
+            _require_due(known, await parts.wake.routines.replace(tx, found_agent, specs, by=who.name))
+        routines = await tx.routines.find_by_agent(found_agent.id)
+    return _view(found_agent, routines, *_window(parts, None, None))
 
 
 def _require_due(known: Sequence[Routine], changed: Sequence[Routine]) -> None:
-    """Refuse what is new or changed and will never be due; what has had its day may stay as it is."""
+    """Reject new and changed routines that are never due; unchanged ones may be over."""
     for routine in changed:
         if routine.enabled and routine.next_at is None and routine not in known:
             last = routine.recurrence.at[-1].isoformat()
@@ -190,7 +186,7 @@ def _require_due(known: Sequence[Routine], changed: Sequence[Routine]) -> None:
 
 
 def _require_type(key: str, value: object) -> None:
-    """Raise ValueError for a value that only looks like what it should be; of lists, the first one that does."""
+    """Raise ValueError for the first value of a wrong type."""
     wanted = str if key in _INSTANTS or key in _TIMES else bool if key == "enabled" else None
     for each in cast("list[object]", value) if isinstance(value, list) else [value]:
         if each is None:
@@ -205,7 +201,7 @@ def _window(parts: ApiParts, since: datetime | None, until: datetime | None) -> 
     start = since or parts.clock.now()
     try:
         end = until or start + WINDOW
-        beyond = start + LONGEST_WINDOW + WINDOW  # what defers to the end of a blackout is looked up past the window
+        beyond = start + LONGEST_WINDOW + WINDOW  # a deferral can end after the window
         if not start < end <= beyond - WINDOW:
             raise InvalidRequest("`until` must be after `since`, and at most 366 days after it")
     except OverflowError as error:
@@ -220,9 +216,9 @@ def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datet
     complete = True
     share = max(1, MOST_OCCURRENCES // max(1, len(routines)))
     for routine in routines:
-        found = _due(agent, routine, spans, start, end, share + 1)
-        complete = complete and len(found) <= share
-        due.extend(found[:share])
+        due_here = _due(agent, routine, spans, start, end, share + 1)
+        complete = complete and len(due_here) <= share
+        due.extend(due_here[:share])
     return ScheduleView(
         agent=agent.reference,
         zone=coordination.zone,
@@ -243,22 +239,22 @@ def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datet
 def _due(
     agent: Agent, routine: Routine, spans: Sequence[BlackoutPeriod], start: datetime, end: datetime, most: int
 ) -> list[Occurrence]:
-    """Return the occurrences of an enabled routine, each with what its blackout makes of it."""
+    """Return the occurrences of an enabled routine and the effect of blackouts on them."""
     if not routine.enabled:
         return []
     policy = routine.blackout_policy or agent.coordination.blackout_policies.policy_for(routine.recurrence.kind)
-    found: list[Occurrence] = []
+    result: list[Occurrence] = []
     place = 0
     for at in islice(occurrences(routine.recurrence, start, end, routine.id), most):
         while place < len(spans) and (spans[place].end or at) <= at:
             place += 1
         inside = spans[place] if place < len(spans) and spans[place].start <= at else None
         if inside is None or policy is BlackoutPolicy.RUN:
-            found.append(Occurrence(at=at, routine=routine.name, policy=BlackoutPolicy.RUN, runs_at=at))
+            result.append(Occurrence(at=at, routine=routine.name, policy=BlackoutPolicy.RUN, runs_at=at))
         else:
             runs_at = inside.end if policy is BlackoutPolicy.DEFER else None
-            found.append(Occurrence(at=at, routine=routine.name, policy=policy, runs_at=runs_at))
-    return found
+            result.append(Occurrence(at=at, routine=routine.name, policy=policy, runs_at=runs_at))
+    return result
 
 
 def _routine(routine: Routine) -> RoutineView:
@@ -302,7 +298,6 @@ def _blackout(blackout: Blackout) -> BlackoutView:
 
 
 def _coordination_keys(blackout: Blackout) -> dict[str, object]:
-    """Return the blackout as coordination takes it."""
     if isinstance(blackout, OneOffBlackout):
         return {
             "kind": blackout.kind, "label": blackout.label, "start": blackout.start.isoformat(),

@@ -1,4 +1,4 @@
-"""The one boolean: read it, set it, for one agent or for many of a session."""
+"""The sleep state: read or set it, for one agent or for many agents of a session."""
 
 from datetime import datetime
 from typing import Final
@@ -13,53 +13,53 @@ from circadia.records.agent import Agent, Cause
 
 router = noun_router("sleeping", prefix="")
 
-_STATE: Final = "/api/v1/sessions/{s}/agents/{a}/sleeping"
-_SHORT: Final = "/api/v1/sessions/{s}/{a}/sleeping"
-_LAST: Final = "/api/v1/sleeping/{s}/{a}"
-_BARE: Final = "/sessions/{s}/{a}/sleeping"
-"""The other paths of the state, for tools that append the names or know no prefix (GATE-34)."""
+_STATE: Final = "/api/v1/sessions/{session}/agents/{agent}/sleeping"
+_SHORT: Final = "/api/v1/sessions/{session}/{agent}/sleeping"
+_LAST: Final = "/api/v1/sleeping/{session}/{agent}"
+_BARE: Final = "/sessions/{session}/{agent}/sleeping"
+"""Further paths of the state, for tools that append the names or know no prefix (GATE-34)."""
 
 
 class SetSleeping(Body):
-    """What the state is to be."""
+    """The new sleep state."""
 
-    sleeping: StrictBool = Field(description="True: its next calls are held. False: the held ones go on.")
+    sleeping: StrictBool = Field(description="True holds its next calls; false releases the held ones.")
 
 
 class SetManySleeping(SetSleeping):
-    """What the state of many is to be."""
+    """The new sleep state of many agents."""
 
-    agents: Names | None = Field(None, description="Names; all agents of the session if left out or null.")
+    agents: Names | None = Field(None, description="Names; by default, or if null, all agents of the session.")
 
 
 class SleepingView(BaseModel):
     """An agent's sleep state."""
 
-    sleeping: bool = Field(description="Whether it is asleep.")
-    since: datetime = Field(description="When that last changed.")
-    cause: Cause = Field(description="Through which door it last changed.")
-    actor: str = Field(description="Who changed it.", examples=["operator"])
-    generation: int = Field(description="Counts the changes.")
-    held: int = Field(description="How many of its calls are held now.")
-    agent: str = Field(description="Its name.", examples=["writer"])
-    session: str = Field(description="Its session's name.", examples=["default"])
+    sleeping: bool = Field(description="Whether the agent is asleep.")
+    since: datetime = Field(description="When the sleep state last changed.")
+    cause: Cause = Field(description="Interface of the last change.")
+    actor: str = Field(description="Who made the last change.", examples=["operator"])
+    generation: int = Field(description="Number of changes so far.")
+    held: int = Field(description="Number of its held calls.")
+    agent: str = Field(description="Name.", examples=["writer"])
+    session: str = Field(description="Name of the session.", examples=["default"])
 
 
 class SleepingList(BaseModel):
     """The sleep states after the change."""
 
-    agents: list[SleepingView] = Field(description="One for each agent that was named, in that order.")
+    agents: list[SleepingView] = Field(description="Sleep states in the order of the request.")
 
 
 @router.get(_BARE, operation_id="get_sleeping_bare")
 @router.get(_LAST, operation_id="get_sleeping_last")
 @router.get(_SHORT, operation_id="get_sleeping_short")
 @router.get(_STATE, operation_id="get_sleeping")
-async def get_sleeping(s: str, a: str, who: Who, parts: Parts) -> SleepingView:
-    """Tell an agent's sleep state. The operator, the agent, and agents of its session (or granted it)."""
+async def get_sleeping(session: str, agent: str, who: Who, parts: Parts) -> SleepingView:
+    """Show an agent's sleep state. Access: operator, agents with access to the session."""
     async with parts.store.begin_read() as tx:
-        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
-    return _view(agent, parts)
+        found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
+    return _view(found_agent, parts)
 
 
 @router.post(_BARE, operation_id="set_sleeping_by_post_bare")
@@ -70,35 +70,35 @@ async def get_sleeping(s: str, a: str, who: Who, parts: Parts) -> SleepingView:
 @router.put(_SHORT, operation_id="set_sleeping_short")
 @router.post(_STATE, operation_id="set_sleeping_by_post")
 @router.put(_STATE, operation_id="set_sleeping")
-async def set_sleeping(s: str, a: str, body: SetSleeping, who: Who, parts: Parts) -> SleepingView:
-    """Put an agent to sleep or wake it; POST does what PUT does.
+async def set_sleeping(session: str, agent: str, body: SetSleeping, who: Who, parts: Parts) -> SleepingView:
+    """Put an agent to sleep or wake it; POST does the same as PUT.
 
-    The answer comes when the change is on the disk: after a false, each GET says false and the held calls are being
-    admitted. The value that it already has changes nothing. The operator, the agent, and agents that its lists
-    `may_wake` and `may_sleep` grant it to.
+    The server answers after the change is on disk. After a wake, each GET returns false and the held calls are being
+    admitted. Setting the current value changes nothing. Access: the operator, the agent, and agents with a grant in
+    `may_wake` or `may_sleep`.
     """
     async with parts.store.begin_write() as tx:
-        agent = await find_agent(tx, await find_session(tx, who, s, open_only=True), a)
-        require_sleep_control(who, agent, asleep=body.sleeping)
-        agent = await parts.sleep.set(tx, agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name)
-    return _view(agent, parts)
+        found_agent = await find_agent(tx, await find_session(tx, who, session, open_only=True), agent)
+        require_sleep_control(who, found_agent, asleep=body.sleeping)
+        found_agent = await parts.sleep.set(tx, found_agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name)
+    return _view(found_agent, parts)
 
 
-@router.put("/api/v1/sessions/{s}/sleeping")
-async def set_many_sleeping(s: str, body: SetManySleeping, who: Who, parts: Parts) -> SleepingList:
-    """Put agents of a session to sleep, or wake them: all of the named or, if one may not be set, none."""
+@router.put("/api/v1/sessions/{session}/sleeping")
+async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts: Parts) -> SleepingList:
+    """Put agents of a session to sleep or wake them, all or none."""
     async with parts.store.begin_write() as tx:
-        session = await find_session(tx, who, s, open_only=True)
+        home = await find_session(tx, who, session, open_only=True)
         if body.agents is None:
-            agents = list(await tx.agents.find_by_session(session.id))
+            agents = list(await tx.agents.find_by_session(home.id))
         else:
-            agents = [await find_agent(tx, session, name) for name in dict.fromkeys(body.agents)]
+            agents = [await find_agent(tx, home, name) for name in dict.fromkeys(body.agents)]
         for agent in agents:
             require_sleep_control(who, agent, asleep=body.sleeping)
-        moved = [
+        changed = [
             await parts.sleep.set(tx, agent, asleep=body.sleeping, cause=Cause.REST, actor=who.name) for agent in agents
         ]
-    return SleepingList(agents=[_view(agent, parts) for agent in moved])
+    return SleepingList(agents=[_view(agent, parts) for agent in changed])
 
 
 def _view(agent: Agent, parts: ApiParts) -> SleepingView:

@@ -1,4 +1,4 @@
-"""Banks: make, list, change, delete; forget episodes, and put all blocks back to a time."""
+"""Banks: create, list, change, delete, and forget episodes."""
 
 import math
 from collections.abc import Mapping
@@ -29,27 +29,27 @@ from circadia.suggestions import did_you_mean
 
 
 def validate_sleep_policy(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys as they are stored, those that are null too.
+    """Return the keys in their stored form, including null ones.
 
     Raises:
         ValueError: an unknown key, with the nearest known one, or a bad value.
     """
     stated = {name: value for name, value in given.items() if value is not None}
     try:
-        found = SleepPolicySettings.model_validate(stated).model_dump(mode="json", exclude_unset=True)
+        values = SleepPolicySettings.model_validate(stated).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:
         raise ValueError("; ".join(islice(describe_mistakes(error, stated, SleepPolicySettings), 3))) from None
-    _require_measured("", found)
+    _require_measured("", values)
     unknown = [name for name in given if name not in SleepPolicySettings.model_fields]
     if unknown:
         near = did_you_mean(unknown[0], SleepPolicySettings.model_fields)
         raise ValueError(f"unknown key {unknown[0]!r}{near}")
-    off = {name: False for name, value in found.items() if value is None}  # null would take the key out
-    return {**dict.fromkeys(given), **found, **off}
+    off = {name: False for name, value in values.items() if value is None}  # null would remove the key
+    return {**dict.fromkeys(given), **values, **off}
 
 
 def _require_measured(path: str, value: object) -> None:
-    """Raise ValueError for a number that no clock and no sum can hold."""
+    """Raise ValueError for a number that is too large or not finite."""
     if isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, object]", value).items():
             _require_measured(f"{path}.{name}" if path else name, inner)
@@ -60,23 +60,23 @@ def _require_measured(path: str, value: object) -> None:
 router = noun_router("banks")
 
 MOST_IDS: Final = 10_000
-"""Episodes that one call may name."""
+"""Maximum number of episodes in one call."""
 
 User = Annotated[
     str | None,
-    Query(max_length=1000, description="The end user, where `{b}` is a template."),
+    Query(max_length=1000, description="End user, if `{bank}` is a template."),
     AfterValidator(shorten_name),
 ]
-"""Whose bank a template means."""
+"""The end user of a template's bank."""
 
 
 def _setting_description(key: str) -> str:
-    """Return how the settings describe the key: it is the same one."""
+    """Return the description of the setting, which is the same key."""
     return BankSettings.model_fields[key].description or ""
 
 
 class BankPolicyKeys(BaseModel):
-    """How a bank is written to."""
+    """The policy of a bank."""
 
     capture: Capture = Field(Capture.CONTENT, description=_setting_description("capture"))
     capture_tools: StrictBool = Field(False, description=_setting_description("capture_tools"))
@@ -89,19 +89,19 @@ class BankPolicyKeys(BaseModel):
     keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_setting_description("keep_days"))
     sleeptime: dict[str, Any] = Field(
         default_factory=dict[str, Any],
-        description="What it states of its passes, nested as in the file; the rest is what section `sleeptime` says. A "
-        "change replaces the keys that it has, and null takes one out.",
+        description="Settings of its passes that differ from section `sleeptime`, nested as in the file. A change "
+        "replaces the keys it contains; null removes one.",
         examples=[{"frequency_turns": 10}],
     )
     own: StrictBool = Field(
         False,
-        description="Whether it was set for this bank, so that the file changes it no more; any key that is sent sets "
-        "it, and `own: false` gives the bank back to the file.",
+        description="Whether the policy was set over REST, so that the file no longer changes it. Sending any key "
+        "sets this; `own: false` returns the bank to the file.",
     )
 
 
 class BankPolicyBody(BankPolicyKeys, Body):
-    """Keys of a bank's policy; those that are left out stay as they are."""
+    """Policy keys of a bank; missing ones stay unchanged."""
 
     @field_validator("sleeptime")
     @classmethod
@@ -109,7 +109,7 @@ class BankPolicyBody(BankPolicyKeys, Body):
         return validate_sleep_policy(given)
 
     def apply_to(self, before: BankPolicy) -> BankPolicy:
-        """Return the policy with what was sent."""
+        """Return the policy with the keys of the request."""
         sent = {name: getattr(self, name) for name in self.model_fields_set}
         if "sleeptime" in sent:
             both = {**before.sleeptime, **self.sleeptime}
@@ -119,71 +119,70 @@ class BankPolicyBody(BankPolicyKeys, Body):
 
 
 class BankBody(Body):
-    """A bank to make."""
+    """A new bank."""
 
-    name: Name = Field(description="Unique: `[a-z0-9][a-z0-9_.@~-]{0,127}`.", examples=["support"])
-    description: str = Field("", max_length=4000, description="What it is for.")
-    policy: BankPolicyBody | None = Field(None, description="How it is written to.")
+    name: Name = Field(description="Unique name: `[a-z0-9][a-z0-9_.@~-]{0,127}`.", examples=["support"])
+    description: str = Field("", max_length=4000, description="Purpose.")
+    policy: BankPolicyBody | None = Field(None, description="Policy of the bank.")
 
 
 class BankChange(Body):
-    """What of a bank to change; what is left out, or null, stays as it is."""
+    """Changes to a bank; keys that are missing or null stay unchanged."""
 
-    name: Name | None = Field(None, description="A new name; agents bind a bank by its name.")
-    description: str | None = Field(None, max_length=4000, description="What it is for.")
-    policy: BankPolicyBody | None = Field(None, description="How it is written to.")
+    name: Name | None = Field(None, description="New name; agents bind a bank by name.")
+    description: str | None = Field(None, max_length=4000, description="Purpose.")
+    policy: BankPolicyBody | None = Field(None, description="Policy of the bank.")
 
 
 class BankView(BaseModel):
     """A bank."""
 
-    id: str = Field(description="Key.", examples=["bnk_0cwd…"])
-    name: str = Field(description="Unique.", examples=["support-ann"])
-    description: str = Field(description="What it is for.")
-    template: str | None = Field(description="The template that it was made from.", examples=["support-{user}"])
-    end_user: str | None = Field(description="The person whom it belongs to, where it was made from a template.")
-    policy: BankPolicyKeys = Field(description="How it is written to.")
-    episodes: int = Field(description="How many episodes it holds.")
-    tuned_importance: float = Field(
-        description="From which importance on turns are kept where `min_importance` is 0, as passes have tuned it."
-    )
-    skipped: dict[str, int] = Field(description="How many turns its policy has left out, by why.")
-    created_at: datetime = Field(description="When it was made.")
-    written_at: datetime | None = Field(description="When something was last remembered.")
+    id: str = Field(description="Unique id.", examples=["bnk_0cwd…"])
+    name: str = Field(description="Unique name.", examples=["support-ann"])
+    description: str = Field(description="Purpose.")
+    template: str | None = Field(description="Template of the bank.", examples=["support-{user}"])
+    end_user: str | None = Field(description="End user of a bank made from a template.")
+    policy: BankPolicyKeys = Field(description="Policy of the bank.")
+    episodes: int = Field(description="Number of episodes.")
+    tuned_importance: float = Field(description="Minimum importance from passes, if `min_importance` is 0.")
+    skipped: dict[str, int] = Field(description="Number of turns that the policy skipped, by reason.")
+    created_at: datetime = Field(description="Time of creation.")
+    written_at: datetime | None = Field(description="Time of the last new episode.")
 
 
 class BankList(BaseModel):
     """A page of banks."""
 
-    banks: list[BankView] = Field(description="By name.")
-    after: str | None = Field(description="What to send as `after` for the next page; null at the end.")
+    banks: list[BankView] = Field(description="Sorted by name.")
+    after: str | None = Field(description="Value of `after` for the next page; null at the end.")
 
 
 class ForgetBody(Body):
-    """What to forget: episodes and notes by id, or all episodes that meet each condition. One key must be given."""
+    """Episodes and notes to forget: ids, or conditions that episodes must all meet. At least one key is required."""
 
     ids: Annotated[list[Name], FirstMistake()] | None = Field(
-        None, max_length=MOST_IDS, description="Episodes and notes; with a condition below, of these episodes only."
+        None,
+        max_length=MOST_IDS,
+        description="Ids of episodes and notes; with a condition below, only the matching episodes.",
     )
-    session: Name | None = Field(None, description="Of this conversation.")
-    speaker: Name | None = Field(None, description="Said by them.")
-    since: Instant = Field(None, description="From this date or time on.")
+    session: Name | None = Field(None, description="Episodes of this conversation.")
+    speaker: Name | None = Field(None, description="Episodes of this speaker.")
+    since: Instant = Field(None, description="At or after this date or time.")
     until: Instant = Field(None, description="Before this date or time.")
-    dry_run: StrictBool = Field(False, description="Tell only what would go.")
+    dry_run: StrictBool = Field(False, description="Count without deleting.")
 
 
 class ForgottenView(BaseModel):
-    """What went, or would go."""
+    """Number of deleted rows, or of rows to delete."""
 
-    bank: str = Field(description="The bank's name.")
-    episodes: int = Field(description="Episodes, with their vectors.")
-    notes: int = Field(description="Notes that rested on any of them, or were named.")
-    versions: int = Field(description="Versions of blocks that lost a part.")
-    dry_run: bool = Field(description="Whether nothing was changed.")
+    bank: str = Field(description="Name of the bank.")
+    episodes: int = Field(description="Number of episodes, with their vectors.")
+    notes: int = Field(description="Number of notes based on them or named.")
+    versions: int = Field(description="Number of block versions that lost a part.")
+    dry_run: bool = Field(description="Whether it was a dry run without changes.")
 
 
 async def bank_view(tx: Tx, bank: Bank) -> BankView:
-    """Return the bank as it is shown."""
     return BankView(
         id=bank.id,
         name=bank.name,
@@ -201,7 +200,7 @@ async def bank_view(tx: Tx, bank: Bank) -> BankView:
 
 @router.post("/banks", status_code=201)
 async def create_bank(body: BankBody, who: Who, parts: Parts) -> BankView:
-    """Make a bank. The operator only; the banks that an agent is bound to make themselves."""
+    """Create a bank. Operator only; a bank that an agent is bound to is created automatically."""
     require_operator(who)
     policy = body.policy.apply_to(BankPolicy()) if body.policy else BankPolicy()
     async with parts.store.begin_write() as tx:
@@ -213,80 +212,84 @@ async def create_bank(body: BankBody, who: Who, parts: Parts) -> BankView:
 async def list_banks(
     who: Who,
     parts: Parts,
-    template: Annotated[str | None, Query(description="Made from this template only.")] = None,
-    after: Annotated[str, Query(description="Name of the last bank of the page before.")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    template: Annotated[str | None, Query(description="Only banks made from this template.")] = None,
+    after: Annotated[str, Query(description="Name of the last bank on the previous page.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> BankList:
-    """List banks: all for the operator, for an agent those that it may open."""
+    """List banks: all for the operator, and for an agent those that it may access."""
     async with parts.store.begin_read() as tx:
         banks = await parts.memory.banks.list_banks(tx, who, template=template, after=after, limit=limit + 1)
         page = [await bank_view(tx, bank) for bank in banks[:limit]]
     return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
 
 
-@router.get("/banks/{b}")
-async def show_bank(b: str, who: Who, parts: Parts, user: User = None) -> BankView:
-    """Show a bank. The operator, and agents that may open it."""
+@router.get("/banks/{bank}")
+async def show_bank(bank: str, who: Who, parts: Parts, user: User = None) -> BankView:
+    """Show a bank. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
-        return await bank_view(tx, await parts.memory.banks.open_bank(tx, who, b, user=user))
+        return await bank_view(tx, await parts.memory.banks.open_bank(tx, who, bank, user=user))
 
 
-@router.patch("/banks/{b}")
-async def change_bank(b: str, body: BankChange, who: Who, parts: Parts, user: User = None) -> BankView:
-    """Rename a bank, or change what it is for or how it is written to. The operator only."""
+@router.patch("/banks/{bank}")
+async def change_bank(bank: str, body: BankChange, who: Who, parts: Parts, user: User = None) -> BankView:
+    """Change the name, purpose or policy of a bank. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        policy = body.policy.apply_to(bank.policy) if body.policy else None
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        policy = body.policy.apply_to(found_bank.policy) if body.policy else None
         changed = await parts.memory.banks.change(
-            tx, bank, by=who.name, name=body.name, description=body.description, policy=policy
+            tx, found_bank, by=who.name, name=body.name, description=body.description, policy=policy
         )
         return await bank_view(tx, changed)
 
 
-@router.delete("/banks/{b}", status_code=204)
-async def delete_bank(b: str, who: Who, parts: Parts, user: User = None) -> None:
-    """Delete a bank with all that it holds. The operator only."""
+@router.delete("/banks/{bank}", status_code=204)
+async def delete_bank(bank: str, who: Who, parts: Parts, user: User = None) -> None:
+    """Delete a bank and its contents. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, b, user), by=who.name)
+        await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, bank, user), by=who.name)
 
 
-@router.post("/banks/{b}/forget")
-async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts, user: User = None) -> ForgottenView:
-    """Delete episodes with all that rests on them (vectors, notes, parts of blocks in every version), or notes alone.
+@router.post("/banks/{bank}/forget")
+async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, user: User = None) -> ForgottenView:
+    """Delete episodes with everything derived from them (vectors, notes, block parts in every version), or only notes.
 
-    The operator only.
+    Operator only.
     """
     require_operator(who)
     store = parts.store
     async with store.begin_read() if body.dry_run else store.begin_write() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        ids = await _select_ids(tx, bank, body)
-        gone = await forget(tx, bank, ids, dry_run=body.dry_run)
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        ids = await _select_ids(tx, found_bank, body)
+        deleted = await forget(tx, found_bank, ids, dry_run=body.dry_run)
         if not body.dry_run:
-            counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
-            data = {"bank": bank.name, "by": who.name, **counts}
+            counts = {"episodes": deleted.episodes, "notes": deleted.notes, "versions": deleted.versions}
+            data = {"bank": found_bank.name, "by": who.name, **counts}
             await tx.events.add([Event(type=EventType.FORGOTTEN, at=parts.clock.now(), data=data)])
-            parts.memory.retrieval.askings.drop(bank.id)
+            parts.memory.retrieval.askings.drop(found_bank.id)
     return ForgottenView(
-        bank=bank.name, episodes=gone.episodes, notes=gone.notes, versions=gone.versions, dry_run=body.dry_run
+        bank=found_bank.name,
+        episodes=deleted.episodes,
+        notes=deleted.notes,
+        versions=deleted.versions,
+        dry_run=body.dry_run,
     )
 
 
 async def _select_ids(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
-    """Return the ids of what the body means.
+    """Return the ids that match the body.
 
     Raises:
-        InvalidRequest: it means none in particular, which must not mean all.
+        InvalidRequest: there is no condition, which must not mean all.
     """
     conditions = (body.session, body.speaker, body.since, body.until)
     if body.ids is None and not any(each is not None for each in conditions):
         raise InvalidRequest("say what to forget: `ids`, `session`, `speaker`, `since` or `until`")
     if body.ids is not None and not any(each is not None for each in conditions):
         return list(dict.fromkeys(body.ids))
-    found = await tx.episodes.find_matching_ids(
+    ids = await tx.episodes.find_matching_ids(
         bank.id, session=body.session, speaker=body.speaker, since=body.since, until=body.until
     )
-    named = None if body.ids is None else frozenset(body.ids)
-    return [each for each in found if named is None or each in named]
+    allowed = None if body.ids is None else frozenset(body.ids)
+    return [each for each in ids if allowed is None or each in allowed]

@@ -1,4 +1,4 @@
-"""Blocks of a bank: read and write them, see their history, undo, and put them back to a time."""
+"""Blocks of a bank: read, write, list versions, undo, and restore to a time."""
 
 from datetime import datetime
 from typing import Annotated
@@ -22,65 +22,64 @@ Version = Annotated[StrictInt, Field(ge=0, le=MOST_COUNTED)]
 
 
 class BlockBody(Body):
-    """A new version of a block; what is left out, or null, stays as it was."""
+    """A new version of a block; keys that are missing or null stay unchanged."""
 
-    value: str | None = Field(None, description="The text.", examples=["Ann lives in Porto."])
-    description: str | None = Field(None, max_length=2000, description="What it is for; whoever writes it reads this.")
+    value: str | None = Field(None, description="Text.", examples=["Ann lives in Porto."])
+    description: str | None = Field(None, max_length=2000, description="Purpose, shown to whoever writes the block.")
     limit: StrictInt | None = Field(
-        None, ge=1, le=MOST_COUNTED, description="Characters that it may have, up to 100,000; 5,000 at first."
+        None, ge=1, le=MOST_COUNTED, description="Maximum length in characters, up to 100,000; 5,000 for a new block."
     )
     pinned: StrictBool | None = Field(
-        None, description="Whether it is always in the context, and not only where it fits the question; true at first."
+        None, description="Always include it in the context, not only when it fits the question; true for a new block."
     )
-    read_only: StrictBool | None = Field(None, description="Whether only people may write it.")
+    read_only: StrictBool | None = Field(None, description="Whether only people may write the block.")
     expected_version: Version | None = Field(
-        None, description="The version that you have read, 0 for none; if it is another now, nothing is changed (409)."
+        None, description="Version that you have read, 0 for none; if it has changed, the write fails with 409."
     )
-    why: str = Field("", max_length=2000, description="What for.")
+    why: str = Field("", max_length=2000, description="Reason.")
 
 
 class UndoBody(Body):
-    """How far to go back."""
+    """The version to return to."""
 
-    to: Version | None = Field(None, description="This version; by default the one before the present one.")
+    to: Version | None = Field(None, description="Version to return to; by default the previous one.")
     expected_version: Version | None = Field(
-        None, description="The version that you have read; if it is another now, nothing is changed (409)."
+        None, description="Version that you have read; if it has changed, the call fails with 409."
     )
 
 
 class RestoreBody(Body):
-    """When to go back to."""
+    """The time to return to."""
 
-    at: Instant = Field(description="A date or a time.", examples=["2026-01-31T12:00:00Z"])
+    at: Instant = Field(description="Date or time to return to.", examples=["2026-01-31T12:00:00Z"])
 
 
 class BlockView(BaseModel):
-    """One version of a block."""
+    """A version of a block."""
 
-    bank: str = Field(description="The bank's name.")
-    label: str = Field(description="Its name in the bank.", examples=["human"])
-    version: int = Field(description="1 for the first; each write makes another.")
-    parent: int | None = Field(description="The version that it was made from.")
-    value: str = Field(description="The text.")
-    description: str = Field(description="What it is for.")
-    limit: int = Field(description="Characters that it may have.")
-    pinned: bool = Field(description="Whether it is always in the context.")
-    read_only: bool = Field(description="Whether only people may write it.")
-    deleted: bool = Field(description="Whether this version says that there is no block any more.")
-    by: str = Field(description="Who wrote it.", examples=["operator"])
-    why: str = Field(description="What for.")
-    at: datetime = Field(description="When.")
+    bank: str = Field(description="Name of the bank.")
+    label: str = Field(description="Label, unique in the bank.", examples=["human"])
+    version: int = Field(description="Version number, from 1; each write adds one.")
+    parent: int | None = Field(description="Version that this one is based on.")
+    value: str = Field(description="Text.")
+    description: str = Field(description="Purpose.")
+    limit: int = Field(description="Maximum length in characters.")
+    pinned: bool = Field(description="Whether the context always includes it.")
+    read_only: bool = Field(description="Whether only people may write the block.")
+    deleted: bool = Field(description="Whether this version deletes the block.")
+    by: str = Field(description="Author.", examples=["operator"])
+    why: str = Field(description="Reason.")
+    at: datetime = Field(description="Time.")
 
 
 class BlockList(BaseModel):
-    """Blocks, or versions of one."""
+    """Blocks, or versions of a block."""
 
-    bank: str = Field(description="The bank's name.")
-    blocks: list[BlockView] = Field(description="By label; versions of one from the oldest on.")
+    bank: str = Field(description="Name of the bank.")
+    blocks: list[BlockView] = Field(description="Sorted by label; versions of one block oldest first.")
 
 
 def block_view(bank: str, block: Block) -> BlockView:
-    """Return the version as it is shown."""
     return BlockView(
         bank=bank,
         label=block.label,
@@ -98,30 +97,31 @@ def block_view(bank: str, block: Block) -> BlockView:
     )
 
 
-@router.get("/banks/{b}/blocks")
-async def list_blocks(b: str, who: Who, parts: Parts, user: User = None) -> BlockList:
-    """List the blocks of a bank. The operator, and agents that may open it."""
+@router.get("/banks/{bank}/blocks")
+async def list_blocks(bank: str, who: Who, parts: Parts, user: User = None) -> BlockList:
+    """List the blocks of a bank. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         return BlockList(
-            bank=bank.name, blocks=[block_view(bank.name, each) for each in await tx.blocks.find_all(bank.id)]
+            bank=found_bank.name,
+            blocks=[block_view(found_bank.name, each) for each in await tx.blocks.find_all(found_bank.id)],
         )
 
 
-@router.get("/banks/{b}/blocks/{label}")
-async def show_block(b: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockView:
-    """Show a block. The operator, and agents that may open the bank."""
+@router.get("/banks/{bank}/blocks/{label}")
+async def show_block(bank: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockView:
+    """Show a block. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
-        return block_view(bank.name, await parts.memory.blocks.get(tx, bank, label))
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+        return block_view(found_bank.name, await parts.memory.blocks.get(tx, found_bank, label))
 
 
-@router.put("/banks/{b}/blocks/{label}")
-async def write_block(b: str, label: str, body: BlockBody, who: Who, parts: Parts, user: User = None) -> BlockView:
-    """Write a version of a block, the first one too.
+@router.put("/banks/{bank}/blocks/{label}")
+async def write_block(bank: str, label: str, body: BlockBody, who: Who, parts: Parts, user: User = None) -> BlockView:
+    """Write a version of a block, including the first.
 
-    The operator; and agents that may write to the bank, where its policy has `hot_edits` or theirs `sleeptime`, but
-    read-only blocks.
+    Access: operator, agents with write access to the bank, if its policy has `hot_edits` or theirs `sleeptime`.
+    Agents cannot write read-only blocks.
     """
     edit = BlockUpdate(
         value=body.value,
@@ -133,70 +133,69 @@ async def write_block(b: str, label: str, body: BlockBody, who: Who, parts: Part
         why=body.why,
     )
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.open_bank(tx, who, b, write=True, user=user)
-        made = await parts.memory.blocks.write(tx, bank, label, edit, writer=writer_of(who), by=who.name)
-    return block_view(bank.name, made)
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, write=True, user=user)
+        written = await parts.memory.blocks.write(tx, found_bank, label, edit, writer=writer_of(who), by=who.name)
+    return block_view(found_bank.name, written)
 
 
-@router.delete("/banks/{b}/blocks/{label}")
+@router.delete("/banks/{bank}/blocks/{label}")
 async def delete_block(
-    b: str,
+    bank: str,
     label: str,
     who: Who,
     parts: Parts,
     user: User = None,
-    why: Annotated[str, Query(max_length=2000, description="What for.")] = "",
+    why: Annotated[str, Query(max_length=2000, description="Reason.")] = "",
     expected_version: Annotated[
         int | None,
-        Query(ge=0, le=MOST_COUNTED, description="The version that you have read; if it is another now, 409."),
+        Query(
+            ge=0, le=MOST_COUNTED, description="Version that you have read; if it has changed, the call fails with 409."
+        ),
     ] = None,
 ) -> BlockView:
-    """Delete a block: a version that says so; `undo` brings it back. Those who may write it."""
+    """Delete a block with a new version; `undo` restores it. Access: the same as for writing it."""
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.open_bank(tx, who, b, write=True, user=user)
-        gone = await parts.memory.blocks.delete(
-            tx, bank, label, writer=writer_of(who), by=who.name, why=why, expected=expected_version
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, write=True, user=user)
+        deleted = await parts.memory.blocks.delete(
+            tx, found_bank, label, writer=writer_of(who), by=who.name, why=why, expected=expected_version
         )
-    return block_view(bank.name, gone)
+    return block_view(found_bank.name, deleted)
 
 
-@router.get("/banks/{b}/blocks/{label}/history")
-async def list_versions(b: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockList:
-    """List all versions of a block, deleted ones too. The operator, and agents that may open the bank."""
+@router.get("/banks/{bank}/blocks/{label}/history")
+async def list_versions(bank: str, label: str, who: Who, parts: Parts, user: User = None) -> BlockList:
+    """List all versions of a block, including deleted ones. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
-        history = await tx.blocks.history(bank.id, label)
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
+        history = await tx.blocks.history(found_bank.id, label)
     if not history:
-        raise NotFound(f"no block {label!r} in bank {bank.name!r} ever")
-    return BlockList(bank=bank.name, blocks=[block_view(bank.name, each) for each in history])
+        raise NotFound(f"no block {label!r} in bank {found_bank.name!r} ever")
+    return BlockList(bank=found_bank.name, blocks=[block_view(found_bank.name, each) for each in history])
 
 
-@router.post("/banks/{b}/blocks/{label}/undo")
+@router.post("/banks/{bank}/blocks/{label}/undo")
 async def undo_block(
-    b: str, label: str, who: Who, parts: Parts, body: UndoBody | None = None, user: User = None
+    bank: str, label: str, who: Who, parts: Parts, body: UndoBody | None = None, user: User = None
 ) -> BlockView:
-    """Make the version before the present one, or the version `to`, the present one again.
+    """Restore the previous version of a block, or the version `to`, as a new version.
 
-    What was undone stays in the history. The operator only.
+    The history keeps all versions. Operator only.
     """
     require_operator(who)
     to, expected = (body.to, body.expected_version) if body else (None, None)
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        made = await parts.memory.blocks.undo(tx, bank, label, to=to, by=who.name, expected=expected)
-    return block_view(bank.name, made)
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        restored = await parts.memory.blocks.undo(tx, found_bank, label, to=to, by=who.name, expected=expected)
+    return block_view(found_bank.name, restored)
 
 
-@router.post("/banks/{b}/restore")
-async def restore_blocks(b: str, body: RestoreBody, who: Who, parts: Parts, user: User = None) -> BlockList:
-    """Make all blocks of a bank what they were at a time; the answer has those that were different.
-
-    The operator only.
-    """
+@router.post("/banks/{bank}/restore")
+async def restore_blocks(bank: str, body: RestoreBody, who: Who, parts: Parts, user: User = None) -> BlockList:
+    """Restore all blocks of a bank to a time; returns the blocks that changed. Operator only."""
     require_operator(who)
     if body.at is None:
         raise InvalidRequest("body.at: say when to go back to")
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        made = await parts.memory.blocks.restore(tx, bank, body.at, by=who.name)
-    return BlockList(bank=bank.name, blocks=[block_view(bank.name, each) for each in made])
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        restored = await parts.memory.blocks.restore(tx, found_bank, body.at, by=who.name)
+    return BlockList(bank=found_bank.name, blocks=[block_view(found_bank.name, each) for each in restored])

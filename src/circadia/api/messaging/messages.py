@@ -1,4 +1,4 @@
-"""Messages of a thread: say something, and read what was said."""
+"""Messages of a thread: send and list."""
 
 from datetime import datetime
 from typing import Annotated
@@ -21,35 +21,35 @@ class MessageBody(Body):
     sender: Name | None = Field(
         None,
         alias="from",
-        description="Who says it. An agent leaves it out, or names itself; the operator names any participant, or "
-        "says `user` or `operator` for a person.",
+        description="Sender. An agent omits it or names itself; the operator names any participant, or `user` or "
+        "`operator` for a person.",
         examples=["user"],
     )
-    content: str = Field(description="The text.", examples=["@writer please start"])
+    content: str = Field(description="Text.", examples=["@writer please start"])
     mentions: Names = Field(
         default_factory=list[str],
-        description="Participants that it is meant for; that can wake them.",
+        description="Participants to mention; a mention can wake them.",
         examples=[["writer"]],
     )
 
 
 class MessageView(BaseModel):
-    """A message that was accepted."""
+    """An accepted message."""
 
-    id: str = Field(description="Key.", examples=["msg_0cwd…"])
-    number: int = Field(description="Order of acceptance, ascending.")
-    thread: str = Field(description="Key of its thread.", examples=["thr_0cwd…"])
-    sender: str = Field(serialization_alias="from", description="Who said it.", examples=["user"])
-    content: str = Field(description="The text.")
-    mentions: list[str] = Field(description="References of the agents that it mentions.")
-    at: datetime = Field(description="When it was accepted.")
+    id: str = Field(description="Unique id.", examples=["msg_0cwd…"])
+    number: int = Field(description="Ascending number in the order of acceptance.")
+    thread: str = Field(description="Id of the thread.", examples=["thr_0cwd…"])
+    sender: str = Field(serialization_alias="from", description="Speaker.", examples=["user"])
+    content: str = Field(description="Text.")
+    mentions: list[str] = Field(description="References of the mentioned agents.")
+    at: datetime = Field(description="Time of acceptance.")
 
 
 class MessageList(BaseModel):
     """Messages of a thread."""
 
-    messages: list[MessageView] = Field(description="In the order of acceptance.")
-    after: int = Field(description="What to send as `after` for the next ones.")
+    messages: list[MessageView] = Field(description="Messages in the order of acceptance.")
+    after: int = Field(description="Value of `after` for the next messages.")
 
 
 def _view(message: Message) -> MessageView:
@@ -64,33 +64,33 @@ def _view(message: Message) -> MessageView:
     )
 
 
-@router.get("/sessions/{s}/threads/{t}/messages")
+@router.get("/sessions/{session}/threads/{thread}/messages")
 async def list_messages(
-    s: str,
-    t: str,
+    session: str,
+    thread: str,
     who: Who,
     parts: Parts,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last message seen.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> MessageList:
-    """Read what was said in a thread. The operator, and participants; it handles no delivery."""
+    """List the messages of a thread; this marks no delivery as handled. Access: operator, participants."""
     async with parts.store.begin_read() as tx:
-        session = await find_session(tx, who, s)
-        thread = await find_thread(tx, who, session, t)
-        await parts.threads.require_reader(tx, who, thread)
-        found = await tx.messages.find_by_thread(thread.id, after=after, limit=limit)
-    return MessageList(messages=[_view(each) for each in found], after=found[-1].number if found else after)
+        home = await find_session(tx, who, session)
+        found_thread = await find_thread(tx, who, home, thread)
+        await parts.threads.require_reader(tx, who, found_thread)
+        messages = await tx.messages.find_by_thread(found_thread.id, after=after, limit=limit)
+    return MessageList(messages=[_view(each) for each in messages], after=messages[-1].number if messages else after)
 
 
-@router.post("/sessions/{s}/threads/{t}/messages", status_code=201)
-async def send_message(s: str, t: str, body: MessageBody, who: Who, parts: Parts) -> MessageView:
-    """Say something in an open thread: a delivery for each other participant, and a wake for the mentioned.
+@router.post("/sessions/{session}/threads/{thread}/messages", status_code=201)
+async def send_message(session: str, thread: str, body: MessageBody, who: Who, parts: Parts) -> MessageView:
+    """Send a message to an open thread: it is delivered to the other participants and can wake the mentioned ones.
 
-    The operator, and participants.
+    Access: operator, participants.
     """
     async with parts.store.begin_write() as tx:
-        session = await find_session(tx, who, s, open_only=True)
-        thread = await find_thread(tx, who, session, t)
-        await parts.threads.send(tx, who, session, thread, body.content, body.mentions, sender=body.sender)
-        (message,) = await tx.messages.find_latest(thread.id, limit=1)  # the same, with its number
+        home = await find_session(tx, who, session, open_only=True)
+        found_thread = await find_thread(tx, who, home, thread)
+        await parts.threads.send(tx, who, home, found_thread, body.content, body.mentions, sender=body.sender)
+        (message,) = await tx.messages.find_latest(found_thread.id, limit=1)  # the same, with its number
     return _view(message)

@@ -1,4 +1,4 @@
-"""Threads of a session: list, open, close, and who takes part."""
+"""Threads of a session: list, open, close, and manage participants."""
 
 from datetime import datetime
 from typing import Annotated
@@ -18,10 +18,10 @@ router = noun_router("threads")
 class ThreadBody(Body):
     """A thread to open."""
 
-    name: str = Field(description="What it is about; 1 to 200 characters.", examples=["release notes"])
+    name: str = Field(description="Name, 1 to 200 characters.", examples=["release notes"])
     participants: Names = Field(
         default_factory=list[str],
-        description="Agents that take part: `name`, or `session:name`. An agent that asks takes part anyway.",
+        description="Participants: `name` or `session:name`. An agent that opens a thread always takes part.",
         examples=[["writer", "reviewer"]],
     )
 
@@ -29,37 +29,36 @@ class ThreadBody(Body):
 class ParticipantBody(Body):
     """An agent to add."""
 
-    agent: Name = Field(description="`name`, or `session:name`.", examples=["writer"])
+    agent: Name = Field(description="`name` or `session:name`.", examples=["writer"])
 
 
 class CloseBody(Body):
-    """What to say at the end."""
+    """A closing summary."""
 
-    summary: str | None = Field(None, max_length=16_000, description="What came of it.")
+    summary: str | None = Field(None, max_length=16_000, description="Summary of the result.")
 
 
 class ThreadView(BaseModel):
-    """A thread and who takes part."""
+    """A thread and its participants."""
 
-    id: str = Field(description="Key.", examples=["thr_0cwd…"])
-    name: str = Field(description="What it is about; need not be unique.", examples=["release notes"])
-    session: str = Field(description="Its session's name.", examples=["default"])
-    status: ThreadStatus = Field(description="Open or closed; closed is final.")
-    participants: list[str] = Field(description="Names of the agents that take part now.")
+    id: str = Field(description="Unique id.", examples=["thr_0cwd…"])
+    name: str = Field(description="Name; need not be unique.", examples=["release notes"])
+    session: str = Field(description="Name of the session.", examples=["default"])
+    status: ThreadStatus = Field(description="`open` or `closed`; a closed one stays closed.")
+    participants: list[str] = Field(description="Names of the current participants.")
     created_by: str = Field(description="Reference of its creator, or `operator`.")
-    created_at: datetime = Field(description="When it was opened.")
-    closed_at: datetime | None = Field(description="When it was closed.")
-    summary: str | None = Field(description="What the one who closed it left to say.")
+    created_at: datetime = Field(description="Time of opening.")
+    closed_at: datetime | None = Field(description="Time of closing.")
+    summary: str | None = Field(description="Summary from whoever closed it.")
 
 
 class ThreadList(BaseModel):
     """Threads of a session."""
 
-    threads: list[ThreadView] = Field(description="Oldest first.")
+    threads: list[ThreadView] = Field(description="Sorted by age, oldest first.")
 
 
 async def thread_view(tx: Tx, session: str, thread: Thread) -> ThreadView:
-    """Return the thread as it is shown."""
     parts = await tx.threads.participants(thread.id)
     return ThreadView(
         id=thread.id,
@@ -74,53 +73,53 @@ async def thread_view(tx: Tx, session: str, thread: Thread) -> ThreadView:
     )
 
 
-@router.get("/sessions/{s}/threads")
+@router.get("/sessions/{session}/threads")
 async def list_threads(
-    s: str,
+    session: str,
     who: Who,
     parts: Parts,
-    closed: Annotated[bool, Query(description="Whether closed threads are listed too.")] = True,
+    closed: Annotated[bool, Query(description="Also list closed threads.")] = True,
 ) -> ThreadList:
-    """List threads: all for the operator, for an agent those in which it takes part."""
+    """List threads: all for the operator, and for an agent those in which it takes part."""
     async with parts.store.begin_read() as tx:
-        session = await find_session(tx, who, s)
+        home = await find_session(tx, who, session)
         own = who.agent.id if who.agent else None
-        threads = await tx.threads.find_by_session(session.id, agent_id=own, closed=closed)
-        return ThreadList(threads=[await thread_view(tx, session.name, thread) for thread in threads])
+        threads = await tx.threads.find_by_session(home.id, agent_id=own, closed=closed)
+        return ThreadList(threads=[await thread_view(tx, home.name, thread) for thread in threads])
 
 
-@router.post("/sessions/{s}/threads", status_code=201)
-async def create_thread(s: str, body: ThreadBody, who: Who, parts: Parts) -> ThreadView:
-    """Open a thread. The operator, and agents of the session (or granted it)."""
+@router.post("/sessions/{session}/threads", status_code=201)
+async def create_thread(session: str, body: ThreadBody, who: Who, parts: Parts) -> ThreadView:
+    """Open a thread. Access: operator, agents with access to the session."""
     async with parts.store.begin_write() as tx:
-        session = await find_session(tx, who, s, open_only=True)
-        thread = await parts.threads.create(tx, who, session, body.name, body.participants)
-        return await thread_view(tx, session.name, thread)
+        home = await find_session(tx, who, session, open_only=True)
+        thread = await parts.threads.create(tx, who, home, body.name, body.participants)
+        return await thread_view(tx, home.name, thread)
 
 
-@router.post("/sessions/{s}/threads/{t}/participants", status_code=201)
-async def add_participant(s: str, t: str, body: ParticipantBody, who: Who, parts: Parts) -> ThreadView:
-    """Add an agent to an open thread; that can wake it. The operator, and participants."""
+@router.post("/sessions/{session}/threads/{thread}/participants", status_code=201)
+async def add_participant(session: str, thread: str, body: ParticipantBody, who: Who, parts: Parts) -> ThreadView:
+    """Add an agent to an open thread, which can wake it. Access: operator, participants."""
     async with parts.store.begin_write() as tx:
-        session = await find_session(tx, who, s, open_only=True)
-        thread = await find_thread(tx, who, session, t)
-        await parts.threads.add(tx, who, session, thread, body.agent)
-        return await thread_view(tx, session.name, thread)
+        home = await find_session(tx, who, session, open_only=True)
+        found_thread = await find_thread(tx, who, home, thread)
+        await parts.threads.add(tx, who, home, found_thread, body.agent)
+        return await thread_view(tx, home.name, found_thread)
 
 
-@router.delete("/sessions/{s}/threads/{t}/participants/{a}", status_code=204)
-async def remove_participant(s: str, t: str, a: str, who: Who, parts: Parts) -> None:
-    """Take an agent out of an open thread; that can put it to sleep. The operator, and participants."""
+@router.delete("/sessions/{session}/threads/{thread}/participants/{agent}", status_code=204)
+async def remove_participant(session: str, thread: str, agent: str, who: Who, parts: Parts) -> None:
+    """Remove an agent from an open thread, which can put it to sleep. Access: operator, participants."""
     async with parts.store.begin_write() as tx:
-        session = await find_session(tx, who, s, open_only=True)
-        await parts.threads.remove(tx, who, session, await find_thread(tx, who, session, t), a)
+        home = await find_session(tx, who, session, open_only=True)
+        await parts.threads.remove(tx, who, home, await find_thread(tx, who, home, thread), agent)
 
 
-@router.post("/sessions/{s}/threads/{t}/close")
-async def close_thread(s: str, t: str, who: Who, parts: Parts, body: CloseBody | None = None) -> ThreadView:
-    """Close a thread; that can put its participants to sleep. The operator, and participants."""
+@router.post("/sessions/{session}/threads/{thread}/close")
+async def close_thread(session: str, thread: str, who: Who, parts: Parts, body: CloseBody | None = None) -> ThreadView:
+    """Close a thread, which can put its participants to sleep. Access: operator, participants."""
     async with parts.store.begin_write() as tx:
-        session = await find_session(tx, who, s, open_only=True)
-        thread = await find_thread(tx, who, session, t)
-        closed = await parts.threads.close(tx, who, session, thread, body.summary if body else None)
-        return await thread_view(tx, session.name, closed)
+        home = await find_session(tx, who, session, open_only=True)
+        found_thread = await find_thread(tx, who, home, thread)
+        closed = await parts.threads.close(tx, who, home, found_thread, body.summary if body else None)
+        return await thread_view(tx, home.name, closed)

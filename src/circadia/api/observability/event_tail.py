@@ -1,4 +1,4 @@
-"""The end of the record, read once for all who follow it in this process."""
+"""The latest events, read once for all followers in this process."""
 
 import asyncio
 import logging
@@ -16,33 +16,32 @@ from circadia.records.event import Event
 _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
-"""Events that are read at once, and that are kept."""
+"""Maximum number of events per read, and in the buffer."""
 SWEEP_SECONDS: Final = 1.0
-"""Time after which it looks without a signal: a lost signal costs a second."""
+"""Polling interval: a lost signal costs a second."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncodedEvent:
-    """An event, with the block that tells it."""
+    """An event with its encoded block."""
 
     event: Event
-    """What happened."""
     block: bytes
-    """Made once, however many follow."""
+    """Encoded once for all followers."""
 
 
 class EventTail:
-    """The last events of the record, which grow by one read for all who wait at the end.
+    """A buffer of the latest events; one read extends it for all waiting followers.
 
-    Whoever is behind what is kept reads for himself, so nobody waits for the slowest, nor is anything kept for him. It
-    listens, looks and sweeps only while somebody follows.
+    A follower that is behind the buffer reads for itself, so that nobody waits for the slowest one. The tail listens
+    and polls only while it has followers.
     """
 
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
         self._kept: list[EncodedEvent] = []
         self._since = 0
-        """All events after this number are kept, up to `_upto`."""
+        """The buffer holds all events after this number, up to `_upto`."""
         self._upto = 0
         self._bell = asyncio.Event()
         self._look: asyncio.Task[None] | None = None
@@ -51,7 +50,7 @@ class EventTail:
 
     @contextmanager
     def follow(self) -> Generator[None]:
-        """Hear of what happens within the block, from before the first read in it."""
+        """Follow events within the block, starting before the first read in it."""
         if not self._followers:
             self._deaf = self._parts.signals.listen("event", self._ring)
             self._bell.set()
@@ -68,35 +67,35 @@ class EventTail:
                     self._look = None
 
     async def wait_for_events(self, number: int) -> Sequence[EncodedEvent] | None:
-        """Return what happened after an event, waiting a second at most; None where not all of it is kept."""
+        """Return the events after `number`, waiting up to a second; None if the buffer does not hold all of them."""
         if number >= self._upto:
             if self._look is None or self._look.done():
                 self._look = asyncio.create_task(self._fetch_new_events(ahead=number > self._upto))
             look = self._look
-            await asyncio.wait((look,))  # which leaves the look to the others when one of them goes
+            await asyncio.wait((look,))  # a cancelled follower leaves the read to the others
             look.result()
         if number < self._since:
             return None
         return self._kept[bisect_right(self._kept, number, key=_event_number) :]
 
     async def _fetch_new_events(self, *, ahead: bool) -> None:
-        """Wait for the bell or the sweep, then read on; from the end, if others have gone far ahead meanwhile."""
+        """Wait for a signal or the poll, then read; from the end, if other servers have gone far ahead."""
         await self._wait_for_bell()
-        self._bell.clear()  # before the look, so that nothing is stored unheard in between
+        self._bell.clear()  # before the read, so that no event is missed in between
         try:
             async with self._parts.store.begin_read() as tx:
                 if ahead and (last := await tx.events.last_number()) > self._upto + PAGE:
                     self._kept, self._since, self._upto = [], last, last
-                found = await tx.events.find_after(self._upto, limit=PAGE)
+                events = await tx.events.find_after(self._upto, limit=PAGE)
         except StorageUnavailable as error:
             _logger.warning("cannot read events yet: %s", error)
             return
-        if found:
-            kept = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in found)]
+        if events:
+            kept = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
             dropped = kept[:-PAGE]
             self._since = _event_number(dropped[-1]) if dropped else self._since
-            self._kept, self._upto = kept[-PAGE:], found[-1].number
-        if len(found) == PAGE:
+            self._kept, self._upto = kept[-PAGE:], events[-1].number
+        if len(events) == PAGE:
             self._bell.set()
 
     async def _wait_for_bell(self) -> None:

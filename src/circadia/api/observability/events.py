@@ -1,4 +1,4 @@
-"""Events: read the record page by page, or follow it as server-sent events without a gap or a double (GATE-80)."""
+"""Events: list them page by page, or follow them as server-sent events without gaps or duplicates (GATE-80)."""
 
 import logging
 import re
@@ -27,21 +27,18 @@ router = noun_router("events")
 _MEDIA_TYPE: Final = "text/event-stream"
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
-Session = Annotated[str | None, Query(description="Of this session only.")]
-Agent = Annotated[str | None, Query(description="Of agents of this name only.")]
-Types = Annotated[list[EventType] | None, Query(alias="type", description="Of these kinds only; may be repeated.")]
+Session = Annotated[str | None, Query(description="Only of this session.")]
+Agent = Annotated[str | None, Query(description="Only of agents with this name.")]
+Types = Annotated[list[EventType] | None, Query(alias="type", description="Only of this type; may be repeated.")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _EventFilter:
-    """Which events a caller asked for."""
-
     session: str | None
     agent: str | None
     types: Collection[EventType] | None
 
     def matches(self, event: Event) -> bool:
-        """Return whether the event is one of them."""
         return (
             self.session in (None, event.session)
             and self.agent in (None, event.agent)
@@ -54,19 +51,19 @@ async def list_events(
     who: Who,
     parts: Parts,
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="How many at most.")] = 1000,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
     session: Session = None,
     agent: Agent = None,
     types: Types = None,
 ) -> EventList:
-    """Read the record. The operator only."""
+    """List events. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
-        found = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
+        events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
         oldest = await tx.events.first_number()
-    views = [event_view(each) for each in found]
-    return EventList(events=views, after=found[-1].number if found else after, oldest=oldest)
+    views = [event_view(each) for each in events]
+    return EventList(events=views, after=events[-1].number if events else after, oldest=oldest)
 
 
 async def _tail(request: Request) -> EventTail:
@@ -75,7 +72,7 @@ async def _tail(request: Request) -> EventTail:
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events; what stands behind them ends with the connection."""
+    """Server-sent events; the generator ends with the connection."""
 
     media_type = _MEDIA_TYPE
 
@@ -84,7 +81,6 @@ class EventStream(StreamingResponse):
         self._chunks = chunks
 
     async def stream_response(self, send: Send) -> None:
-        """Send until the end of the events or of the connection."""
         async with aclosing(self._chunks):
             await super().stream_response(send)
 
@@ -100,20 +96,21 @@ async def follow_events(
     parts: Parts,
     tail: Annotated[EventTail, Depends(_tail)],
     after: Annotated[
-        int | None, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen; without it, from now on.")
+        int | None,
+        Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen; by default the stream starts now."),
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(description="The same, as browsers send it when they connect again; it goes before `after`.")
+        str | None, Header(description="The same, as browsers send it on reconnect; overrides `after`.")
     ] = None,
     session: Session = None,
     agent: Agent = None,
     types: Types = None,
 ) -> EventStream:
-    """Follow the record as server-sent events: `id` is the number, `data` the event. The operator only.
+    """Follow events as server-sent events: `id` is the number, `data` the event. Operator only.
 
-    A comment every `defaults.keep_alive_seconds` (15) keeps the connection; the stream ends when the server stops.
-    Where events after `after` are deleted already (`retention.events_days`), it begins with an event `gap`, whose data
-    tells the `oldest` number that is kept.
+    A comment every `defaults.keep_alive_seconds` (15) keeps the connection alive; the stream ends when the server
+    stops. If events after `after` have been deleted (`retention.events_days`), the stream begins with an event `gap`,
+    whose data holds the `oldest` number kept.
     """
     require_operator(who)
     if last_event_id is not None:
@@ -132,23 +129,23 @@ async def follow_events(
 async def _follow(
     parts: ApiParts, tail: EventTail, cursor: int, wanted: _EventFilter, gap: bytes
 ) -> AsyncGenerator[bytes]:
-    """Yield chunks of the stream: events after `cursor`, and comments where there are none for long.
+    """Yield chunks of the stream: events after `cursor`, and keep-alive comments.
 
-    Who is behind reads pages of what he wants; at the end of the record the tail reads for all.
+    A follower that is behind reads filtered pages; at the end of the record it uses the shared tail.
     """
     spoke = parts.clock.monotonic()
     behind = True
     with tail.follow():
-        yield b"retry: 1000\nid: %d\n\n" % cursor + gap  # so that even a caller who saw nothing resumes where it began
+        yield b"retry: 1000\nid: %d\n\n" % cursor + gap  # so that a caller without events resumes at the same place
         while not parts.presence.is_stopping:
             if behind:
                 blocks, cursor, behind = await _page(parts, cursor, wanted)
-            elif (told := await tail.wait_for_events(cursor)) is None:
+            elif (latest := await tail.wait_for_events(cursor)) is None:
                 behind = True
                 continue
             else:
-                blocks = [each.block for each in told if wanted.matches(each.event)]
-                cursor = told[-1].event.number if told else cursor
+                blocks = [each.block for each in latest if wanted.matches(each.event)]
+                cursor = latest[-1].event.number if latest else cursor
             if blocks:
                 yield b"".join(blocks)
                 spoke = parts.clock.monotonic()
@@ -158,18 +155,18 @@ async def _follow(
 
 
 async def _page(parts: ApiParts, cursor: int, wanted: _EventFilter) -> tuple[Sequence[bytes], int, bool]:
-    """Return the next blocks, the number up to which all wanted events are now read, and whether there may be more."""
+    """Return the next blocks, the number up to which matching events are read, and whether there may be more."""
     try:
         async with parts.store.begin_read() as tx:
             last = await tx.events.last_number()
-            found = await tx.events.find_after(
+            events = await tx.events.find_after(
                 cursor, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
             )
     except StorageUnavailable as error:
         _logger.warning("cannot read events yet: %s", error)
         await parts.clock.sleep(SWEEP_SECONDS)
         return (), cursor, True
-    blocks = [event_block(event) for event in found]
-    if len(found) == PAGE:
-        return blocks, found[-1].number, True
-    return blocks, max(cursor, last, found[-1].number if found else 0), False
+    blocks = [event_block(event) for event in events]
+    if len(events) == PAGE:
+        return blocks, events[-1].number, True
+    return blocks, max(cursor, last, events[-1].number if events else 0), False

@@ -1,4 +1,4 @@
-"""Holds: the calls of sleeping agents that wait at the gate."""
+"""Holds: calls of sleeping agents that wait at the gate."""
 
 from datetime import datetime
 from typing import Annotated
@@ -16,36 +16,36 @@ router = noun_router("holds")
 
 
 class HeldCall(BaseModel):
-    """One held call."""
+    """A held call."""
 
-    id: str = Field(description="Key.", examples=["hold_0cwd…"])
+    id: str = Field(description="Unique id.", examples=["hold_0cwd…"])
     agent: str = Field(description="Name of the agent.", examples=["writer"])
-    session: str = Field(description="Its session's name.", examples=["default"])
+    session: str = Field(description="Name of the session.", examples=["default"])
     reference: str = Field(description="`name` in the session `default`, else `session:name`.", examples=["writer"])
     door: str = Field(description="`model` or `mcp`.", examples=["model"])
-    what: str = Field(description="What is called.", examples=["POST /v1/chat/completions", "tools/call echo"])
-    since: datetime = Field(description="When it came.")
-    waited_seconds: float = Field(description="For how long it is held.")
-    phase: str = Field(description="`silent`, or `opened`: a 200 and signs of life went out.", examples=["silent"])
-    bytes: int = Field(description="Size of its body.")
+    what: str = Field(description="Called endpoint or tool.", examples=["POST /v1/chat/completions", "tools/call echo"])
+    since: datetime = Field(description="Time of arrival.")
+    waited_seconds: float = Field(description="Time held so far.")
+    phase: str = Field(description="`silent`, or `opened` after a 200 and keep-alive signals.", examples=["silent"])
+    bytes: int = Field(description="Size of the body.")
 
 
 class HoldList(BaseModel):
-    """The calls that are held now."""
+    """The held calls."""
 
-    holds: list[HeldCall] = Field(description="Longest first, at most `limit`.")
-    total: int = Field(description="How many there are.")
+    holds: list[HeldCall] = Field(description="Longest hold first, at most `limit`.")
+    total: int = Field(description="Total number of held calls.")
 
 
 @router.get("/holds")
 async def list_holds(
     who: Who,
     parts: Parts,
-    session: Annotated[str | None, Query(description="Of this session only.")] = None,
-    agent: Annotated[str | None, Query(description="Of agents of this name only.")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Most calls to list.")] = 1000,
+    session: Annotated[str | None, Query(description="Only of this session.")] = None,
+    agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows.")] = 1000,
 ) -> HoldList:
-    """List the calls that are held now. The operator only."""
+    """List the held calls. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)

@@ -1,4 +1,4 @@
-"""Usage: tokens, price and time of the model calls, summed."""
+"""Usage: total tokens, cost and time of model calls."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -20,45 +20,45 @@ _NANO = 10**9
 
 
 class UsageLine(BaseModel):
-    """Sums over model calls. A count that the provider did not tell is in no sum."""
+    """Totals over model calls. Token totals exclude calls without reported usage."""
 
     calls: int = Field(description="Number of calls.")
-    unknown: int = Field(description="Of these, calls whose usage the provider did not tell.")
-    failed: int = Field(description="Of these, calls that failed.")
-    input_tokens: int = Field(description="Tokens read, cached ones included.")
-    output_tokens: int = Field(description="Tokens written, reasoning included.")
-    cached_tokens: int = Field(description="Of the input, those read from the provider's cache.")
-    reasoning_tokens: int = Field(description="Of the output, those of reasoning.")
-    cost_usd: float = Field(description="US dollars at list prices, over the calls with a known price.")
-    unpriced: int = Field(description="Calls with no known price.")
-    held_seconds: float = Field(description="Sum of the time held.")
+    unknown: int = Field(description="Calls whose usage the provider did not report.")
+    failed: int = Field(description="Calls that failed.")
+    input_tokens: int = Field(description="Input tokens, including cached ones.")
+    output_tokens: int = Field(description="Output tokens, including reasoning.")
+    cached_tokens: int = Field(description="Input tokens from the provider's cache.")
+    reasoning_tokens: int = Field(description="Output tokens for reasoning.")
+    cost_usd: float = Field(description="US dollars at list prices, for calls with a known price.")
+    unpriced: int = Field(description="Calls without a known price.")
+    held_seconds: float = Field(description="Total time held.")
 
 
 class GroupUsage(UsageLine):
-    """Sums over the calls of one group."""
+    """Totals of one group."""
 
-    key: str = Field(description="The agent's reference, the model, the day …; empty where a call has none.")
+    key: str = Field(description="Agent reference, model, day …; empty if a call has none.")
 
 
 class UsageReport(BaseModel):
-    """The ledger, summed."""
+    """Totals of model calls by group."""
 
-    group_by: GroupBy = Field(description="What the groups are.")
-    usage: list[GroupUsage] = Field(description="By key.")
-    total: UsageLine = Field(description="Over all groups.")
+    group_by: GroupBy = Field(description="Grouping.")
+    usage: list[GroupUsage] = Field(description="Sorted by key.")
+    total: UsageLine = Field(description="Totals over all groups.")
 
 
 @router.get("/usage")
 async def report_usage(
     who: Who,
     parts: Parts,
-    group_by: Annotated[GroupBy, Query(description="What to sum by; days are of UTC.")] = "agent",
+    group_by: Annotated[GroupBy, Query(description="Grouping; days are in UTC.")] = "agent",
     since: Annotated[Instant, Query(description="Calls at or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Calls before this date or time.")] = None,
-    session: Annotated[str | None, Query(description="Of this session only.")] = None,
-    agent: Annotated[str | None, Query(description="Of agents of this name only.")] = None,
+    session: Annotated[str | None, Query(description="Only of this session.")] = None,
+    agent: Annotated[str | None, Query(description="Only of agents with this name.")] = None,
 ) -> UsageReport:
-    """Sum the ended model calls. The operator only."""
+    """Sum up the ended model calls. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)

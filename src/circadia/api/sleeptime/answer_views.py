@@ -1,4 +1,4 @@
-"""How a ready answer is shown over REST."""
+"""The REST view of a ready answer."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,34 +16,34 @@ NANOUSD: Final = 1e9
 
 
 class AnswerView(BaseModel):
-    """An anticipated answer."""
+    """A ready answer."""
 
-    id: str = Field(description="Key.", examples=["ans_0cwd…"])
-    agent: str = Field(description="Whose calls it may answer.", examples=["default:helper"])
-    end_user: str | None = Field(description="For whom; null if the agent's calls name nobody.")
+    id: str = Field(description="Unique id.", examples=["ans_0cwd…"])
+    agent: str = Field(description="Agent whose calls it may answer.", examples=["default:helper"])
+    end_user: str | None = Field(description="End user; null if the agent's calls name none.")
     frame: str = Field(description="Digest of provider, model, system prompt, tools and output settings.")
-    question: str = Field(description="The question that was answered.")
-    phrasings: list[str] = Field(description="All its wordings, that one first.")
-    confidence: float = Field(description="How likely the question was held to be, 0 to 1.")
-    text: str = Field(description="The answer.")
-    reasoning: str = Field(description="What the model told of how it came to it.")
-    stands: bool = Field(description="Whether it would be found now.")
-    why_not: str = Field(description="Why it would not; empty if it stands.")
-    blocks: dict[str, int] = Field(description="Blocks that it rests on, with the version of each.")
-    notes: list[int] = Field(description="Numbers of the notes that it rests on.")
-    episodes: list[int] = Field(description="Numbers of the episodes that it rests on.")
-    pass_id: str | None = Field(description="The pass that made it.")
-    made_at: datetime = Field(description="When.")
-    expires_at: datetime = Field(description="From then on it is none.")
-    tokens: int = Field(description="Input and output tokens that it took.")
-    usd: float | None = Field(description="Their list price in US dollars; null if it is not known.")
-    seconds: float = Field(description="How long it took.")
-    uses: int = Field(description="How often it was of use.")
-    used_at: datetime | None = Field(description="When that was last.")
+    question: str = Field(description="Question that was answered.")
+    phrasings: list[str] = Field(description="All phrasings of the question, this one first.")
+    confidence: float = Field(description="Expected probability of the question, 0 to 1.")
+    text: str = Field(description="Answer.")
+    reasoning: str = Field(description="Reasoning that the model reported.")
+    stands: bool = Field(description="Whether a lookup would find it now.")
+    why_not: str = Field(description="Why a lookup would not find it; empty if it would.")
+    blocks: dict[str, int] = Field(description="Blocks that it depends on, with versions.")
+    notes: list[int] = Field(description="Numbers of the notes that it depends on.")
+    episodes: list[int] = Field(description="Numbers of the episodes that it depends on.")
+    pass_id: str | None = Field(description="Id of the pass that made it.")
+    made_at: datetime = Field(description="Time.")
+    expires_at: datetime = Field(description="Time of expiry.")
+    tokens: int = Field(description="Input and output tokens that it cost.")
+    usd: float | None = Field(description="List price in US dollars; null if unknown.")
+    seconds: float = Field(description="Time that it took.")
+    uses: int = Field(description="Number of uses.")
+    used_at: datetime | None = Field(description="Time of the last use.")
 
 
 async def answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
-    """Return answers of a bank as they are shown, with whether each is valid now."""
+    """Return views of a bank's answers, with their current validity."""
     names: dict[AgentId, str] = {}
     for agent_id in {each.scope.agent_id for each in answers}:
         agent = await tx.agents.get(agent_id)
@@ -52,7 +52,7 @@ async def answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[An
 
 
 async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
-    """Return why the answer would not be found now; empty if it would."""
+    """Return why a lookup would not find the answer now; empty if it would."""
     now = parts.clock.now()
     if not answer.made_at <= now < answer.expires_at:
         return f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"

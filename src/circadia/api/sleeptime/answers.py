@@ -1,4 +1,4 @@
-"""Ready answers of a bank: what is expected, why a question would be answered or not, and what came of it."""
+"""Ready answers of a bank: list, test, drop, and statistics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -29,210 +29,216 @@ from circadia.stores.base import Tx
 router = noun_router("answers")
 
 MOST_CHARACTERS: Final = 100_000
-"""Of a question; a longer one is never looked for."""
+"""Maximum length of a question; no lookup takes a longer one."""
 
-AgentName = Annotated[str | None, Query(description="Those of this agent only: `name` or `session:name`.")]
+AgentName = Annotated[str | None, Query(description="Only answers for this agent: `name` or `session:name`.")]
 
 
 class AnswerPage(BaseModel):
     """Ready answers of a bank."""
 
-    bank: str = Field(description="The bank's name.")
-    answers: list[AnswerView] = Field(description="By id, which is by the time they were made.")
-    after: str | None = Field(description="The last one, if there may be more: `after` of the next page.")
+    bank: str = Field(description="Name of the bank.")
+    answers: list[AnswerView] = Field(description="Sorted by id, which is by time of creation.")
+    after: str | None = Field(description="Value of `after` for the next page; null at the end.")
 
 
 class TestedMatch(BaseModel):
-    """An expected question that was compared with the one that is tested."""
+    """An expected question that was compared with the tested one."""
 
-    answer: str = Field(description="Id of its answer.")
-    phrasing: str = Field(description="The expected question.")
-    kind: MatchKind = Field(description="`exact` if the text is the same, else `similar`.")
-    outcome: LookupOutcome = Field(description="What this match alone comes to.")
-    similarity: float = Field(description="Cosine of both questions; 1 if the text is the same.")
-    why: str = Field(description="Why, in one line.")
+    answer: str = Field(description="Id of the answer.")
+    phrasing: str = Field(description="Expected question.")
+    kind: MatchKind = Field(description="`exact` if the texts are equal, else `similar`.")
+    outcome: LookupOutcome = Field(description="Outcome of this match alone.")
+    similarity: float = Field(description="Cosine similarity of both questions; 1 if the texts are equal.")
+    why: str = Field(description="Explanation in one line.")
 
 
 class JudgeTestOutcome(StrEnum):
-    """What the judge of similar questions says."""
+    """The verdict on similar questions."""
 
     YES = "yes"
     """Both ask the same: the answer is served."""
     NO = "no"
-    """They do not, or nobody could tell."""
+    """They do not ask the same, or the judge cannot decide."""
     NOT_ASKED = "not_asked"
-    """A model decides once a call comes; a test asks none."""
+    """A model decides only for a real call, not for a test."""
 
 
 class TestView(BaseModel):
-    """What would become of a question."""
+    """The expected outcome of a question."""
 
-    bank: str = Field(description="The bank's name.")
-    agent: str = Field(description="Whose call it would be.")
-    mode: AnswerMode = Field(description="What the agent's calls make of ready answers.")
-    trusted: bool = Field(description="Whether sampled answers were right often enough to serve any.")
-    outcome: LookupOutcome = Field(description="What the lookup comes to; what the mode does not serve becomes a hint.")
-    judge: JudgeTestOutcome | None = Field(description="What the judge says; null if it has no say in this.")
-    judge_confidence: float | None = Field(description="How sure it is that both ask the same, if it tells.")
-    answer: AnswerView | None = Field(description="The answer that was found.")
-    steps: list[str] = Field(description="Why it is a hit, a hint or a miss, a line for each step.")
-    matches: list[TestedMatch] = Field(description="What was compared, the best first.")
-    frames: int = Field(description="In how many frames of the agent it was looked for.")
+    bank: str = Field(description="Name of the bank.")
+    agent: str = Field(description="Agent that would ask.")
+    mode: AnswerMode = Field(description="How the agent's calls use ready answers.")
+    trusted: bool = Field(description="Whether enough sampled answers were right to serve any.")
+    outcome: LookupOutcome = Field(description="Outcome of the lookup; the mode may turn a hit into a hint.")
+    judge: JudgeTestOutcome | None = Field(description="Verdict of the judge; null if it does not matter.")
+    judge_confidence: float | None = Field(description="Confidence of the judge that both ask the same, if reported.")
+    answer: AnswerView | None = Field(description="Answer found.")
+    steps: list[str] = Field(description="Explanation of the outcome, one line per step.")
+    matches: list[TestedMatch] = Field(description="Compared questions, best match first.")
+    frames: int = Field(description="Number of searched frames of the agent.")
 
 
 class DayView(BaseModel):
     """Counts of one day."""
 
-    day: str = Field(description="The day, in UTC.", examples=["2026-11-22"])
-    served: int = Field(description="Calls that were answered.")
-    hints: int = Field(description="Calls that were given a hint.")
-    misses: int = Field(description="Questions for which nothing was found.")
-    made: int = Field(description="Answers that were made.")
-    used: int = Field(description="Answers that were used for the first time.")
-    wasted: int = Field(description="Answers that were dropped and never used.")
-    wasted_tokens: int = Field(description="What those had taken.")
-    right: int = Field(description="Uses that were looked at and found right.")
-    wrong: int = Field(description="Uses that were looked at and found wrong.")
+    day: str = Field(description="Day in UTC.", examples=["2026-11-22"])
+    served: int = Field(description="Calls served with an answer.")
+    hints: int = Field(description="Calls that got a hint.")
+    misses: int = Field(description="Questions without a match.")
+    made: int = Field(description="Answers prepared.")
+    used: int = Field(description="Answers used for the first time.")
+    wasted: int = Field(description="Answers dropped without use.")
+    wasted_tokens: int = Field(description="Tokens spent on them.")
+    right: int = Field(description="Sampled uses that were right.")
+    wrong: int = Field(description="Sampled uses that were wrong.")
 
 
 class JudgeUsageView(BaseModel):
-    """How an agent's recent lookups used the judge of similar questions, on this server."""
+    """Use of the judge by an agent's recent lookups on this server."""
 
-    agent: str = Field(description="The agent.", examples=["default:helper"])
-    lookups: int = Field(description="Recent lookups, 100 at most.")
-    waits: int = Field(description="Those that waited for the judge, 10 at most.")
-    bar: float = Field(description="Similarity from which on the next one may wait.")
-    breaker_open: bool = Field(description="Whether nobody is asked for a minute, after three time-outs in a row.")
+    agent: str = Field(description="Agent.", examples=["default:helper"])
+    lookups: int = Field(description="Number of recent lookups, up to 100.")
+    waits: int = Field(description="Number of them that waited for the judge, up to 10.")
+    bar: float = Field(description="Minimum similarity for the next wait.")
+    breaker_open: bool = Field(description="Whether the judge pauses for a minute after three timeouts in a row.")
 
 
 class AnswerStats(BaseModel):
-    """What came of a bank's ready answers."""
+    """Statistics on a bank's ready answers."""
 
-    bank: str = Field(description="The bank's name.")
-    live: int = Field(description="Answers that are ready and not over.")
-    hit_rate: float | None = Field(description="Share of questions that were answered; null if none came.")
-    hint_rate: float | None = Field(description="Share of questions that were given a hint.")
-    precision: float | None = Field(description="Share of sampled uses that were right; null if none was looked at.")
-    samples: int = Field(description="Sampled uses that were looked at.")
-    used_share: float | None = Field(description="Share of the answers made that were used; null if none was made.")
-    wasted_tokens: int = Field(description="Tokens that went into answers that nobody used.")
-    judge: list[JudgeUsageView] = Field(description="How the agents' lookups used the judge; empty if there is none.")
+    bank: str = Field(description="Name of the bank.")
+    live: int = Field(description="Number of valid ready answers.")
+    hit_rate: float | None = Field(description="Share of questions served with an answer; null without questions.")
+    hint_rate: float | None = Field(description="Share of questions that got a hint; null without questions.")
+    precision: float | None = Field(description="Share of sampled uses that were right; null without samples.")
+    samples: int = Field(description="Number of checked samples.")
+    used_share: float | None = Field(description="Share of prepared answers that were used; null without answers.")
+    wasted_tokens: int = Field(description="Tokens spent on unused answers.")
+    judge: list[JudgeUsageView] = Field(description="Judge usage by agent; empty without a judge.")
     days: list[DayView] = Field(description="Counts by day.")
 
 
 class TestBody(Body):
-    """A question to try."""
+    """A question to test."""
 
-    agent: Name = Field(description="Whose call it would be: `name` or `session:name`.", examples=["helper"])
-    question: str = Field(description="The question.", max_length=MOST_CHARACTERS, examples=["When do you open?"])
-    end_user: str | None = Field(None, description="For whom; as the call would name them.", max_length=200)
+    agent: Name = Field(description="Agent that would ask: `name` or `session:name`.", examples=["helper"])
+    question: str = Field(description="Question.", max_length=MOST_CHARACTERS, examples=["When do you open?"])
+    end_user: str | None = Field(None, description="End user, as the call would name them.", max_length=200)
 
 
 class DroppedView(BaseModel):
-    """How many were dropped."""
+    """The number of dropped answers."""
 
-    bank: str = Field(description="The bank's name.")
-    dropped: int = Field(description="How many there were.")
+    bank: str = Field(description="Name of the bank.")
+    dropped: int = Field(description="Number of dropped answers.")
 
 
-@router.get("/banks/{b}/answers")
+@router.get("/banks/{bank}/answers")
 async def list_answers(
-    b: str,
+    bank: str,
     who: Who,
     parts: Parts,
     user: User = None,
     agent: AgentName = None,
-    after: Annotated[str | None, Query(description="The last one of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    after: Annotated[str | None, Query(description="Id of the last answer on the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> AnswerPage:
-    """List the ready answers of a bank, with why those that stand no more do not. The operator only."""
+    """List the ready answers of a bank, with why a lookup would not find some of them. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
+        found_bank = await parts.memory.banks.get(tx, bank, user)
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         last = None if after is None else AnswerId(after)
-        found = await tx.answers.find_live(bank.id, agent_id=agent_id, after=last, limit=limit)
-        views = await answer_views(tx, parts, bank, found)
-    return AnswerPage(bank=bank.name, answers=views, after=found[-1].id if len(found) == limit else None)
+        answers = await tx.answers.find_live(found_bank.id, agent_id=agent_id, after=last, limit=limit)
+        views = await answer_views(tx, parts, found_bank, answers)
+    return AnswerPage(bank=found_bank.name, answers=views, after=answers[-1].id if len(answers) == limit else None)
 
 
-@router.get("/banks/{b}/answers/stats")
+@router.get("/banks/{bank}/answers/stats")
 async def answer_stats(
-    b: str,
+    bank: str,
     who: Who,
     parts: Parts,
     user: User = None,
-    days: Annotated[int, Query(ge=1, le=366, description="So many days back.")] = 14,
+    days: Annotated[int, Query(ge=1, le=366, description="Number of days to report.")] = 14,
 ) -> AnswerStats:
-    """Tell how often ready answers were of use, were right, and went to waste. The operator only."""
+    """Show how often ready answers were used, right and wasted. Operator only."""
     require_operator(who)
     since = (parts.clock.now() - timedelta(days=days - 1)).date()
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        found = await tx.answers.find_days(bank.id, since=since)
-        live = await tx.answers.count_live(bank.id, parts.clock.now())
-        waits = await _judge_waits(tx, parts, bank)
-    total = {name: sum(getattr(each, name) for each in found) for name in _COUNTS}
-    asked = total["served"] + total["hints"] + total["misses"]
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        days_found = await tx.answers.find_days(found_bank.id, since=since)
+        live = await tx.answers.count_live(found_bank.id, parts.clock.now())
+        waits = await _judge_waits(tx, parts, found_bank)
+    total = {name: sum(getattr(each, name) for each in days_found) for name in _COUNTS}
+    questions = total["served"] + total["hints"] + total["misses"]
     judged = total["right"] + total["wrong"]
     return AnswerStats(
-        bank=bank.name,
+        bank=found_bank.name,
         live=live,
-        hit_rate=total["served"] / asked if asked else None,
-        hint_rate=total["hints"] / asked if asked else None,
+        hit_rate=total["served"] / questions if questions else None,
+        hint_rate=total["hints"] / questions if questions else None,
         precision=total["right"] / judged if judged else None,
         samples=judged,
         used_share=total["used"] / total["made"] if total["made"] else None,
         wasted_tokens=total["wasted_tokens"],
         judge=waits,
-        days=[DayView(day=each.day.isoformat(), **{name: getattr(each, name) for name in _COUNTS}) for each in found],
+        days=[
+            DayView(day=each.day.isoformat(), **{name: getattr(each, name) for name in _COUNTS}) for each in days_found
+        ],
     )
 
 
-@router.get("/banks/{b}/answers/{answer}")
-async def show_answer(b: str, answer: str, who: Who, parts: Parts, user: User = None) -> AnswerView:
-    """Show a ready answer with what it rests on. The operator only."""
+@router.get("/banks/{bank}/answers/{answer}")
+async def show_answer(bank: str, answer: str, who: Who, parts: Parts, user: User = None) -> AnswerView:
+    """Show a ready answer and its sources. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        found = await _answer(tx, bank, answer)
-        return (await answer_views(tx, parts, bank, [found]))[0]
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        ready = await _answer(tx, found_bank, answer)
+        return (await answer_views(tx, parts, found_bank, [ready]))[0]
 
 
-@router.delete("/banks/{b}/answers/{answer}", status_code=204)
-async def drop_answer(b: str, answer: str, who: Who, parts: Parts, user: User = None) -> None:
-    """Drop a ready answer: it is found no more, in any process, from the next call on. The operator only."""
+@router.delete("/banks/{bank}/answers/{answer}", status_code=204)
+async def drop_answer(bank: str, answer: str, who: Who, parts: Parts, user: User = None) -> None:
+    """Drop a ready answer: no process finds it from the next call on. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        found = await _answer(tx, bank, answer)
-        await drop_ready_answers(tx, bank.id, [found.id], DropReason.BY_HAND, parts.clock.now())
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        ready = await _answer(tx, found_bank, answer)
+        await drop_ready_answers(tx, found_bank.id, [ready.id], DropReason.BY_HAND, parts.clock.now())
 
 
-@router.delete("/banks/{b}/answers")
-async def drop_answers(b: str, who: Who, parts: Parts, user: User = None, agent: AgentName = None) -> DroppedView:
-    """Drop all ready answers of a bank, or those of one agent. The operator only."""
+@router.delete("/banks/{bank}/answers")
+async def drop_answers(bank: str, who: Who, parts: Parts, user: User = None, agent: AgentName = None) -> DroppedView:
+    """Drop all ready answers of a bank, or those of one agent. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
+        found_bank = await parts.memory.banks.get(tx, bank, user)
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         dropped = 0
-        while found := await tx.answers.find_live(bank.id, agent_id=agent_id, limit=1000):
-            await drop_ready_answers(tx, bank.id, [each.id for each in found], DropReason.BY_HAND, parts.clock.now())
-            dropped += len(found)
-    return DroppedView(bank=bank.name, dropped=dropped)
+        while batch := await tx.answers.find_live(found_bank.id, agent_id=agent_id, limit=1000):
+            await drop_ready_answers(
+                tx, found_bank.id, [each.id for each in batch], DropReason.BY_HAND, parts.clock.now()
+            )
+            dropped += len(batch)
+    return DroppedView(bank=found_bank.name, dropped=dropped)
 
 
-@router.post("/banks/{b}/answers/test")
-async def try_answers(b: str, asked: TestBody, who: Who, parts: Parts, user: User = None) -> TestView:
-    """Tell what would become of a question, and why: nothing is asked, counted or changed. The operator only."""
+@router.post("/banks/{bank}/answers/test")
+async def try_answers(bank: str, asked: TestBody, who: Who, parts: Parts, user: User = None) -> TestView:
+    """Show how a question would be answered, and why; this calls no model and changes nothing. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
+        found_bank = await parts.memory.banks.get(tx, bank, user)
         agent = await named_agent(tx, who, asked.agent)
-        end_user = (asked.end_user or user or "") if bank.end_user is None else (asked.end_user or bank.end_user)
-        scopes = await tx.answers.find_scopes(bank.id, agent.id, end_user)
-        view, open_ = await _test(tx, parts, bank, agent, scopes, asked.question)
+        end_user = (
+            (asked.end_user or user or "") if found_bank.end_user is None else (asked.end_user or found_bank.end_user)
+        )
+        scopes = await tx.answers.find_scopes(found_bank.id, agent.id, end_user)
+        view, open_ = await _test(tx, parts, found_bank, agent, scopes, asked.question)
     return await _decide(parts, agent, asked.question, view, open_)
 
 
@@ -240,33 +246,33 @@ async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageVi
     if parts.judge is None:
         return []
     agents = {scope.agent_id for scope, _ in await tx.answers.find_recent_scopes(bank.id)}
-    found = [agent for each in agents if (agent := await tx.agents.get(each)) is not None]
+    known = [agent for each in agents if (agent := await tx.agents.get(each)) is not None]
     return [
         JudgeUsageView(agent=agent.reference, **asdict(parts.judge.stats(agent.id)))
-        for agent in sorted(found, key=lambda each: each.reference)
+        for agent in sorted(known, key=lambda each: each.reference)
     ]
 
 
 async def _test(
     tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
 ) -> tuple[TestView, CheckedMatch | None]:
-    """Look in each frame; return what the best one finds, and the match that a judge may still decide about."""
+    """Search each frame; return the best result, and the match that a judge may still decide on."""
     uses = await tx.answers.find_uses(
         bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=judged_use_limit(parts.settings.answers)
     )
-    found = [
+    by_scope = [
         [
             (each, *_outcome(each, parts, bank, question))
             for each in await parts.lookup.explain(tx, bank, scope, question)
         ]
         for scope in scopes
     ]
-    ranked = sorted((sorted(each, key=_rank) for each in found if each), key=lambda each: _rank(each[0]))
+    ranked = sorted((sorted(each, key=_rank) for each in by_scope if each), key=lambda each: _rank(each[0]))
     best = ranked[0] if ranked else []
     outcome = best[0][1] if best else LookupOutcome.MISS
     open_ = next((each for each, _, why in best if each.match.kind is MatchKind.SIMILAR and _is_open(each, why)), None)
-    shown = best[0][0] if outcome is not LookupOutcome.MISS else open_
-    answer = None if shown is None else shown.answer
+    best_match = best[0][0] if outcome is not LookupOutcome.MISS else open_
+    answer = None if best_match is None else best_match.answer
     view = TestView(
         bank=bank.name,
         agent=agent.reference,
@@ -284,7 +290,7 @@ async def _test(
 
 
 async def _decide(parts: ApiParts, agent: Agent, question: str, view: TestView, open_: CheckedMatch | None) -> TestView:
-    """Let the judge decide where it would; this may take a while, so no transaction is open."""
+    """Let the judge decide where a real call would; this may be slow, so no transaction is open."""
     if parts.judge is not None and open_ is not None:
         verdict = await parts.judge.try_once(agent, question, open_.match.phrasing)
         if verdict is None:
@@ -300,7 +306,6 @@ async def _decide(parts: ApiParts, agent: Agent, question: str, view: TestView, 
 
 
 def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Iterator[str]:
-    """Yield a line for each step of the lookup."""
     exact = next((each for each in view.matches if each.kind is MatchKind.EXACT), None)
     yield f"same text: {exact.why}" if exact is not None else "same text: no expected question has it"
     if exact is None or exact.outcome is LookupOutcome.MISS:
@@ -314,7 +319,7 @@ def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Itera
 
 
 def _outcome(found: CheckedMatch, parts: ApiParts, bank: Bank, question: str) -> tuple[LookupOutcome, str]:
-    """Return what a match alone comes to, and why."""
+    """Return the outcome of a match alone, and why."""
     match, named = found.match, f"{found.match.phrasing!r}"
     if found.answer is None or found.why_void:
         return LookupOutcome.MISS, f"{named}, but {found.why_void}"
@@ -340,10 +345,10 @@ def _outcome(found: CheckedMatch, parts: ApiParts, bank: Bank, question: str) ->
 
 
 def _is_open(found: CheckedMatch, why: str) -> bool:
-    """Return whether a judge may decide about a similar question."""
+    """Return whether a judge may decide on a similar question."""
     match = found.match
-    stands = found.answer is not None and not (found.why_void or found.doubt or match.conflict)
-    return stands and match.similarity >= LEAST_SIMILARITY and "judge said" not in why
+    is_valid = found.answer is not None and not (found.why_void or found.doubt or match.conflict)
+    return is_valid and match.similarity >= LEAST_SIMILARITY and "judge said" not in why
 
 
 def _rank(compared: tuple[CheckedMatch, LookupOutcome, str]) -> tuple[int, float]:
@@ -360,12 +365,12 @@ def _match(found: CheckedMatch, outcome: LookupOutcome, why: str) -> TestedMatch
 
 
 async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
-    found = await tx.answers.get(bank.id, AnswerId(key))
-    if found is None or found.dropped:
+    ready = await tx.answers.get(bank.id, AnswerId(key))
+    if ready is None or ready.dropped:
         raise NotFound(
             f"bank {bank.name!r} has no ready answer {key!r}; `circadia answers list {bank.name}` lists them"
         )
-    return found
+    return ready
 
 
 _COUNTS: Final = ("served", "hints", "misses", "made", "used", "wasted", "wasted_tokens", "right", "wrong")

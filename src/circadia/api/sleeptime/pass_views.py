@@ -1,4 +1,4 @@
-"""Passes, changes and how a bank's sleep-time work stands, as they are shown."""
+"""REST views of passes, changes and the sleep-time status of a bank."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -19,167 +19,166 @@ NANOUSD: Final = 1e9
 
 
 class PassCostView(BaseModel):
-    """What the model calls of passes cost; what a call that still runs has reserved is in it."""
+    """Cost of model calls of passes, including what running calls have reserved."""
 
-    calls: int = Field(description="Model calls, failed ones too.")
+    calls: int = Field(description="Model calls, including failed ones.")
     tokens: int = Field(description="Input and output tokens.")
     usd: float = Field(description="US dollars, at list prices.")
-    seconds: float = Field(description="Seconds that models took.")
+    seconds: float = Field(description="Seconds of model time.")
 
 
 class PassView(BaseModel):
-    """One run of sleep-time work over one bank."""
+    """A pass of sleep-time work over one bank."""
 
-    id: str = Field(description="Key.", examples=["pas_0cwd…"])
-    bank: str = Field(description="The bank's name.", examples=["support-ann"])
-    trigger: Trigger = Field(description="What it was begun for.")
-    by: str = Field(description="Who asked for it.", examples=["operator", "circadia"])
-    instructions: str = Field(description="What a person wants of it in particular.")
-    operations: list[str] = Field(description="Which operations it does; empty are those of the bank's policy.")
-    dry_run: bool = Field(description="Whether it only proposes, and writes nothing.")
-    review: bool = Field(description="Whether what it proposes waits for a person.")
-    full: bool = Field(description="Whether it looks at the whole bank again.")
-    status: PassStatus = Field(description="Where it stands.")
-    detail: str = Field(description="How it ended, or why it waits, in words.")
-    attempt: int = Field(description="Starts so far.")
-    created_at: datetime = Field(description="When it was asked for.")
-    not_before: datetime | None = Field(description="When it may begin, if it waits.")
-    started_at: datetime | None = Field(description="When its present or last attempt began.")
-    ended_at: datetime | None = Field(description="When it ended.")
-    run_seconds: float = Field(description="How long its attempts that ended have run.")
-    after: int = Field(description="Number of the last episode that is worked through.")
-    upto: int = Field(description="Number of the last episode of its input.")
-    generation_before: int | None = Field(description="Generation of the bank when it was asked for.")
-    generation_after: int | None = Field(description="That after its last publication; null if nothing was published.")
+    id: str = Field(description="Unique id.", examples=["pas_0cwd…"])
+    bank: str = Field(description="Name of the bank.", examples=["support-ann"])
+    trigger: Trigger = Field(description="Trigger of the pass.")
+    by: str = Field(description="Requester.", examples=["operator", "circadia"])
+    instructions: str = Field(description="Instructions from a person for this pass.")
+    operations: list[str] = Field(description="Operations to run; empty means those of the bank's policy.")
+    dry_run: bool = Field(description="Whether it only proposes changes.")
+    review: bool = Field(description="Whether its proposals wait for a person.")
+    full: bool = Field(description="Whether it reviews the whole bank again.")
+    status: PassStatus = Field(description="Status.")
+    detail: str = Field(description="How it ended, or why it waits.")
+    attempt: int = Field(description="Number of starts.")
+    created_at: datetime = Field(description="Time of the request.")
+    not_before: datetime | None = Field(description="Earliest start of a waiting pass.")
+    started_at: datetime | None = Field(description="Start of the latest attempt.")
+    ended_at: datetime | None = Field(description="Time of the end.")
+    run_seconds: float = Field(description="Run time of its ended attempts.")
+    after: int = Field(description="Number of the last processed episode.")
+    upto: int = Field(description="Number of the last input episode.")
+    generation_before: int | None = Field(description="Generation of the bank at the request.")
+    generation_after: int | None = Field(description="Generation after its last publication, if any.")
     counts: dict[str, int] = Field(
-        description="Published changes by kind, how many were refused or wait, and vectors and views made anew."
+        description="Number of published changes by kind, of refused and waiting ones, and of rebuilt vectors and "
+        "views."
     )
-    spent: PassCostView = Field(description="What its model calls cost.")
+    spent: PassCostView = Field(description="Cost of its model calls.")
 
 
 class PassCostLine(PassCostView):
-    """What one operation of a pass asked one model."""
+    """Cost of one operation of a pass with one model."""
 
-    operation: str = Field(description="The operation.")
-    model: str = Field(description="The model.")
-    failed: int = Field(description="Of the calls, those that gave no answer that was of use.")
+    operation: str = Field(description="Operation.")
+    model: str = Field(description="Model.")
+    failed: int = Field(description="Number of calls without a usable answer.")
 
 
 class PassDetail(PassView):
-    """A pass with its record."""
+    """A pass with its ledger."""
 
-    ledger: list[PassCostLine] = Field(description="Its model calls by operation and model.")
-    errors: list[str] = Field(description="What was wrong with calls that failed, in order; each cause once.")
+    ledger: list[PassCostLine] = Field(description="Model calls by operation and model.")
+    errors: list[str] = Field(description="Distinct errors of failed calls, in order.")
 
 
 class PassList(BaseModel):
     """Passes over a bank."""
 
-    bank: str = Field(description="The bank's name.")
-    passes: list[PassView] = Field(description="The newest first.")
-    before: str | None = Field(description="What to send as `before` for the next page; null at the end.")
+    bank: str = Field(description="Name of the bank.")
+    passes: list[PassView] = Field(description="Newest first.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
 
 
 class ChangeView(BaseModel):
-    """One change that a pass proposes, or has made."""
+    """A change that a pass proposed or made."""
 
-    pass_id: str = Field(serialization_alias="pass", description="Key of the pass.")
-    number: int = Field(description="Its place in the pass, from 1.")
-    operation: str = Field(description="The operation that proposes it.")
-    kind: ChangeKind = Field(description="What kind of change it is.")
+    pass_id: str = Field(serialization_alias="pass", description="Id of the pass.")
+    number: int = Field(description="Number in the pass, from 1.")
+    operation: str = Field(description="Operation that proposes it.")
+    kind: ChangeKind = Field(description="Kind of change.")
     target: str = Field(description="Id of the note or episode, or the block's label.")
-    before: dict[str, Any] | None = Field(description="What was there, as far as it is changed.")
-    after: dict[str, Any] | None = Field(description="What is to be there. Written by a model: data.")
-    state: ChangeState = Field(description="Where it stands.")
-    why: str = Field(description="Why it is proposed, or was refused or taken back, in words.")
-    at: datetime = Field(description="When its state was written.")
+    before: dict[str, Any] | None = Field(description="Previous values of the changed fields.")
+    after: dict[str, Any] | None = Field(description="New values. Written by a model: treat them as data.")
+    state: ChangeState = Field(description="Status.")
+    why: str = Field(description="Why it was proposed, refused or undone.")
+    at: datetime = Field(description="Time of the last state change.")
 
 
 class ChangeList(BaseModel):
     """Changes of a pass."""
 
-    changes: list[ChangeView] = Field(description="In order.")
-    after: int | None = Field(description="What to send as `after` for the next page; null at the end.")
+    changes: list[ChangeView] = Field(description="Sorted by number.")
+    after: int | None = Field(description="Value of `after` for the next page; null at the end.")
 
 
 class PassChangeResult(BaseModel):
-    """What came of `undo`, `accept` or `refuse`."""
+    """The result of `undo`, `accept` or `refuse`."""
 
-    run: PassView = Field(serialization_alias="pass", description="The pass.")
-    changes: list[ChangeView] = Field(description="The changes that were looked at, as they stand now.")
+    run: PassView = Field(serialization_alias="pass", description="Pass.")
+    changes: list[ChangeView] = Field(description="Affected changes in their current state.")
 
 
 class VerdictView(BaseModel):
-    """Whether a pass would begin now, and why or why not."""
+    """Whether a pass would begin now, and why."""
 
-    due: bool = Field(description="Whether it would begin.")
-    trigger: Trigger | None = Field(description="What for.")
-    gate: PassBlocker | None = Field(description="The gate that is closed, the cheapest first.")
-    why: str = Field(description="The same in words.")
-    at: datetime | None = Field(description="When it is looked at again, if nothing happens before.")
+    due: bool = Field(description="Whether a pass would begin now.")
+    trigger: Trigger | None = Field(description="Reason.")
+    gate: PassBlocker | None = Field(description="First closed gate, in order of cost.")
+    why: str = Field(description="Explanation.")
+    at: datetime | None = Field(description="Next check, if nothing happens before.")
 
 
 class BacklogView(BaseModel):
-    """What waits in a bank."""
+    """Unprocessed work of a bank."""
 
-    episodes: int = Field(description="Episodes that no pass has worked through.")
-    turns: int = Field(description="Completed turns among them.")
-    conversations: int = Field(description="Conversations that they belong to.")
-    importance: float = Field(description="Sum of their importance.")
-    oldest_at: datetime | None = Field(description="When the first of them was stored.")
-    newest_at: datetime | None = Field(description="When the last of them was stored.")
+    episodes: int = Field(description="Number of unprocessed episodes.")
+    turns: int = Field(description="Number of completed turns among them.")
+    conversations: int = Field(description="Number of their conversations.")
+    importance: float = Field(description="Their total importance.")
+    oldest_at: datetime | None = Field(description="When the oldest of them was stored.")
+    newest_at: datetime | None = Field(description="When the newest of them was stored.")
 
 
 class LeftoverView(BaseModel):
-    """Episodes that a pass could not work through."""
+    """Episodes that a pass could not process."""
 
-    first: int = Field(description="Number of the first.")
-    last: int = Field(description="Number of the last.")
-    failures: int = Field(description="How often these have failed by what they hold.")
-    quarantined: bool = Field(description="Whether they are tried no more until `resume`.")
-    cause: str = Field(description="What was wrong the last time, in words.")
+    first: int = Field(description="Number of the first episode.")
+    last: int = Field(description="Number of the last episode.")
+    failures: int = Field(description="Number of failures caused by their content.")
+    quarantined: bool = Field(description="Whether they are set aside until `resume`.")
+    cause: str = Field(description="Last error.")
 
 
 class BalanceView(BaseModel):
-    """What an operation has brought to the bank's calls, and what it has cost."""
+    """Benefit and cost of an operation for the bank's calls."""
 
-    operation: str = Field(description="The operation.", examples=["consolidate"])
-    uses: int = Field(description="How often something that it made was handed to a call.")
-    saved_tokens: int = Field(description="Input tokens that hot calls did not have to read.")
-    saved_seconds: float = Field(description="Seconds that those would have taken; 0 if that is not known.")
-    saved_usd: float = Field(description="What they would have cost, where the price is known.")
-    calls: int = Field(description="Its model calls, failed ones too.")
-    spent_tokens: int = Field(description="Tokens of these.")
-    spent_usd: float = Field(description="What these cost, where the price is known.")
-    unit: str = Field(description="What is compared: `usd`, or `tokens` where a price is not known.")
-    ratio: float | None = Field(description="Benefit over cost; null if it has cost nothing.")
-    standing: BalanceStatus = Field(description="What follows from that.")
-    paused_until: datetime | None = Field(description="When it is tried again, if it is paused.")
+    operation: str = Field(description="Operation.", examples=["consolidate"])
+    uses: int = Field(description="Number of times a call used its results.")
+    saved_tokens: int = Field(description="Input tokens saved in hot calls.")
+    saved_seconds: float = Field(description="Seconds saved; 0 if unknown.")
+    saved_usd: float = Field(description="US dollars saved, if prices are known.")
+    calls: int = Field(description="Its model calls, including failed ones.")
+    spent_tokens: int = Field(description="Tokens of its model calls.")
+    spent_usd: float = Field(description="Cost of its model calls in US dollars, if prices are known.")
+    unit: str = Field(description="Unit of the comparison: `usd`, or `tokens` if a price is unknown.")
+    ratio: float | None = Field(description="Ratio of benefit to cost; null if it cost nothing.")
+    standing: BalanceStatus = Field(description="Resulting status.")
+    paused_until: datetime | None = Field(description="End of the pause, if it is paused.")
 
 
 class SleeptimeStatusView(BaseModel):
-    """How sleep-time work stands in a bank."""
+    """The status of sleep-time work in a bank."""
 
-    bank: str = Field(description="The bank's name.")
-    policy: SleepPolicySettings = Field(description="What holds for it.")
-    begins: dict[Trigger, str] = Field(
-        description="What makes a pass due, by trigger, in words; a trigger that is switched off is left out."
-    )
-    paused_by: str | None = Field(description="Who has paused it.")
-    cursor: int = Field(description="Number of the last episode that was worked through, or is among the leftovers.")
-    leftovers: list[LeftoverView] = Field(description="What is to be tried again.")
-    failures: int = Field(description="Passes that failed in a row.")
-    not_before: datetime | None = Field(description="When the next pass may begin after failures.")
-    succeeded_at: datetime | None = Field(description="When a pass last worked through all that there was.")
-    backlog: BacklogView = Field(description="What waits.")
-    verdict: VerdictView = Field(description="What the triggers and gates say now.")
-    gate: str = Field(description="The gate that the server last found closed; empty if it has begun a pass since.")
-    gate_at: datetime | None = Field(description="Since when it is that gate.")
-    running: PassView | None = Field(description="The pass that has not ended.")
-    spent: PassCostView = Field(description="What its passes have spent within a day.")
-    lag_seconds: float = Field(description="How long the oldest turn has waited.")
-    balances: list[BalanceView] = Field(description="What each operation has brought and cost within the window.")
-    red: str = Field(description="What is wrong, in words; empty if all is well.")
+    bank: str = Field(description="Name of the bank.")
+    policy: SleepPolicySettings = Field(description="Effective policy of the bank.")
+    begins: dict[Trigger, str] = Field(description="Description of each active trigger.")
+    paused_by: str | None = Field(description="Who paused the passes.")
+    cursor: int = Field(description="Number of the last episode that was processed or set aside as leftover.")
+    leftovers: list[LeftoverView] = Field(description="Episodes to retry.")
+    failures: int = Field(description="Number of consecutive failed passes.")
+    not_before: datetime | None = Field(description="Earliest start of the next pass after failures.")
+    succeeded_at: datetime | None = Field(description="When a pass last cleared the backlog.")
+    backlog: BacklogView = Field(description="Unprocessed work.")
+    verdict: VerdictView = Field(description="Current decision of triggers and gates.")
+    gate: str = Field(description="Last closed gate; empty if a pass has begun since.")
+    gate_at: datetime | None = Field(description="Since when that gate is closed.")
+    running: PassView | None = Field(description="Open pass.")
+    spent: PassCostView = Field(description="Spend of its passes within 24 hours.")
+    lag_seconds: float = Field(description="Waiting time of the oldest turn.")
+    balances: list[BalanceView] = Field(description="Benefit and cost of each operation within the window.")
+    red: str = Field(description="Current problem; empty if there is none.")
 
 
 def _balance_view(each: Balance) -> BalanceView:
@@ -193,14 +192,12 @@ def _balance_view(each: Balance) -> BalanceView:
 
 
 def pass_cost_view(spent: SleepCost) -> PassCostView:
-    """Return what was spent as it is shown."""
     return PassCostView(
         calls=spent.calls, tokens=spent.tokens, usd=spent.nanousd / NANOUSD, seconds=round(spent.seconds, 3)
     )
 
 
 async def pass_view(tx: Tx, bank: str, run: Pass) -> PassView:
-    """Return the pass as it is shown."""
     return PassView(
         id=run.id,
         bank=bank,
@@ -229,7 +226,7 @@ async def pass_view(tx: Tx, bank: str, run: Pass) -> PassView:
 
 
 async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:
-    """Return the pass with its record (SLEEP-60)."""
+    """Return the pass with its ledger (SLEEP-60)."""
     view = await pass_view(tx, bank, run)
     lines = [
         PassCostLine(
@@ -243,7 +240,6 @@ async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:
 
 
 def change_view(change: Change) -> ChangeView:
-    """Return the change as it is shown."""
     return ChangeView(
         pass_id=change.pass_id,
         number=change.number,
@@ -259,13 +255,11 @@ def change_view(change: Change) -> ChangeView:
 
 
 def verdict_view(verdict: PassDecision) -> VerdictView:
-    """Return the verdict as it is shown."""
     due = verdict.trigger is not None
     return VerdictView(due=due, trigger=verdict.trigger, gate=verdict.gate, why=verdict.detail, at=verdict.at)
 
 
 async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeStatusView:
-    """Return how the work stands as it is shown."""
     state, backlog, name = status.state, status.backlog, status.bank.name
     return SleeptimeStatusView(
         bank=name,

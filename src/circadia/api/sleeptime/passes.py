@@ -1,10 +1,10 @@
-"""Passes over banks: ask for one, list, show what it changed, undo, accept, refuse, cancel (SLEEP-61)."""
+"""Passes over banks: request, list, show changes, undo, accept, refuse, cancel (SLEEP-61)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
-from fastapi import Query
+from fastapi import Path, Query
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
@@ -34,180 +34,186 @@ from circadia.stores.base import Tx
 
 router = noun_router("passes")
 
+PassPath = Annotated[str, Path(alias="pass", description="Id of the pass.")]
+
 MAX_INSTRUCTIONS: Final = 10_000
-"""Characters of what a person wants of a pass."""
+"""Maximum length in characters."""
 MOST_SECONDS: Final = 600
 """Longest wait for the end of a pass in one call."""
 LOOK_SECONDS: Final = 1.0
-"""How often a call that waits looks, whatever signals say."""
+"""Polling interval of a waiting call, besides signals."""
 
 
 class PassBody(Body):
-    """A pass to ask for."""
+    """A pass to request."""
 
-    dry_run: StrictBool = Field(False, description="Only propose: nothing is written, and the input stays.")
+    dry_run: StrictBool = Field(False, description="Only propose changes; write nothing and keep the input.")
     instructions: str = Field(
         "",
         max_length=MAX_INSTRUCTIONS,
-        description="What you want of this pass in particular.",
+        description="Instructions for this pass.",
         examples=["Keep the dates."],
     )
     operations: Names = Field(
         default_factory=list[str],
         max_length=20,
-        description="Only these operations; what is new stays for all of them. Empty are those of the bank's policy.",
+        description="Run only these operations and keep the input for the others; empty means those of the bank's "
+        "policy.",
         examples=[["consolidate"]],
     )
-    review: StrictBool = Field(False, description="What it proposes waits until you `accept` it.")
-    full: StrictBool = Field(False, description="It looks at all notes and beliefs again, not only at what is new.")
+    review: StrictBool = Field(False, description="Proposals wait until you `accept` them.")
+    full: StrictBool = Field(False, description="Review all notes and beliefs again, not only new ones.")
     needed: StrictBool = Field(
-        False, description="The next answer depends on it: it begins before others and yields to no turn and no wake."
+        False,
+        description="The next answer depends on this pass: it begins before others and yields to no turn and no wake.",
     )
     wait_seconds: StrictFloat | StrictInt = Field(
-        0, ge=0, le=MOST_SECONDS, description="Answer when it has ended, or after so long at the latest."
+        0, ge=0, le=MOST_SECONDS, description="Longest time to wait for the end of the pass before the answer."
     )
 
 
 class ChangeNumbersBody(Body):
-    """Which of the changes that wait are meant."""
+    """The waiting changes to accept or refuse."""
 
     numbers: list[StrictInt] = Field(
-        default_factory=list[int], max_length=10_000, description="Numbers of changes; without any all that wait."
+        default_factory=list[int], max_length=10_000, description="Numbers of changes; by default all that wait."
     )
 
 
-@router.post("/banks/{b}/passes", status_code=202)
-async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None, user: User = None) -> PassView:
-    """Ask for a pass over all that waits in a bank now. The operator only.
+@router.post("/banks/{bank}/passes", status_code=202)
+async def run_pass(bank: str, who: Who, parts: Parts, body: PassBody | None = None, user: User = None) -> PassView:
+    """Request a pass over the backlog of a bank. Operator only.
 
-    It is done by a worker; with `wait_seconds` the answer comes when it has ended, or as it stands after that time.
+    A worker runs it; with `wait_seconds` the server answers at its end, or with its status after that time.
     """
     require_operator(who)
-    asked = body or PassBody.model_validate({})
-    if not is_text(asked.instructions):
-        raise InvalidRequest("body.instructions: it is not text: it has a NUL or a lone surrogate")
+    request = body or PassBody.model_validate({})
+    if not is_text(request.instructions):
+        raise InvalidRequest("body.instructions: the text holds a NUL or a lone surrogate; remove it")
     await parts.sleeptime.flush_answered_calls()
     async with parts.store.begin_write() as tx:
-        bank = await parts.memory.banks.get(tx, b, user)
-        parts.sleeptime.require_operations(bank, asked.operations)
+        found_bank = await parts.memory.banks.get(tx, bank, user)
+        parts.sleeptime.require_operations(found_bank, request.operations)
         new = NewPass(
-            trigger=Trigger.NEEDED if asked.needed else Trigger.HAND,
+            trigger=Trigger.NEEDED if request.needed else Trigger.HAND,
             by=who.name,
-            instructions=asked.instructions,
-            operations=tuple(dict.fromkeys(asked.operations)),
-            dry_run=asked.dry_run,
-            review=asked.review,
-            full=asked.full,
+            instructions=request.instructions,
+            operations=tuple(dict.fromkeys(request.operations)),
+            dry_run=request.dry_run,
+            review=request.review,
+            full=request.full,
         )
-        run = await parts.sleeptime.request_pass(tx, bank, new)
-    if asked.wait_seconds:
-        run = await _wait_for_end(parts, run, float(asked.wait_seconds))
+        run = await parts.sleeptime.request_pass(tx, found_bank, new)
+    if request.wait_seconds:
+        run = await _wait_for_end(parts, run, float(request.wait_seconds))
     async with parts.store.begin_read() as tx:
-        return await pass_view(tx, bank.name, run)
+        return await pass_view(tx, found_bank.name, run)
 
 
-@router.get("/banks/{b}/passes")
+@router.get("/banks/{bank}/passes")
 async def list_passes(
-    b: str,
+    bank: str,
     who: Who,
     parts: Parts,
     user: User = None,
-    status: Annotated[PassStatus | None, Query(description="Of this status only.")] = None,
-    before: Annotated[str | None, Query(description="Key of the last pass of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    status: Annotated[PassStatus | None, Query(description="Only with this status.")] = None,
+    before: Annotated[str | None, Query(description="Id of the last pass on the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> PassList:
-    """List the passes over a bank. The operator, and agents that may open the bank."""
+    """List the passes over a bank. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
-        bank = await parts.memory.banks.open_bank(tx, who, b, user=user)
+        found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         last = None if before is None else await tx.passes.get(PassId(before))
-        if before is not None and (last is None or last.bank_id != bank.id):
-            raise InvalidRequest(f"bank {bank.name!r} has no pass {before!r}; `before` is that of the page before")
-        found = await tx.passes.find_all(
-            bank_id=bank.id, status=status, before=None if last is None else last.id, limit=limit
+        if before is not None and (last is None or last.bank_id != found_bank.id):
+            raise InvalidRequest(
+                f"bank {found_bank.name!r} has no pass {before!r}; `before` is that of the page before"
+            )
+        passes = await tx.passes.find_all(
+            bank_id=found_bank.id, status=status, before=None if last is None else last.id, limit=limit
         )
-        shown = [await pass_view(tx, bank.name, each) for each in found]
-    return PassList(bank=bank.name, passes=shown, before=found[-1].id if len(found) == limit else None)
+        views = [await pass_view(tx, found_bank.name, each) for each in passes]
+    return PassList(bank=found_bank.name, passes=views, before=passes[-1].id if len(passes) == limit else None)
 
 
-@router.get("/passes/{run}")
-async def show_pass(run: str, who: Who, parts: Parts) -> PassDetail:
-    """Show a pass with its record. The operator, and agents that may open its bank."""
+@router.get("/passes/{pass}")
+async def show_pass(run: PassPath, who: Who, parts: Parts) -> PassDetail:
+    """Show a pass with its ledger. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
-        found, bank = await _open_pass(tx, parts, who, run)
-        return await pass_detail(tx, bank.name, found)
+        run_found, bank = await _open_pass(tx, parts, who, run)
+        return await pass_detail(tx, bank.name, run_found)
 
 
-@router.get("/passes/{run}/changes")
+@router.get("/passes/{pass}/changes")
 async def list_changes(
-    run: str,
+    run: PassPath,
     who: Who,
     parts: Parts,
-    state: Annotated[ChangeState | None, Query(description="In this state only.")] = None,
-    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last one of the page before.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
+    state: Annotated[ChangeState | None, Query(description="Only in this state.")] = None,
+    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 1000,
 ) -> ChangeList:
-    """Show what a pass changed or proposes: before, after, where it stands, and why.
+    """List the changes that a pass made or proposes: before, after, state and reason.
 
-    The operator, and agents that may open its bank.
+    Access: operator, agents with access to the bank.
     """
     async with parts.store.begin_read() as tx:
-        found, _ = await _open_pass(tx, parts, who, run)
-        changes = [each for each in await tx.passes.find_changes(found.id, state=state) if each.number > after]
+        run_found, _ = await _open_pass(tx, parts, who, run)
+        changes = [each for each in await tx.passes.find_changes(run_found.id, state=state) if each.number > after]
     page = changes[:limit]
     return ChangeList(
         changes=[change_view(each) for each in page], after=page[-1].number if len(changes) > limit else None
     )
 
 
-@router.post("/passes/{run}/undo")
-async def undo_pass(run: str, who: Who, parts: Parts) -> PassChangeResult:
-    """Take back all that a pass did; what others have changed since stays as they left it. The operator only."""
+@router.post("/passes/{pass}/undo")
+async def undo_pass(run: PassPath, who: Who, parts: Parts) -> PassChangeResult:
+    """Undo all changes of a pass; later changes by others remain. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        found, bank = await _open_pass(tx, parts, who, run)
-        return await _change_result(tx, bank, found, await parts.sleeptime.undo(tx, bank, found, by=who.name))
+        run_found, bank = await _open_pass(tx, parts, who, run)
+        return await _change_result(tx, bank, run_found, await parts.sleeptime.undo(tx, bank, run_found, by=who.name))
 
 
-@router.post("/passes/{run}/accept")
-async def accept_pass(run: str, who: Who, parts: Parts, body: ChangeNumbersBody | None = None) -> PassChangeResult:
-    """Publish what of a pass waits for a person. The operator only."""
+@router.post("/passes/{pass}/accept")
+async def accept_pass(run: PassPath, who: Who, parts: Parts, body: ChangeNumbersBody | None = None) -> PassChangeResult:
+    """Publish changes of a pass that wait for a person. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        found, bank = await _open_pass(tx, parts, who, run)
-        done = await parts.sleeptime.accept(tx, bank, found, body.numbers if body else ())
-        return await _change_result(tx, bank, found, done)
+        run_found, bank = await _open_pass(tx, parts, who, run)
+        done = await parts.sleeptime.accept(tx, bank, run_found, body.numbers if body else ())
+        return await _change_result(tx, bank, run_found, done)
 
 
-@router.post("/passes/{run}/refuse")
-async def refuse_pass(run: str, who: Who, parts: Parts, body: ChangeNumbersBody | None = None) -> PassChangeResult:
-    """Refuse what of a pass waits for a person: it will not come about. The operator only."""
+@router.post("/passes/{pass}/refuse")
+async def refuse_pass(run: PassPath, who: Who, parts: Parts, body: ChangeNumbersBody | None = None) -> PassChangeResult:
+    """Refuse changes of a pass that wait for a person. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        found, bank = await _open_pass(tx, parts, who, run)
-        done = await parts.sleeptime.refuse(tx, found, body.numbers if body else (), by=who.name)
-        return await _change_result(tx, bank, found, done)
+        run_found, bank = await _open_pass(tx, parts, who, run)
+        done = await parts.sleeptime.refuse(tx, run_found, body.numbers if body else (), by=who.name)
+        return await _change_result(tx, bank, run_found, done)
 
 
-@router.post("/passes/{run}/cancel")
-async def cancel_pass(run: str, who: Who, parts: Parts) -> PassView:
-    """End a pass; what it has published stays, and what it has not worked through waits. The operator only."""
+@router.post("/passes/{pass}/cancel")
+async def cancel_pass(run: PassPath, who: Who, parts: Parts) -> PassView:
+    """End a pass; its published changes remain, and its unprocessed input waits. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        found, bank = await _open_pass(tx, parts, who, run)
-        return await pass_view(tx, bank.name, await parts.sleeptime.cancel(tx, bank, found, by=who.name))
+        run_found, bank = await _open_pass(tx, parts, who, run)
+        return await pass_view(tx, bank.name, await parts.sleeptime.cancel(tx, bank, run_found, by=who.name))
 
 
 async def _change_result(tx: Tx, bank: Bank, run: Pass, done: Sequence[Change]) -> PassChangeResult:
-    """Return the pass as it stands now, and what came of its changes."""
+    """Return the current pass and the affected changes."""
     present = await tx.passes.get(run.id) or run
     return PassChangeResult(run=await pass_view(tx, bank.name, present), changes=[change_view(each) for each in done])
 
 
 async def _open_pass(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tuple[Pass, Bank]:
-    """Return the pass and its bank, if the principal may open it.
+    """Return the pass and its bank.
 
     Raises:
-        NotFound: there is none. Forbidden: it is over a bank that is not the principal's.
+        NotFound: there is none. Forbidden: the principal has no access to the bank.
     """
     run = await tx.passes.get(PassId(pass_id))
     bank = None if run is None else await tx.banks.get(run.bank_id)
@@ -219,7 +225,7 @@ async def _open_pass(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> t
 
 
 async def _wait_for_end(parts: ApiParts, run: Pass, seconds: float) -> Pass:
-    """Return the pass when it has ended, or as it stands after that time or when the server stops."""
+    """Return the pass when it has ended, or its state after `seconds` or when the server stops."""
     bell = asyncio.Event()
 
     def ring(bank: str, _: Mapping[str, object]) -> None:
@@ -230,7 +236,7 @@ async def _wait_for_end(parts: ApiParts, run: Pass, seconds: float) -> Pass:
     until = parts.clock.monotonic() + seconds
     try:
         while True:
-            bell.clear()  # before the look, so that no end is unheard in between
+            bell.clear()  # before the read, so that no signal is missed in between
             async with parts.store.begin_read() as tx:
                 present = await tx.passes.get(run.id)
             left = until - parts.clock.monotonic()

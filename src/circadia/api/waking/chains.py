@@ -1,4 +1,4 @@
-"""A chain: the tree of wakes, pulses and messages that grew from one of them (WAKE-60, WAKE-71)."""
+"""A chain: the tree of wakes, pulses and messages with one root (WAKE-60, WAKE-71)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,45 +19,45 @@ _TEXT = 500
 
 
 class ChainNode(BaseModel):
-    """One thing in a chain, and what came of it."""
+    """A wake, pulse or message in a chain."""
 
-    kind: Literal["message", "wake", "pulse"] = Field(description="What it is.")
-    id: str = Field(description="Its key.", examples=["wak_0cwd…"])
-    at: datetime = Field(description="When it came to be.")
+    kind: Literal["message", "wake", "pulse"] = Field(description="Kind of node.")
+    id: str = Field(description="Id of the wake, pulse or message.", examples=["wak_0cwd…"])
+    at: datetime = Field(description="Time of creation.")
     agent: str = Field(
-        description="Whose wake or pulse it is; of a message, who wrote it.", examples=["writer"]
+        description="Agent of the wake or pulse, or author of the message.", examples=["writer"]
     )  # fmt: skip
     by: str = Field(description="Who caused it.", examples=["lead"])
-    state: str = Field(description="Decision of the wake, or status of the pulse; empty for a message.")
-    detail: str = Field(description="Why, in words; of a message, the beginning of its text.")
-    depth: int = Field(description="Wakes from the root.")
-    parent: str | None = Field(description="Key of what it came of, null for what has no cause within the chain.")
+    state: str = Field(description="Decision of a wake, or status of a pulse; empty for a message.")
+    detail: str = Field(description="Explanation; for a message, the start of its text.")
+    depth: int = Field(description="Number of wakes since the root.")
+    parent: str | None = Field(description="Id of the cause; null without a cause in the chain.")
 
 
 class Chain(BaseModel):
     """A chain."""
 
-    root: str = Field(description="Its first wake, pulse or message.", examples=["msg_0cwd…"])
-    wakes: int = Field(description="Number of its wake requests.")
-    pulses: int = Field(description="Number of its pulses.")
-    messages: int = Field(description="Number of its messages.")
-    depth: int = Field(description="Its greatest depth.")
+    root: str = Field(description="Id of the first wake, pulse or message.", examples=["msg_0cwd…"])
+    wakes: int = Field(description="Number of wake requests.")
+    pulses: int = Field(description="Number of pulses.")
+    messages: int = Field(description="Number of messages.")
+    depth: int = Field(description="Maximum depth.")
     nodes: list[ChainNode] = Field(
-        description="The tree: each cause before what came of it, and before the next of its siblings. A message leads "
-        "to its wake, a wake to its pulse, and a pulse to what its agent said and asked for."
+        description="Tree in depth-first order. A message leads to its wake, a wake to its pulse, and a pulse to its "
+        "agent's messages and wake requests."
     )
 
 
 @router.get("/chains/{root}")
 async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
-    """Show a chain as a tree. The operator only."""
+    """Show a chain as a tree. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
         wakes = await tx.wakes.find_by_root(root)
         pulses = await tx.pulses.find_by_root(root)
         messages = await tx.messages.find_by_root(root)
     if not wakes and not pulses and not messages:
-        raise NotFound(f"no chain {root!r}; a wake, a pulse and a message tell their `root`")
+        raise NotFound(f"no chain {root!r}; take the `root` of a wake, a pulse or a message")
     depths = [each.depth for each in (*wakes, *pulses, *messages)]
     return Chain(
         root=root,
@@ -70,8 +70,8 @@ async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
 
 
 def _nodes(wakes: Sequence[Wake], pulses: Sequence[Pulse], messages: Sequence[Message]) -> list[ChainNode]:
-    """Return the tree in the order in which it is read; without recursion, since a chain may be long."""
-    # What an agent did in a pulse knows the wake behind it; the pulse stands between.
+    """Return the tree in reading order; without recursion, since a chain may be long."""
+    # What an agent did in a pulse refers to its wake; put the pulse in between.
     opened: Mapping[str, str] = {each.wake_id: each.id for each in pulses if each.wake_id is not None}
     known = {each.id for each in (*wakes, *pulses, *messages)}
 

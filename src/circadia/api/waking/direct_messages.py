@@ -1,4 +1,4 @@
-"""Direct messages: one agent's or the operator's, to one agent's inbox, with or without a wake (WAKE-01 … WAKE-06)."""
+"""Direct messages from an agent or the operator to an agent's inbox, with or without a wake (WAKE-01 … WAKE-06)."""
 
 from typing import Annotated
 
@@ -20,21 +20,19 @@ router = noun_router("messages")
 
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", description="As `key` in the body: a repeat of the same key does nothing twice."),
+    Header(alias="Idempotency-Key", description="The same as `key` in the body."),
 ]
 
 
 class SenderBody(Body):
-    """What each request on somebody's behalf may say of its sender, and of repeats."""
+    """Common keys of requests with a sender."""
 
-    sender: Name | None = Field(
-        None, alias="from", description="Who says it: the token's owner, and nobody else. May be left out."
-    )
+    sender: Name | None = Field(None, alias="from", description="Sender; optional, and only the owner of the token.")
     key: str | None = Field(
         None,
         max_length=200,
-        description="Idempotency key of the sender's choice: a repeat gives the one message and the one request, and "
-        "something else with the same key is a conflict.",
+        description="Idempotency key of the sender: a repeat returns the first result, and a different request with "
+        "the same key is a conflict.",
         examples=["deploy-42"],
     )
 
@@ -43,23 +41,21 @@ class DirectMessageBody(SenderBody):
     """A message for an inbox."""
 
     to: Name = Field(
-        description="Whom: `name` in the sender's session (the operator's is `default`), or `session:name`.",
+        description="Recipient: `name` in the sender's session (the operator's is `default`), or `session:name`.",
         examples=["writer"],
     )
-    content: str = Field(description="The text.", examples=["the notes for 7.1 can start"])
-    priority: Priority = Field(
-        Priority.NORMAL, description="How soon it wants to be read; `high` and `urgent` ask for a wake."
-    )
-    type: MessageType = Field(MessageType.INFO, description="What it is for.")
-    wake: WakeReason | None = Field(None, description="Why its reader is to be woken for it now.")
-    reply_to: Name | None = Field(None, description="Key of the message that it answers.")
+    content: str = Field(description="Text.", examples=["the notes for 7.1 can start"])
+    priority: Priority = Field(Priority.NORMAL, description="Priority; `high` and `urgent` request a wake.")
+    type: MessageType = Field(MessageType.INFO, description="Purpose.")
+    wake: WakeReason | None = Field(None, description="Reason for waking the recipient now.")
+    reply_to: Name | None = Field(None, description="Id of the message that it answers.")
 
 
 def resolve_idempotency_key(in_body: str | None, in_header: str | None) -> str | None:
     """Return the idempotency key.
 
     Raises:
-        InvalidRequest: body and header have different ones.
+        InvalidRequest: body and header differ.
     """
     if in_body is not None and in_header is not None and in_body != in_header:
         raise InvalidRequest("`key` and the header Idempotency-Key differ; send one of them")
@@ -68,9 +64,10 @@ def resolve_idempotency_key(in_body: str | None, in_header: str | None) -> str |
 
 @router.post("/messages", status_code=201)
 async def send_direct(body: DirectMessageBody, who: Who, parts: Parts, idempotency_key: Key = None) -> SendOutcome:
-    """Put a message into an agent's inbox, and ask for a wake if it says why, or is of high priority.
+    """Put a message into an agent's inbox, and request a wake if it has a reason or a high priority.
 
-    The message is durable, whatever is decided of the wake. The operator, and agents to agents that they may reach.
+    The server stores the message whatever the decision on the wake. Access: the operator, and agents to agents that
+    they may address.
     """
     require_speaker(who, body.sender)
     letter = OutgoingMessage(

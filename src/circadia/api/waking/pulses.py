@@ -1,4 +1,4 @@
-"""Pulses: the bounded runs of agents; list, start by hand, stop, and hear of an end elsewhere."""
+"""Pulses, the bounded runs of agents: list, start by hand, stop, and report the end of a remote run."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -33,136 +33,140 @@ class StartBody(Body):
     """A pulse to start by hand."""
 
     reason: str = Field(
-        "manual", min_length=1, max_length=200, description="What for, as its prompt and its row say.", examples=["try"]
+        "manual",
+        min_length=1,
+        max_length=200,
+        description="Reason, shown in the prompt and in the record.",
+        examples=["try"],
     )
     timeout_seconds: StrictFloat | StrictInt | None = Field(
-        None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest run; the agent's own limit if left out."
+        None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest run; by default the agent's limit."
     )
     override: str | None = Field(
-        None, min_length=1, max_length=500, description="Why it passes the guardrails; it is recorded."
+        None, min_length=1, max_length=500, description="Reason for bypassing the guardrails; it is recorded."
     )
 
 
 class EndBody(Body):
-    """How a run elsewhere ended."""
+    """The end of a remote run."""
 
     bears_nul = True
-    status: Literal["succeeded", "failed"] = Field(description="How it ended.")
-    detail: str = Field("", max_length=4000, description="What people read about it; no secret.")
+    status: Literal["succeeded", "failed"] = Field(description="Result of the run.")
+    detail: str = Field("", max_length=4000, description="Details for people; must not contain secrets.")
     epoch: StrictInt | None = Field(
-        None, ge=0, description="The `epoch` that its start came with; a report of an earlier one is refused."
+        None, ge=0, description="`epoch` from the start request; the server rejects a report of an earlier one."
     )
 
 
 class PulseView(BaseModel):
-    """One bounded run of an agent."""
+    """A bounded run of an agent."""
 
-    id: str = Field(description="Key.", examples=["pls_0cwd…"])
-    agent: str = Field(description="Reference of the agent.", examples=["writer"])
-    kind: PulseKind = Field(description="What started it: `wake`, `schedule`, `manual` or `gate`.")
-    status: PulseStatus = Field(description="Where it stands.")
-    launcher: str = Field(description="How it runs.", examples=["resident"])
-    wake: str | None = Field(description="Key of the request that it was admitted for.")
-    by: str = Field(description="Who woke it.", examples=["lead"])
-    reason: str = Field(description="What for.", examples=["blocker"])
-    routine: str | None = Field(description="The routine that it runs.")
-    attempt: int = Field(description="Starts so far, without those that a stop of the server interrupted.")
-    epoch: int = Field(description="Fencing number: one more with each start and takeover.")
-    created_at: datetime = Field(description="When it was admitted.")
-    not_before: datetime | None = Field(description="When it may be started, if it waits for another attempt.")
-    started_at: datetime | None = Field(description="When its agent began to run, for the present or last attempt.")
-    ended_at: datetime | None = Field(description="When it ended.")
-    run_seconds: float = Field(description="Time that its agent has run, in all attempts.")
-    timeout_seconds: float | None = Field(description="How long an attempt may run; null is no limit.")
-    detail: str = Field(description="How it ended, in words.")
-    root: str = Field(description="First wake or message of its chain.")
-    depth: int = Field(description="Wakes from the root.")
+    id: str = Field(description="Unique id.", examples=["pls_0cwd…"])
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    kind: PulseKind = Field(description="Cause of the start: `wake`, `schedule`, `manual` or `gate`.")
+    status: PulseStatus = Field(description="Status.")
+    launcher: str = Field(description="Launcher.", examples=["resident"])
+    wake: str | None = Field(description="Id of the admitted wake request.")
+    by: str = Field(description="Who requested the wake.", examples=["lead"])
+    reason: str = Field(description="Reason.", examples=["blocker"])
+    routine: str | None = Field(description="Routine.")
+    attempt: int = Field(description="Number of starts, without those that a server stop interrupted.")
+    epoch: int = Field(description="Fencing number; each start and takeover adds one.")
+    created_at: datetime = Field(description="Time of admission.")
+    not_before: datetime | None = Field(description="Earliest start of the next attempt.")
+    started_at: datetime | None = Field(description="When the agent began to run in the latest attempt.")
+    ended_at: datetime | None = Field(description="Time of the end.")
+    run_seconds: float = Field(description="Run time of all attempts.")
+    timeout_seconds: float | None = Field(description="Longest attempt; null means no limit.")
+    detail: str = Field(description="How it ended.")
+    root: str = Field(description="First wake or message of the chain.")
+    depth: int = Field(description="Number of wakes since the root.")
 
 
 class PulseList(BaseModel):
     """Pulses of an agent."""
 
-    pulses: list[PulseView] = Field(description="The newest first.")
-    before: str | None = Field(description="What to send as `before` for the next page; null at the end.")
+    pulses: list[PulseView] = Field(description="Newest first.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
 
 
-@router.get("/agents/{a}/pulses")
+@router.get("/agents/{agent}/pulses")
 async def list_pulses(
-    a: str,
+    agent: str,
     who: Who,
     parts: Parts,
-    status: Annotated[PulseStatus | None, Query(description="Of this status only.")] = None,
-    since: Annotated[Instant, Query(description="Admitted at or after this date or time.")] = None,
-    before: Annotated[str | None, Query(description="Key of the last pulse of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    status: Annotated[PulseStatus | None, Query(description="Only with this status.")] = None,
+    since: Annotated[Instant, Query(description="Only pulses admitted at or after this date or time.")] = None,
+    before: Annotated[str | None, Query(description="Id of the last pulse on the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
 ) -> PulseList:
-    """List an agent's pulses. The operator, and the agent itself."""
+    """List an agent's pulses. Access: operator, the agent."""
     async with parts.store.begin_read() as tx:
-        agent = await own_agent(tx, who, a)
+        found_agent = await own_agent(tx, who, agent)
         last = None if before is None else PulseId(before)
         if last is not None and await tx.pulses.get(last) is None:
             raise InvalidRequest(f"no pulse {before!r}; `before` is that of the page before")
-        found = await tx.pulses.find_all(agent_id=agent.id, status=status, since=since, before=last, limit=limit)
+        pulses = await tx.pulses.find_all(agent_id=found_agent.id, status=status, since=since, before=last, limit=limit)
     return PulseList(
-        pulses=[pulse_view(each, parts.clock.now()) for each in found],
-        before=found[-1].id if len(found) == limit else None,
+        pulses=[pulse_view(each, parts.clock.now()) for each in pulses],
+        before=pulses[-1].id if len(pulses) == limit else None,
     )
 
 
-@router.post("/agents/{a}/pulses", status_code=201)
-async def start_pulse(a: str, who: Who, parts: Parts, body: StartBody | None = None) -> WakeOutcome:
-    """Start a pulse by hand: a wake request of a person, which passes the guardrails like others. The operator only."""
+@router.post("/agents/{agent}/pulses", status_code=201)
+async def start_pulse(agent: str, who: Who, parts: Parts, body: StartBody | None = None) -> WakeOutcome:
+    """Start a pulse by hand: a wake request from a person that passes the guardrails as usual. Operator only."""
     require_operator(who)
-    asked = body or StartBody.model_validate({})
+    request = body or StartBody.model_validate({})
     async with parts.store.begin_write() as tx:
-        target = await named_agent(tx, who, a)
+        target = await named_agent(tx, who, agent)
         require_enabled(target)
         ask = NewWake(
             target=target,
             source=WakeSource.PERSON,
             by=who.name,
-            reason=asked.reason,
-            timeout_seconds=None if asked.timeout_seconds is None else float(asked.timeout_seconds),
-            overridden_by=None if asked.override is None else f"{who.name}: {asked.override}",
+            reason=request.reason,
+            timeout_seconds=None if request.timeout_seconds is None else float(request.timeout_seconds),
+            overridden_by=None if request.override is None else f"{who.name}: {request.override}",
         )
         wake = await parts.wake.requests.ask(tx, ask)
         budgets = await fetch_budgets(tx, target, parts.clock.now(), sender=None, place=NOWHERE)
     return wake_outcome(target, None, wake, budgets)
 
 
-@router.get("/pulses/{p}")
-async def show_pulse(p: str, who: Who, parts: Parts) -> PulseView:
-    """Show a pulse. The operator, and its agent."""
+@router.get("/pulses/{pulse}")
+async def show_pulse(pulse: str, who: Who, parts: Parts) -> PulseView:
+    """Show a pulse. Access: operator, its agent."""
     async with parts.store.begin_read() as tx:
-        return pulse_view(await _pulse(tx, who, p), parts.clock.now())
+        return pulse_view(await _pulse(tx, who, pulse), parts.clock.now())
 
 
-@router.post("/pulses/{p}/cancel")
-async def cancel_pulse(p: str, who: Who, parts: Parts) -> PulseView:
-    """Stop a pulse; what was in its prompt is unread again. The operator only."""
+@router.post("/pulses/{pulse}/cancel")
+async def cancel_pulse(pulse: str, who: Who, parts: Parts) -> PulseView:
+    """Stop a pulse; the messages in its prompt become unread again. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        pulse = await parts.wake.pulses.cancel(tx, await _pulse(tx, who, p), by=who.name)
-    return pulse_view(pulse, parts.clock.now())
+        found_pulse = await parts.wake.pulses.cancel(tx, await _pulse(tx, who, pulse), by=who.name)
+    return pulse_view(found_pulse, parts.clock.now())
 
 
-@router.post("/pulses/{p}/end", status_code=202)
-async def end_pulse(p: str, body: EndBody, who: Who, parts: Parts) -> PulseView:
-    """Report the end of a run that a webhook started and that was answered with 202; it is durable once that is told.
+@router.post("/pulses/{pulse}/end", status_code=202)
+async def end_pulse(pulse: str, body: EndBody, who: Who, parts: Parts) -> PulseView:
+    """Report the end of a run that a webhook started and that was answered with 202.
 
-    The operator, and whoever has the token that the run was started with.
+    The server answers after the end is on disk. Access: the operator, and whoever has the token of the run.
     """
     ended = LaunchResult(succeeded=body.status == "succeeded", detail=redact_tokens(body.detail))
     async with parts.store.begin_write() as tx:
-        pulse = await _pulse(tx, who, p)
-        _require_reportable(parts, who, pulse, body.epoch)
-        told = await parts.wake.pulses.report(tx, pulse, ended)
-        tx.after_commit(lambda: parts.wake.reports.deliver_report(pulse.id, pulse.epoch, ended))
-    return pulse_view(told, parts.clock.now())
+        found_pulse = await _pulse(tx, who, pulse)
+        _require_reportable(parts, who, found_pulse, body.epoch)
+        reported = await parts.wake.pulses.report(tx, found_pulse, ended)
+        tx.after_commit(lambda: parts.wake.reports.deliver_report(found_pulse.id, found_pulse.epoch, ended))
+    return pulse_view(reported, parts.clock.now())
 
 
 def _require_reportable(parts: ApiParts, who: Principal, pulse: Pulse, epoch: int | None) -> None:
-    """Refuse a report that is not of the pulse's present run, or not by who was started for it."""
+    """Reject a report that is not about the pulse's current run, or not from its token."""
     if not who.is_operator and who.pulse_id != pulse.id:
         raise Forbidden(f"the end of pulse {pulse.id!r} is reported with the token that it was started with")
     if not PULSE_MOVES[pulse.status]:
@@ -174,7 +178,6 @@ def _require_reportable(parts: ApiParts, who: Principal, pulse: Pulse, epoch: in
 
 
 def pulse_view(pulse: Pulse, now: datetime) -> PulseView:
-    """Return the pulse as it is shown."""
     return PulseView(
         id=pulse.id,
         agent=pulse.agent,
@@ -200,10 +203,10 @@ def pulse_view(pulse: Pulse, now: datetime) -> PulseView:
 
 
 async def _pulse(tx: Tx, who: Principal, pulse_id: str) -> Pulse:
-    """Return the pulse, if the principal may know of it.
+    """Return the pulse.
 
     Raises:
-        NotFound: there is none. Forbidden: it is another agent's.
+        NotFound: there is none. Forbidden: it belongs to another agent.
     """
     pulse = await tx.pulses.get(PulseId(pulse_id))
     if pulse is None:

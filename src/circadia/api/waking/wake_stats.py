@@ -1,4 +1,4 @@
-"""Wake statistics of one agent's day, in both spellings (WAKE-70)."""
+"""Wake statistics of an agent's current day, in snake_case and camelCase (WAKE-70)."""
 
 from datetime import date as Day
 from datetime import datetime
@@ -15,43 +15,44 @@ router = noun_router("wake-stats", prefix="")
 
 
 class WakeStatsView(BaseModel):
-    """An agent's wakes in its present day, against its limits; null is no limit, or never."""
+    """An agent's wakes in its current day, against its limits; null means no limit, or never."""
 
-    agent: str = Field(description="Reference of the agent.", examples=["writer"])
-    wakes_today: int = Field(description="Wakes that count, in the day of its zone.")
-    max_wakes_per_day: int | None = Field(description="Their limit.")
-    cooldown_seconds: float | None = Field(description="Least time between two wakes.")
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    wakes_today: int = Field(description="Number of wakes today that count.")
+    max_wakes_per_day: int | None = Field(description="Maximum number of wakes per day.")
+    cooldown_seconds: float | None = Field(description="Minimum time between two wakes.")
     last_wake_time: int | None = Field(
-        description="When one was last admitted that counts, in milliseconds since 1970.", examples=[1_740_000_000_000]
+        description="Time of the last admitted wake that counts, in milliseconds since 1970.",
+        examples=[1_740_000_000_000],
     )
-    max_daily_session_minutes: float | None = Field(description="Limit of the minutes that its pulses may run a day.")
-    date: Day = Field(description="The day that it is in its zone.")
-    timezone: str = Field(description="Its zone.", examples=["Europe/Berlin"])
-    resets_at: datetime = Field(description="When that day ends.")
-    cooldown_remaining_seconds: float = Field(description="Until its cooldown is over; 0 if it is.")
-    session_minutes_today: float = Field(description="Minutes that its pulses have run today, the present ones too.")
-    per_source: dict[str, int] = Field(description="Of the wakes that count, how many who asked for.")
-    refused_today: dict[str, int] = Field(description="Refused requests of today by guardrail.")
-    deferred: int = Field(description="Requests that wait.")
-    active_pulses: int = Field(description="Its pulses that have not ended.")
+    max_daily_session_minutes: float | None = Field(description="Maximum run time of its pulses per day.")
+    date: Day = Field(description="Current day in the agent's time zone.")
+    timezone: str = Field(description="Time zone of the agent.", examples=["Europe/Berlin"])
+    resets_at: datetime = Field(description="End of that day.")
+    cooldown_remaining_seconds: float = Field(description="Remaining cooldown; 0 if it is over.")
+    session_minutes_today: float = Field(description="Run time of its pulses today, including open ones.")
+    per_source: dict[str, int] = Field(description="Number of counted wakes by requester.")
+    refused_today: dict[str, int] = Field(description="Number of refused requests today by guardrail.")
+    deferred: int = Field(description="Number of deferred requests.")
+    active_pulses: int = Field(description="Number of open pulses.")
 
 
 class WakeStatsInCamelCase(WakeStatsView):
-    """The same with the names of the source design."""
+    """The same in DjinnBot's camelCase."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-@router.get("/api/v1/agents/{a}/wake-stats", operation_id="wake_stats")
-async def show_wake_stats(a: str, who: Who, parts: Parts) -> WakeStatsView:
-    """Tell an agent's wakes of its present day. The operator, and the agent itself."""
-    return await _stats(a, who, parts)
+@router.get("/api/v1/agents/{agent}/wake-stats", operation_id="wake_stats")
+async def show_wake_stats(agent: str, who: Who, parts: Parts) -> WakeStatsView:
+    """Show an agent's wakes in its current day. Access: operator, the agent."""
+    return await _stats(agent, who, parts)
 
 
-@router.get("/v1/agents/{a}/wake-stats", operation_id="wake_stats_bare")
-async def show_wake_stats_bare(a: str, who: Who, parts: Parts) -> WakeStatsInCamelCase:
-    """Tell the same in camelCase, at the path of the source design. The operator, and the agent itself."""
-    return WakeStatsInCamelCase(**dict(await _stats(a, who, parts)))
+@router.get("/v1/agents/{agent}/wake-stats", operation_id="wake_stats_bare")
+async def show_wake_stats_bare(agent: str, who: Who, parts: Parts) -> WakeStatsInCamelCase:
+    """Show the same in camelCase, at DjinnBot's path. Access: operator, the agent."""
+    return WakeStatsInCamelCase(**dict(await _stats(agent, who, parts)))
 
 
 async def _stats(reference: str, who: Principal, parts: ApiParts) -> WakeStatsView:

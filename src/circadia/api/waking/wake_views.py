@@ -1,4 +1,4 @@
-"""Wake requests as they are shown, and what a sender is told of one (WAKE-05)."""
+"""REST views of wake requests and of their outcome for the sender (WAKE-05)."""
 
 from datetime import datetime
 
@@ -15,95 +15,92 @@ from circadia.wake.admission.budgets import Budget, Budgets, describe_decision, 
 class WakeView(BaseModel):
     """A wake request and its decision."""
 
-    id: str = Field(description="Key.", examples=["wak_0cwd…"])
-    at: datetime = Field(description="When it was asked.")
+    id: str = Field(description="Unique id.", examples=["wak_0cwd…"])
+    at: datetime = Field(description="Time of the request.")
     agent: str = Field(description="Reference of the agent to wake.", examples=["writer"])
-    source: WakeSource = Field(description="What asked: `agent`, `thread`, `schedule` or `person`.")
-    sender: str = Field(serialization_alias="from", description="Who asked.", examples=["lead", "schedule nightly"])
-    sender_pulse: str | None = Field(description="Key of the pulse in which its sender asked.")
-    reason: str = Field(description="What for.", examples=["blocker"])
-    priority: Priority = Field(description="Its place among deferred requests.")
-    message: str | None = Field(description="Key of the message behind it.")
-    routine: str | None = Field(description="The routine that is due.")
-    decision: Decision = Field(description="What became of it.")
-    rule: str | None = Field(description="The guardrail that decided, if one was against it.")
-    detail: str = Field(description="Why, in words.")
-    not_before: datetime | None = Field(
-        description="Deferred: when it is looked at again at the latest; refused: when what was in the way ends."
-    )
-    expires_at: datetime | None = Field(description="Deferred: when it expires.")
-    decided_at: datetime = Field(description="When the present decision was made.")
-    charge: Charge = Field(description="Where it stands with the budgets.")
-    pulse: str | None = Field(description="Key of the pulse that it started or joined.")
-    root: str = Field(description="First wake or message of its chain.")
-    parent: str | None = Field(description="The wake behind the pulse in which it was asked.")
-    depth: int = Field(description="Wakes from the root to this one.")
-    overridden_by: str | None = Field(description="Who let it pass the guardrails, and why.")
+    source: WakeSource = Field(description="Source of the request: `agent`, `thread`, `schedule` or `person`.")
+    sender: str = Field(serialization_alias="from", description="Requester.", examples=["lead", "schedule nightly"])
+    sender_pulse: str | None = Field(description="Id of the pulse in which the sender made the request.")
+    reason: str = Field(description="Reason.", examples=["blocker"])
+    priority: Priority = Field(description="Priority among deferred requests.")
+    message: str | None = Field(description="Id of the message that caused it.")
+    routine: str | None = Field(description="Due routine.")
+    decision: Decision = Field(description="Decision.")
+    rule: str | None = Field(description="Guardrail that blocked it, if any.")
+    detail: str = Field(description="Explanation.")
+    not_before: datetime | None = Field(description="Latest next check if deferred; end of the obstacle if refused.")
+    expires_at: datetime | None = Field(description="When a deferred request expires.")
+    decided_at: datetime = Field(description="Time of the current decision.")
+    charge: Charge = Field(description="Charge against the budgets.")
+    pulse: str | None = Field(description="Id of the pulse that it started or joined.")
+    root: str = Field(description="First wake or message of the chain.")
+    parent: str | None = Field(description="Wake that started the pulse of the request.")
+    depth: int = Field(description="Number of wakes from the root to this one.")
+    overridden_by: str | None = Field(description="Who bypassed the guardrails, and why.")
 
 
 class GuardrailCheckView(BaseModel):
-    """What one guardrail said."""
+    """The result of one guardrail."""
 
-    rule: str = Field(description="The guardrail.", examples=["max_wakes_per_day"])
-    passed: bool = Field(description="Whether it has nothing against the wake.")
-    limit: float | None = Field(description="The setting that it compared with; null is no limit, or no number.")
-    value: float | None = Field(description="What it counted, before this request.")
-    detail: str = Field(description="What is in the way, in words.")
+    rule: str = Field(description="Guardrail.", examples=["max_wakes_per_day"])
+    passed: bool = Field(description="Whether the guardrail allows the wake.")
+    limit: float | None = Field(description="Limit; null if there is none or it is no number.")
+    value: float | None = Field(description="Counted value before this request.")
+    detail: str = Field(description="What blocks the wake.")
 
 
 class WakeDetail(WakeView):
-    """A wake request with what each guardrail said."""
+    """A wake request with its guardrail checks."""
 
-    trace: list[GuardrailCheckView] = Field(description="In the order in which they are asked.")
+    trace: list[GuardrailCheckView] = Field(description="Guardrail checks in order.")
 
 
 class BudgetView(BaseModel):
-    """A limit and what is left of it."""
+    """A limit and its remainder."""
 
-    limit: float | None = Field(description="The setting; null is no limit.")
-    used: float = Field(description="What counts against it.")
-    left: float | None = Field(description="What is left; null is no limit.")
+    limit: float | None = Field(description="Limit; null means none.")
+    used: float = Field(description="Amount used.")
+    left: float | None = Field(description="Amount left; null means no limit.")
 
 
 class BudgetsView(BaseModel):
-    """What is left of the budgets after the decision."""
+    """Budgets after the decision."""
 
     session: BudgetView | None = Field(
-        description="Wakes that the sender may ask for in its present pulse or time awake; null for a person."
+        description="Wakes that the sender may request in its current pulse or wake period; null for a person."
     )
-    day: BudgetView = Field(description="Wakes of the target in its day.")
-    pair: BudgetView | None = Field(description="Of these, those of the pair; null for a person.")
+    day: BudgetView = Field(description="Wakes of the target today.")
+    pair: BudgetView | None = Field(description="Wakes of the target by this sender today; null for a person.")
 
 
 class SendOutcome(BaseModel):
-    """What became of a message, and of the wake that was asked with it."""
+    """The outcome of a message and of its wake request."""
 
-    to: str = Field(description="Reference of the agent.", examples=["writer"])
-    message: str | None = Field(description="Key of the message in its inbox.", examples=["msg_0cwd…"])
-    wake: str | None = Field(description="Key of the wake request; null if none was made.", examples=["wak_0cwd…"])
-    decision: Decision | None = Field(description="What is decided; null if no wake was asked for.")
-    rule: str | None = Field(description="The guardrail that decided, if one was against it.")
-    detail: str = Field(description="Why.")
+    to: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    message: str | None = Field(description="Id of the message in the inbox.", examples=["msg_0cwd…"])
+    wake: str | None = Field(description="Id of the wake request; null if there is none.", examples=["wak_0cwd…"])
+    decision: Decision | None = Field(description="Decision; null if no wake was requested.")
+    rule: str | None = Field(description="Guardrail that blocked it, if any.")
+    detail: str = Field(description="Explanation.")
     retry_at: datetime | None = Field(
-        description="From when on it may pass, if that is known; a deferred one is tried by itself."
+        description="When the request may pass, if known; a deferred request is retried automatically."
     )
-    pulse: str | None = Field(description="Key of the pulse that it started or joined.")
+    pulse: str | None = Field(description="Id of the pulse that it started or joined.")
     root: str | None = Field(description="First wake or message of the chain.")
-    budgets: BudgetsView = Field(description="What is left.")
-    told: str = Field(description="All that in words, for a model or a person.")
+    budgets: BudgetsView = Field(description="Remaining budgets.")
+    summary: str = Field(description="Summary in words, for a model or a person.")
 
 
 class WakeOutcome(SendOutcome):
-    """What became of a wake request, with what each guardrail said."""
+    """The outcome of a wake request, with guardrail checks."""
 
     trace: list[GuardrailCheckView] = Field(
-        description="In the order in which they are asked, up to the one that decided; of a dry run, all."
+        description="Guardrail checks in order, up to the deciding one; all of them in a dry run."
     )
-    dry_run: bool = Field(description="Whether nothing was written.")
+    dry_run: bool = Field(description="Whether it was a dry run without changes.")
 
 
 def wake_view(wake: Wake) -> WakeView:
-    """Return the request as it is shown."""
     return WakeView(
         id=wake.id,
         at=wake.at,
@@ -131,12 +128,10 @@ def wake_view(wake: Wake) -> WakeView:
 
 
 def wake_detail(wake: Wake) -> WakeDetail:
-    """Return the request with its trace."""
     return WakeDetail(**dict(wake_view(wake)), trace=_trace(wake))
 
 
 def message_outcome(target: Agent, message: Message | None, wake: Wake | None, budgets: Budgets) -> SendOutcome:
-    """Return what the sender is told."""
     return SendOutcome(
         to=target.reference,
         message=None if message is None else message.id,
@@ -148,22 +143,25 @@ def message_outcome(target: Agent, message: Message | None, wake: Wake | None, b
         pulse=None if wake is None else wake.pulse_id,
         root=message.root_id if message is not None else wake.root_id if wake is not None else None,
         budgets=_budgets(budgets),
-        told=describe_decision(wake, target),
+        summary=describe_decision(wake, target),
     )
 
 
 def wake_outcome(target: Agent, message: Message | None, wake: Wake, budgets: Budgets) -> WakeOutcome:
-    """Return what the sender of a wake is told."""
-    told = message_outcome(target, message, wake, budgets)
-    return WakeOutcome(**dict(told), trace=_trace(wake), dry_run=False)
+    outcome = message_outcome(target, message, wake, budgets)
+    return WakeOutcome(**dict(outcome), trace=_trace(wake), dry_run=False)
 
 
 def dry_run_outcome(target: Agent, wake: Wake, budgets: Budgets) -> WakeOutcome:
-    """Return what would be decided; there is no request and no chain."""
-    told = message_outcome(target, None, wake, budgets).model_copy(
-        update={"wake": None, "root": None, "told": f"Dry run: {describe_decision(wake, target)} Nothing was written."}
+    """Return the expected decision, without request or chain."""
+    outcome = message_outcome(target, None, wake, budgets).model_copy(
+        update={
+            "wake": None,
+            "root": None,
+            "summary": f"Dry run: {describe_decision(wake, target)} Nothing was written.",
+        }
     )
-    return WakeOutcome(**dict(told), trace=_trace(wake), dry_run=True)
+    return WakeOutcome(**dict(outcome), trace=_trace(wake), dry_run=True)
 
 
 def require_speaker(principal: Principal, sender: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Wake requests: ask, try out, list, explain, take back, and who woke whom (WAKE-71)."""
+"""Wake requests: create, dry-run, list, explain, cancel, and count by pair (WAKE-71)."""
 
 from typing import Annotated
 
@@ -39,55 +39,54 @@ class WakeBody(SenderBody):
     """A request to wake an agent."""
 
     to: Name = Field(
-        description="Whom: `name` in the sender's session (the operator's is `default`), or `session:name`.",
+        description="Recipient: `name` in the sender's session (the operator's is `default`), or `session:name`.",
         examples=["writer"],
     )
-    reason: WakeReason = Field(description="Why now, and not at its next run.")
+    reason: WakeReason = Field(description="Reason for waking the agent now.")
     message: str | None = Field(
         None,
-        description="What its reader is to do; it is in the inbox whatever is decided. Agents must say it.",
+        description="Task for the recipient, delivered to the inbox whatever the decision. Required for agents.",
         examples=["the build of 7.1 is red"],
     )
     override: str | None = Field(
         None,
         min_length=1,
         max_length=500,
-        description="The operator's reason to let it pass the guardrails; it is recorded. In a dry run it goes without "
-        "`from`.",
+        description="The operator's reason for bypassing the guardrails; it is recorded. In a dry run, omit `from`.",
     )
-    dry_run: StrictBool = Field(False, description="Only tell what would be decided; nothing is written.")
+    dry_run: StrictBool = Field(False, description="Only report the decision; write nothing.")
 
 
 class WakeList(BaseModel):
     """Wake requests."""
 
-    wakes: list[WakeDetail | WakeView] = Field(description="The newest first; with their traces if that was asked for.")
-    before: str | None = Field(description="What to send as `before` for the next page; null at the end.")
+    wakes: list[WakeDetail | WakeView] = Field(description="Newest first, with traces if requested.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
 
 
 class WakePairCounts(BaseModel):
-    """How often one asked to wake another."""
+    """Wake requests of one sender for one target."""
 
-    sender: str = Field(serialization_alias="from", description="Who asked.", examples=["lead"])
+    sender: str = Field(serialization_alias="from", description="Requester.", examples=["lead"])
     to: str = Field(description="Reference of the target.", examples=["writer"])
-    decisions: dict[Decision, int] = Field(description="Number of requests by decision; what is 0 is left out.")
+    decisions: dict[Decision, int] = Field(description="Number of requests by decision, without zeros.")
     total: int = Field(description="Number of requests.")
 
 
 class WakeMatrix(BaseModel):
-    """Who asked to wake whom."""
+    """Wake requests by sender and target."""
 
-    pairs: list[WakePairCounts] = Field(description="In the order of the names.")
+    pairs: list[WakePairCounts] = Field(description="Sorted by name.")
 
 
 @router.post("/wakes", status_code=201)
 async def wake_agent(
     body: WakeBody, response: Response, who: Who, parts: Parts, idempotency_key: Key = None
 ) -> WakeOutcome:
-    """Ask to wake an agent; with `dry_run`, only tell what all guardrails would say, with 200.
+    """Request a wake; with `dry_run`, only report the result of all guardrails, with 200.
 
-    A refused or deferred request is an answer, not an error: its message is in the inbox. The operator, and agents
-    for agents that they may reach. In a dry run the operator may ask `from` any agent.
+    A refused or deferred request is a normal answer, not an error: its message is in the inbox. Access: the operator,
+    and agents for agents that they may address. In a dry run the operator may set `from` to any agent.
     """
     _require_override(body, who)
     if body.dry_run:
@@ -106,7 +105,7 @@ async def wake_agent(
 
 
 async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key: str | None) -> WakeOutcome:
-    """Wake as a person who has nothing more to say than the reason."""
+    """Wake on behalf of a person who gives only a reason."""
     if not who.is_operator:
         raise InvalidRequest("`message` is missing; say what the agent is to do")
     async with parts.store.begin_write() as tx:
@@ -168,21 +167,21 @@ async def _explain_wake(body: WakeBody, who: Principal, parts: ApiParts) -> Wake
 async def list_wakes(
     who: Who,
     parts: Parts,
-    agent: Annotated[str | None, Query(description="Of this target only.")] = None,
-    sender: Annotated[str | None, Query(description="Asked for by this agent only.")] = None,
-    decision: Annotated[Decision | None, Query(description="Of this decision only.")] = None,
-    since: Annotated[Instant, Query(description="Asked at or after this date or time.")] = None,
-    until: Annotated[Instant, Query(description="Asked before this date or time.")] = None,
-    before: Annotated[str | None, Query(description="Key of the last one of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
-    trace: Annotated[bool, Query(description="Whether to tell what each guardrail said.")] = False,
+    agent: Annotated[str | None, Query(description="Only for this target.")] = None,
+    sender: Annotated[str | None, Query(description="Only from this sender.")] = None,
+    decision: Annotated[Decision | None, Query(description="Only with this decision.")] = None,
+    since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
+    until: Annotated[Instant, Query(description="Requested before this date or time.")] = None,
+    before: Annotated[str | None, Query(description="Id of the last wake on the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
+    trace: Annotated[bool, Query(description="Include the guardrail checks.")] = False,
 ) -> WakeList:
-    """List wake requests. The operator; an agent those of which it is the target, or with `sender` those it asked."""
+    """List wake requests. An agent sees those with itself as target or, with `sender`, as sender."""
     async with parts.store.begin_read() as tx:
         target, asker = await _resolve_filters(tx, who, agent, sender)
         if before is not None and await tx.wakes.get(WakeId(before)) is None:
             raise InvalidRequest(f"no wake {before!r}; `before` is that of the page before")
-        found = await tx.wakes.find_all(
+        wakes = await tx.wakes.find_all(
             agent_id=None if target is None else target.id,
             sender_id=None if asker is None else asker.id,
             decision=decision,
@@ -191,14 +190,14 @@ async def list_wakes(
             before=None if before is None else WakeId(before),
             limit=limit,
         )
-    shown = wake_detail if trace else wake_view
-    return WakeList(wakes=[shown(each) for each in found], before=found[-1].id if len(found) == limit else None)
+    view = wake_detail if trace else wake_view
+    return WakeList(wakes=[view(each) for each in wakes], before=wakes[-1].id if len(wakes) == limit else None)
 
 
 async def _resolve_filters(
     tx: Tx, who: Principal, agent: str | None, sender: str | None
 ) -> tuple[Agent | None, Agent | None]:
-    """Return target and sender to look for; an agent must be one of them."""
+    """Return the target and sender to filter by; an agent must be one of them."""
     target = None if agent is None else await named_agent(tx, who, agent)
     asker = None if sender is None else await named_agent(tx, who, sender)
     own = who.agent
@@ -213,10 +212,10 @@ async def _resolve_filters(
 async def wake_matrix(
     who: Who,
     parts: Parts,
-    since: Annotated[Instant, Query(description="Asked at or after this date or time.")] = None,
-    until: Annotated[Instant, Query(description="Asked before this date or time.")] = None,
+    since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
+    until: Annotated[Instant, Query(description="Requested before this date or time.")] = None,
 ) -> WakeMatrix:
-    """Tell who asked to wake whom, how often, and what was decided. The operator only."""
+    """Count wake requests by sender, target and decision. Operator only."""
     require_operator(who)
     async with parts.store.begin_read() as tx:
         counts = await tx.wakes.count_by_pair(since=since, until=until)
@@ -231,30 +230,30 @@ async def wake_matrix(
     )
 
 
-@router.get("/wakes/{w}")
-async def show_wake(w: str, who: Who, parts: Parts) -> WakeDetail:
-    """Show a wake request with what each guardrail said. The operator, its target and its sender."""
+@router.get("/wakes/{wake}")
+async def show_wake(wake: str, who: Who, parts: Parts) -> WakeDetail:
+    """Show a wake request with its guardrail checks. Access: operator, target, sender."""
     async with parts.store.begin_read() as tx:
-        return wake_detail(await _wake(tx, who, w))
+        return wake_detail(await _wake(tx, who, wake))
 
 
-@router.post("/wakes/{w}/cancel")
-async def cancel_wake(w: str, who: Who, parts: Parts) -> WakeView:
-    """Take back a request that is deferred; its message stays in the inbox. The operator, and its sender."""
+@router.post("/wakes/{wake}/cancel")
+async def cancel_wake(wake: str, who: Who, parts: Parts) -> WakeView:
+    """Cancel a deferred request; its message stays in the inbox. Access: operator, its sender."""
     async with parts.store.begin_write() as tx:
-        wake = await _wake(tx, who, w)
-        if not who.is_operator and (who.agent is None or who.agent.id != wake.sender_id):
+        found_wake = await _wake(tx, who, wake)
+        if not who.is_operator and (who.agent is None or who.agent.id != found_wake.sender_id):
             raise Forbidden(f"{who.name!r} has not asked for this wake; its sender and the operator take it back")
-        target = await tx.agents.get(wake.agent_id)
+        target = await tx.agents.get(found_wake.agent_id)
         assert target is not None
-        return wake_view(await parts.wake.requests.cancel(tx, wake, target, by=who.name))
+        return wake_view(await parts.wake.requests.cancel(tx, found_wake, target, by=who.name))
 
 
 async def _wake(tx: Tx, who: Principal, wake_id: str) -> Wake:
-    """Return the request, if the principal may know of it.
+    """Return the request.
 
     Raises:
-        NotFound: there is none. Forbidden: it is between others.
+        NotFound: there is none. Forbidden: the principal is neither its target nor its sender.
     """
     wake = await tx.wakes.get(WakeId(wake_id))
     own = who.agent

@@ -1,6 +1,6 @@
-"""`circadia agent`: identities, their tokens and policies."""
+"""`circadia agent`: agents, their tokens and policies."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -23,7 +23,7 @@ from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
 from circadia.suggestions import did_you_mean
 
-app = typer.Typer(no_args_is_help=True, help="Identities, their tokens and policies.")
+app = typer.Typer(no_args_is_help=True, help="Manage agents, their tokens and policies.")
 
 NO_EVENT = "none"
 
@@ -32,7 +32,7 @@ def _event_names(events: type[SleepEvent] | type[WakeEvent]) -> str:
     return ", ".join((*(each.value for each in events), NO_EVENT))
 
 
-Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")]
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")]
 SleepOn = Annotated[
     list[str] | None,
     typer.Option(
@@ -46,11 +46,11 @@ WakeOn = Annotated[
 Policy = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A policy key, such as max_calls_per_day=100 or may_wake=[writer]."
+        "--set", metavar="KEY=VALUE", help="Policy key to set, such as max_calls_per_day=100 or may_wake=[writer]."
     ),
 ]
 Description = Annotated[
-    str | None, typer.Option("--description", metavar="TEXT", help="What it is for, as other agents read it.")
+    str | None, typer.Option("--description", metavar="TEXT", help="Description that other agents see.")
 ]
 
 
@@ -65,10 +65,10 @@ def add(
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an agent; prints its token, once."""
+    """Create an agent and print its token once."""
     where, name = split_reference(agent, session)
     changes = _policy(policy or [])
-    made = server.ask(
+    created = server.ask(
         lambda client: client.create_agent(
             where,
             name,
@@ -79,28 +79,25 @@ def add(
         )
     )
     if as_json:
-        print_json(made)
+        print_json(created)
         return
-    typer.echo(f"agent {made['reference']}, {'asleep' if made['sleeping'] else 'awake'}. Its token, shown this once:")
-    typer.echo(f"  {made['token']}")
-    _hint(server.url, made["token"])
+    typer.echo(
+        f"agent {created['reference']}, {'asleep' if created['sleeping'] else 'awake'}. Its token, shown only once:"
+    )
+    typer.echo(f"  {created['token']}")
+    _hint(server.url, created["token"])
 
 
 def _hint(url: str, token: str) -> None:
-    """Tell what the agent's program needs."""
     note(
-        "\nIn the agent's own environment, for a provider that the configuration calls `openai`:\n"
+        "\nSet these in the agent's environment, for a provider named `openai` in the configuration:\n"
         f"  export OPENAI_BASE_URL={url.rstrip('/')}/llm/openai/v1\n"
         f"  export OPENAI_API_KEY={token}"
     )
 
 
 def _events(words: list[str] | None, events: type[SleepEvent] | type[WakeEvent]) -> list[str] | None:
-    """Return the names of events; `none` is no event at all.
-
-    Raises:
-        InvalidRequest: there is no such event.
-    """
+    """Return the names of events; `none` means an empty list. Raises InvalidRequest for an unknown event."""
     if words is None or words == [NO_EVENT]:
         return None if words is None else []
     known = [each.value for each in events]
@@ -111,12 +108,8 @@ def _events(words: list[str] | None, events: type[SleepEvent] | type[WakeEvent])
 
 
 def _policy(words: list[str]) -> dict[str, Any]:
-    """Return the policy keys of `key=value` words; a value is read as YAML.
-
-    Raises:
-        InvalidRequest: a word is none, or its value cannot be read.
-    """
-    found: dict[str, Any] = {}
+    """Return the policy from `key=value` words, with values in YAML. Raises InvalidRequest for a wrong word."""
+    values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in AgentPolicy.__slots__:
@@ -124,31 +117,39 @@ def _policy(words: list[str]) -> dict[str, Any]:
                 f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.__slots__))}"
             )
         try:
-            found[key] = settings.parse_yaml(value)
+            values[key] = settings.parse_yaml(value)
         except ValueError as error:
             raise InvalidRequest(f"--set {word!r}: the value cannot be read: {error}") from error
-    return found
+    return values
 
 
 @app.command("list", epilog="Example: circadia agent list --session team")
 def list_agents(server: RemoteServer, session: Session = None, as_json: AsJson = False) -> None:
     """List the agents of a session with their state."""
-    found = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
+    agents = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
     if as_json:
-        print_json({"agents": found})
+        print_json({"agents": agents})
     else:
-        console().print(agent_table(found))
+        console().print(agent_table(agents))
+
+
+_CHANGED_BY: Final = {
+    "event": "the event {actor}",
+    "rest": "{actor}, over REST",
+    "tool": "{actor}, with a tool",
+    "pulse": "{actor}, by a pulse",
+}
+"""How the table names who changed the sleep state, by its cause."""
 
 
 def agent_table(agents: list[AgentAnswer]) -> Any:
-    """Return the agents of a session as a table."""
     now = SystemClock().now()
     rows = [
         (
             each["name"],
             state_text(each["sleeping"]) if each["enabled"] else "disabled",
             time_since(each["since"], now),
-            f"{each['actor']} ({each['cause']})",
+            _CHANGED_BY.get(each["cause"], "{actor}").format(actor=each["actor"]),
             each["held"],
             each["wake_events"] or None,
             each["description"],
@@ -163,17 +164,17 @@ def agent_table(agents: list[AgentAnswer]) -> Any:
 def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Show an agent with its policy."""
     where, name = split_reference(agent, session)
-    found = server.ask(lambda client: client.show_agent(where, name))
+    answer = server.ask(lambda client: client.show_agent(where, name))
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    console().print(agent_table([found]))
-    if found["sleep_events"]:
-        typer.echo(f"falls asleep when {', '.join(found['sleep_events'])}")
-    if found["in_file"]:
-        typer.echo("is what the configuration file says at each start, and whenever that file changes")
-    if found["policy"] is not None:  # only the operator and the agent itself may see it
-        rows = [(key, format_setting(value)) for key, value in found["policy"].items()]
+    console().print(agent_table([answer]))
+    if answer["sleep_events"]:
+        typer.echo(f"falls asleep when {', '.join(answer['sleep_events'])}")
+    if answer["in_file"]:
+        typer.echo("is reset to the configuration file at each start, and whenever that file changes")
+    if answer["policy"] is not None:  # only the operator and the agent itself may see it
+        rows = [(key, format_setting(value)) for key, value in answer["policy"].items()]
         console().print(table(("policy", "value"), rows))
 
 
@@ -181,7 +182,7 @@ def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: A
 def change(
     server: RemoteServer,
     agent: Agent,
-    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether its token opens anything.")] = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Enable or disable the token.")] = None,
     description: Description = None,
     sleep_on: SleepOn = None,
     wake_on: WakeOn = None,
@@ -189,7 +190,7 @@ def change(
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is given of an agent; the rest stays as it is."""
+    """Change the given settings of an agent. All others stay as they are."""
     where, name = split_reference(agent, session)
     changes = _policy(policy or [])
     changed = server.ask(
@@ -208,12 +209,12 @@ def change(
     else:
         typer.echo(f"changed agent {changed['reference']}")
     if changed["in_file"] and (description is not None or sleep_on or wake_on or changes):
-        note("the configuration file takes this back when it changes or the server starts: change it there")
+        note("the configuration file takes this back when it changes or the server starts; change it there")
 
 
 @app.command(epilog="Example: circadia agent delete team:writer")
 def delete(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
-    """Delete an agent: its token opens nothing, its held calls end."""
+    """Delete an agent. Its token stops working and its held calls end."""
     where, name = split_reference(agent, session)
     server.ask(lambda client: client.delete_agent(where, name))
     if as_json:
@@ -224,10 +225,10 @@ def delete(server: RemoteServer, agent: Agent, session: Session = None, as_json:
 
 @app.command("token", epilog="Example: circadia agent token writer")
 def new_token(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
-    """Give an agent a new token and print it; the old one opens nothing from then on."""
+    """Give an agent a new token and print it. The old token stops working."""
     where, name = split_reference(agent, session)
-    made = server.ask(lambda client: client.rotate_token(where, name))
+    token = server.ask(lambda client: client.rotate_token(where, name))
     if as_json:
-        print_json({"session": where, "agent": name, "token": made})
+        print_json({"session": where, "agent": name, "token": token})
     else:
-        typer.echo(made)
+        typer.echo(token)

@@ -15,34 +15,34 @@ from circadia.client import Client
 from circadia.client.answers import SessionCreatedAnswer
 from circadia.errors import InvalidRequest
 
-app = typer.Typer(no_args_is_help=True, help="Groups of agents with their threads.")
+app = typer.Typer(no_args_is_help=True, help="Manage sessions: groups of agents with their threads.")
 
-Name = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session.")]
+Name = Annotated[str, typer.Argument(metavar="SESSION", help="Session name.")]
 
 
 @app.command(epilog="Example: circadia session create team --agent lead --agent writer --sleepers 'all-but lead'")
 def create(
     server: RemoteServer,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name; made up if left out.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Session name; generated if omitted.")] = None,
     agent: Annotated[
-        list[str] | None, typer.Option("--agent", metavar="NAME", help="An agent of it; may be repeated.")
+        list[str] | None, typer.Option("--agent", metavar="NAME", help="Agent to create; may be repeated.")
     ] = None,
     sleepers: Annotated[
         str | None,
         typer.Option(
             "--sleepers",
             metavar="'all-but A,B'",
-            help="All agents but these start asleep, and wake when they are added to a thread.",
+            help="Agents that start awake; all others start asleep and wake when they are added to a thread.",
         ),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="The whole graph, as REST takes it, in YAML or JSON.")
+        Path | None, typer.Option("--file", metavar="FILE", help="The whole graph as in REST, in YAML or JSON.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a session with its agents and threads; prints each agent's token, once."""
+    """Create a session with its agents and threads, and print each agent's token once."""
     graph = _graph(name, agent or (), sleepers, file)
-    made = server.ask(
+    created = server.ask(
         lambda client: client.create_session(
             graph.get("name"),
             agents=graph.get("agents") or (),
@@ -51,21 +51,17 @@ def create(
         )
     )
     if as_json:
-        print_json(made)
+        print_json(created)
     else:
-        _show_created(made)
+        _show_created(created)
 
 
 def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: Path | None) -> Mapping[str, Any]:
-    """Return what is to be made, from the file or from the options.
-
-    Raises:
-        InvalidRequest: both are given, or the file holds no graph.
-    """
+    """Return the graph from the file or the options. Raises InvalidRequest for both, or for a wrong file."""
     if file is None:
         return {"name": name, "agents": [{"name": each} for each in agents], "all_but": _all_but(sleepers)}
     if agents or sleepers is not None:
-        raise InvalidRequest("--file holds the whole graph; give --agent and --sleepers there")
+        raise InvalidRequest("--file holds the whole graph; move --agent and --sleepers into the file")
     graph = _read_graph(file)
     known = {"name", "agents", "threads", "sleepers"}
     if unknown := sorted(set(graph) - known):
@@ -88,23 +84,22 @@ def _read_graph(file: Path) -> dict[str, Any]:
 
 
 def _all_but(preset: object) -> list[str] | None:
-    """Return the names in `all-but [a, b]` or `all-but a,b`."""
     if preset is None:
         return None
     word, _, names = preset.strip().partition(" ") if isinstance(preset, str) else ("", "", "")
     if word != "all-but":
-        raise InvalidRequest(f"sleepers: {preset!r} is not known; write 'all-but a,b', or 'all-but' for all")
+        raise InvalidRequest(f"sleepers: {preset!r} is unknown; write 'all-but a,b', or 'all-but' for all")
     return split_list(names.strip().removeprefix("[").removesuffix("]"))
 
 
-def _show_created(made: SessionCreatedAnswer) -> None:
-    typer.echo(f"session {made['name']}")
-    if made["agents"]:
-        rows = [(each["name"], state_text(each["sleeping"]), each["token"]) for each in made["agents"]]
-        console().print(table(("agent", "state", "token, shown this once"), rows))
-    if made["threads"]:
-        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in made["threads"]]))
-    for each in made["warnings"]:
+def _show_created(created: SessionCreatedAnswer) -> None:
+    typer.echo(f"session {created['name']}")
+    if created["agents"]:
+        rows = [(each["name"], state_text(each["sleeping"]), each["token"]) for each in created["agents"]]
+        console().print(table(("agent", "state", "token, shown only once"), rows))
+    if created["threads"]:
+        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in created["threads"]]))
+    for each in created["warnings"]:
         note(f"warning: {each}")
 
 
@@ -115,13 +110,13 @@ def _thread_row(thread: Mapping[str, Any]) -> tuple[object, ...]:
 @app.command("list", epilog="Example: circadia session list --closed --json")
 def list_sessions(
     server: RemoteServer,
-    closed: Annotated[bool, typer.Option("--closed", help="Show the closed ones too.")] = False,
+    closed: Annotated[bool, typer.Option("--closed", help="Include closed sessions.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the sessions."""
-    found = server.ask(lambda client: client.list_sessions(closed=closed))
+    sessions = server.ask(lambda client: client.list_sessions(closed=closed))
     if as_json:
-        print_json({"sessions": found})
+        print_json({"sessions": sessions})
         return
     rows = [
         (
@@ -130,7 +125,7 @@ def list_sessions(
             local_time(each["created_at"]),
             local_time(each["touched_at"]),
         )
-        for each in found
+        for each in sessions
     ]
     console().print(table(("session", "status", "created", "last touched"), rows))
 
@@ -140,25 +135,25 @@ def show(server: RemoteServer, session: Name = "default", as_json: AsJson = Fals
     """Show a session with its agents and threads."""
 
     async def fetch_session(client: Client) -> dict[str, Any]:
-        shown = await client.show_session(session)
-        return {**shown, "threads": await client.list_threads(session)}
+        details = await client.show_session(session)
+        return {**details, "threads": await client.list_threads(session)}
 
-    found = server.ask(fetch_session)
+    answer = server.ask(fetch_session)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    stalled = ", stalled: all its agents sleep and nobody acts" if found["stalled"] else ""
-    typer.echo(f"session {found['name']}, {found['status']}{stalled}")
-    if found["agents"]:
-        console().print(agent_table(found["agents"]))
-    if found["threads"]:
-        rows = [(each["name"], each["status"], each["id"], each["participants"]) for each in found["threads"]]
+    stalled = ", stalled: all its agents sleep and nobody acts" if answer["stalled"] else ""
+    typer.echo(f"session {answer['name']}, {answer['status']}{stalled}")
+    if answer["agents"]:
+        console().print(agent_table(answer["agents"]))
+    if answer["threads"]:
+        rows = [(each["name"], each["status"], each["id"], each["participants"]) for each in answer["threads"]]
         console().print(table(("thread", "status", "id", "participants"), rows))
 
 
 @app.command(epilog="Example: circadia session close team")
 def close(server: RemoteServer, session: Name, as_json: AsJson = False) -> None:
-    """Close a session: its threads close, its agents' tokens open nothing, their held calls end."""
+    """Close a session with its threads. Its agents' tokens stop working and their held calls end."""
     closed = server.ask(lambda client: client.close_session(session))
     if as_json:
         print_json(closed)

@@ -1,4 +1,4 @@
-"""`circadia sleep` and `circadia wake`: the one boolean of an agent."""
+"""`circadia sleep` and `circadia wake`: an agent's sleep state."""
 
 from typing import Annotated
 
@@ -15,14 +15,14 @@ from circadia.errors import InvalidRequest
 app = typer.Typer()
 
 Agents = Annotated[list[str] | None, typer.Argument(metavar="AGENT", help="Agents, each as `name` or `session:name`.")]
-All = Annotated[bool, typer.Option("--all", help="All agents of the session.")]
+All = Annotated[bool, typer.Option("--all", help="All agents in the session.")]
 
 
 @app.command(epilog="Example: circadia sleep writer team:reviewer")
 def sleep(
     server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
-    """Put agents to sleep: their next calls are held until they wake."""
+    """Put agents to sleep. Their next calls are held until they wake."""
     wanted = _agents_by_session(agents, session, every=every)
     _show(server.ask(lambda client: _set(client, wanted, sleeping=True)), as_json=as_json)
 
@@ -31,20 +31,20 @@ def sleep(
 def wake(
     server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
-    """Wake agents: their held calls go on, in order of arrival."""
+    """Wake agents. Their held calls continue in order of arrival."""
     wanted = _agents_by_session(agents, session, every=every)
     _show(server.ask(lambda client: _set(client, wanted, sleeping=False)), as_json=as_json)
 
 
 def _agents_by_session(agents: list[str] | None, session: str | None, *, every: bool) -> dict[str, list[str] | None]:
-    """Return the names to set in each session; none means all of it."""
+    """Return the names to set in each session; None means all agents of the session."""
     if every == bool(agents):
-        raise InvalidRequest("name at least one agent, or say --all (and not both)")
+        raise InvalidRequest("name at least one agent, or use --all (and not both)")
     return {session or DEFAULT_SESSION: None} if every else {**group_by_session(agents or (), session)}
 
 
 async def _set(client: Client, wanted: dict[str, list[str] | None], *, sleeping: bool) -> list[SleepingAnswer]:
-    """Set the agents; those of one session change together or, if one may not, not at all."""
+    """Set the agents; the agents of one session change together or, if one may not be set, not at all."""
     return [
         state for session, names in wanted.items() for state in await client.set_many_sleeping(session, sleeping, names)
     ]

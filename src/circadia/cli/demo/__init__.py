@@ -1,4 +1,4 @@
-"""`circadia demo` and its parts. `worker.py` is an agent as a user would write it, and knows nothing of the rest."""
+"""`circadia demo` and its parts. `worker.py` is an agent as a user would write it, without Circadia's modules."""
 
 from circadia.cli.demo.command import app, demo
 from circadia.cli.demo.dream import dream

@@ -1,4 +1,4 @@
-"""`circadia demo`: one team, one hour on call, without sleep and with it."""
+"""`circadia demo`: one team and one hour on call, with and without sleep."""
 
 import asyncio
 import contextlib
@@ -29,15 +29,13 @@ DEFAULT_MODEL = "smollm2"
 DEFAULT_PRICE = "gpt-5-mini"
 SHORTEST_SECONDS = 5.0
 TERMINATED = 143
-"""Exit status after SIGTERM: 128 and its number."""
+"""Exit status after SIGTERM: 128 plus its number."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """What the options ask for."""
-
     upstream: str | None
     model: str
     key_env: str | None
@@ -54,7 +52,7 @@ app = typer.Typer(invoke_without_command=True)
 def demo(
     context: typer.Context,
     upstream: Annotated[
-        str | None, typer.Option(help="Base URL of an OpenAI-compatible provider, in place of the local model.")
+        str | None, typer.Option(help="Base URL of an OpenAI-compatible provider, instead of the local model.")
     ] = None,
     model: Annotated[
         str | None,
@@ -66,22 +64,22 @@ def demo(
     price_as: Annotated[str | None, typer.Option(help="Model whose list price the table shows.")] = None,
     seconds: Annotated[
         float,
-        typer.Option(min=SHORTEST_SECONDS, help="Length of each of the two runs; the story's hour is scaled to it."),
+        typer.Option(min=SHORTEST_SECONDS, help="Length of each run in seconds; the story's hour is scaled to it."),
     ] = 50.0,
     wait_seconds: Annotated[
         float,
         typer.Option(
             min=1,
-            help="How long a wait may last in story time: a Python MCP client bears 300, one in TypeScript 60.",
+            help="Longest wait in story seconds; a Python MCP client waits up to 300, a TypeScript client 60.",
         ),
     ] = story.CLIENT_WAIT_SECONDS,
     limit_field: Annotated[
-        str, typer.Option(help="Name of the output limit in requests; some providers know only max_tokens.")
+        str, typer.Option(help="Name of the output limit in requests; some providers accept only max_tokens.")
     ] = "max_completion_tokens",
     keep: Annotated[bool, typer.Option(help="Keep the server's data, configuration and logs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the details as JSON and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the details, as JSON.")] = False,
 ) -> None:
-    """Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent."""
+    """Run a team of five agents through one story hour, with and without sleep, and compare the cost."""
     if context.invoked_subcommand is not None:
         return
     scale = story.TimeScale(run_seconds=seconds, client_wait_seconds=wait_seconds)
@@ -103,7 +101,6 @@ def demo(
 
 
 def _play_to_end(plan: DemoOptions, folder: Path) -> dict[str, Any]:
-    """Play both runs to their end, or say what is left of them."""
     try:
         return asyncio.run(run_until_stopped(_demo(plan, folder)))
     except asyncio.CancelledError:
@@ -115,14 +112,13 @@ def _play_to_end(plan: DemoOptions, folder: Path) -> dict[str, Any]:
 
 
 async def run_until_stopped(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work`; SIGTERM cancels it, so that it ends its processes as Ctrl-C makes it do."""
+    """Run `work`; SIGTERM cancels it, so that it ends its processes as after Ctrl-C."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
 
 
 async def _demo(plan: DemoOptions, folder: Path) -> dict[str, Any]:
-    """Play both runs, print the tables, write the details and return them."""
     clock = SystemClock()
     begun = clock.monotonic()
     console = Console(stderr=plan.quiet)
@@ -165,7 +161,7 @@ async def _demo(plan: DemoOptions, folder: Path) -> dict[str, Any]:
 
 _INTRODUCTION = {
     "baseline": "no agent ever sleeps; after each empty wait it asks its model what to do",
-    "sleeping": "the same programs; Circadia lets those sleep who have nothing to do",
+    "sleeping": "the same programs; Circadia lets agents sleep when they have nothing to do",
 }
 
 
@@ -173,7 +169,7 @@ _INTRODUCTION = {
 async def model_server(
     plan: DemoOptions, folder: Path, console: Console
 ) -> AsyncGenerator[tuple[local.LocalModel | None, str]]:
-    """Give the model's address: the user's provider, or the local model, fetched and started."""
+    """Yield the model's address: the user's provider, or a local model that is downloaded and started."""
     if plan.upstream is not None:
         yield None, plan.upstream
         return
@@ -182,7 +178,7 @@ async def model_server(
     if not local.is_installed():
         raise StartError(local.INSTALL_HINT)
     if weights is None:
-        console.print(f"The weights of {plan.model} are not here yet: running `circadia model fetch {plan.model}`")
+        console.print(f"Downloading the weights of {plan.model}, as with `circadia model fetch {plan.model}`")
         weights = await fetch_visibly(local_weights.get_weights(plan.model), cache, console)
     name = plan.model if plan.model in local_weights.WEIGHTS_BY_NAME else weights.stem
     async with local.run_local_model(weights, name=name, log=folder / "model.log") as running:
@@ -190,7 +186,6 @@ async def model_server(
 
 
 def base_url_of(upstream: str | None) -> str | None:
-    """Return the provider's address without the `/v1` that clients add."""
     if upstream is None:
         return None
     if not upstream.startswith(("http://", "https://")):
@@ -205,7 +200,7 @@ def _model(upstream: str | None, model: str | None) -> str:
 
 
 def key_of(key_env: str | None, upstream: str | None) -> str | None:
-    """Return the variable of the provider's key. Raises InvalidRequest: it goes with nothing, or is not set."""
+    """Return the variable of the provider's key. Raises InvalidRequest if --upstream or the variable is missing."""
     if key_env is None:
         return None
     if upstream is None:
@@ -216,15 +211,14 @@ def key_of(key_env: str | None, upstream: str | None) -> str | None:
 
 
 def _report_logs(folder: Path) -> None:
-    """Say where the logs of a run that failed are; nothing is left of one that had not begun."""
+    """Report the folder with the logs of a failed run; delete it if the run had not started."""
     if any(folder.iterdir()):
-        typer.echo(f"What was written until then is in {folder}", err=True)
+        typer.echo(f"The output so far is in {folder}", err=True)
     else:
         folder.rmdir()
 
 
 def _clear(folder: Path) -> None:
-    """Leave only the result."""
     for entry in folder.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""`circadia demo dream`: a person tells an agent things, the agent sleeps, and what it knows is worked out meanwhile.
+"""`circadia demo dream`: a person tells an agent things, and a pass works on its memory while the agent sleeps.
 
-A real server is asked over its real doors. Without `--model` the model is scripted, and the demo says so.
+The demo runs a real server and uses it over HTTP. Without `--model` the model is scripted, and the demo says so.
 """
 
 import asyncio
@@ -38,17 +38,16 @@ from circadia.errors import InvalidRequest
 
 SCRIPTED: Final = "scripted"
 LOCAL_CALLS: Final = 4
-"""Model calls of a pass on a local model: the small one takes seconds for each."""
+"""Model calls per pass on a local model, which takes seconds for each."""
 LOCAL_QUESTIONS: Final = 2
 LOCAL_SECONDS: Final = 20.0
-"""How long a pass on a local model may take."""
 SMALLER: Final = (
-    "The model is scripted: it answers by fixed rules (the line of its prompt that shares the most words with the "
-    "question), a word counts as a token, and it takes no time. Server, doors, passes, ledger and undo are real."
+    "The model is scripted: it answers with the line of its prompt that shares the most words with the question, "
+    "counts a word as a token, and takes no time. The server, its APIs, passes, ledger and undo are real."
 )
 LOCAL: Final = (
-    "The bundled model is tiny: it keeps to the protocol, and little of what it writes passes the rules of a "
-    "publication. What it makes up is refused; what needs no model is done all the same."
+    "The local model is tiny: it follows the protocol, but few of its texts pass the publication rules. The pass "
+    "refuses invented facts, and still does the work that needs no model."
 )
 
 
@@ -56,22 +55,20 @@ LOCAL: Final = (
 def dream(
     model: Annotated[
         str | None,
-        typer.Option(help="A real model in place of the scripted one: of --upstream, or a local one such as smollm2."),
+        typer.Option(help="Real model instead of the scripted one: of --upstream, or a local one such as smollm2."),
     ] = None,
-    upstream: Annotated[
-        str | None, typer.Option(help="Base URL of an OpenAI-compatible provider of the model.")
-    ] = None,
+    upstream: Annotated[str | None, typer.Option(help="Base URL of the model's OpenAI-compatible provider.")] = None,
     key_env: Annotated[str | None, typer.Option(help="Environment variable that holds the provider's key.")] = None,
-    price_as: Annotated[str | None, typer.Option(help="Model whose list price is shown.")] = None,
+    price_as: Annotated[str | None, typer.Option(help="Model whose list price the demo shows.")] = None,
     limit_field: Annotated[
-        str, typer.Option(help="Name of the output limit in requests; some providers know only max_tokens.")
+        str, typer.Option(help="Name of the output limit in requests; some providers accept only max_tokens.")
     ] = "max_completion_tokens",
     pause_seconds: Annotated[
-        float, typer.Option("--pause-seconds", min=0, max=5, help="What an answer of the scripted model takes.")
+        float, typer.Option("--pause-seconds", min=0, max=5, help="Seconds per answer of the scripted model.")
     ] = 0.6,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what came of it as JSON and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the results, as JSON.")] = False,
 ) -> None:
-    """Tell an agent things, let it sleep, watch the pass, and ask the same questions before and after."""
+    """Tell an agent things, let it sleep, watch the pass, and compare its answers before and after."""
     if upstream is not None and model is None:
         raise InvalidRequest("--upstream needs --model, the name of the provider's model.")
     prices = price_list(price_as or (model if upstream and model else DEFAULT_PRICE), required=price_as is not None)
@@ -94,7 +91,6 @@ def dream(
 
 
 def missing(found: Mapping[str, Any]) -> Sequence[str]:
-    """Return the points that a run has not shown."""
     right = {way: sum(each["right"] for each in rows) for way, rows in found["answers"].items()}
     second = found["second"]
     points: dict[str, bool] = {
@@ -134,23 +130,21 @@ async def _play(folder: Path, plan: DemoOptions, console: Console, *, pause: flo
         columns = await play.play_story()
     view.say()
     console.print(comparison_table(columns))
-    view.say(
-        f"[dim]{AFTER}: the learned context alone, without a search, from the morning after the first night.[/dim]"
-    )
+    view.say(f"[dim]{AFTER}: only the learned context of the first night, without a search.[/dim]")
     _report_break_even(view, columns, play.found)
     seconds = clock.monotonic() - began
     view.say(f"[dim]{seconds:.0f} s in all. {SMALLER if scripted else ''}[/dim]")
     answers = {way: [asdict(each) for each in rows] for way, rows in columns.items()}
-    found = {
+    results = {
         "model": plan.model, "scripted": scripted is not None, "seconds": seconds, "answers": answers, **play.found
     }  # fmt: skip
-    return {**found, "not_shown": missing(found)}
+    return {**results, "not_shown": missing(results)}
 
 
 @contextlib.asynccontextmanager
 async def _scripted_model(pause: float) -> AsyncGenerator[tuple[str, ScriptedEndpoint]]:
-    """Run the scripted model; yield its address, and what moves it."""
-    # They load what passes are made of, which no other command should wait for.
+    """Run the scripted model; yield its address and its endpoint."""
+    # Imported here because they load the libraries of passes.
     upstream = importlib.import_module("circadia.testing.upstream")
     reply = importlib.import_module("circadia.cli.demo.dream_model").reply
     async with upstream.MockUpstream(reply=reply) as model:
@@ -162,7 +156,7 @@ def _local(plan: DemoOptions) -> bool:
 
 
 def _settings(plan: DemoOptions, address: str) -> dict[str, Any]:
-    """Return the server's configuration: a pass begins when the agent sleeps, and for nothing else."""
+    """Return the server's configuration: a pass starts only when the agent falls asleep."""
     provider: dict[str, Any] = {"base_url": address, "api": "openai"}
     if plan.key_env:
         provider["key_env"] = plan.key_env
@@ -181,20 +175,20 @@ def _settings(plan: DemoOptions, address: str) -> dict[str, Any]:
 def _report_break_even(
     view: DreamDisplay, columns: Mapping[str, Sequence[DemoAnswer]], found: Mapping[str, Any]
 ) -> None:
-    """Say when the pass has paid for itself, if it has."""
+    """Print after how many questions the pass has paid for itself, if ever."""
     whole, after = (sum(each.input_tokens for each in columns[way]) / len(columns[way]) for way in (WHOLE, AFTER))
     spent: int = found["first"]["spent"]["tokens"]
     if found["first"]["status"] != "succeeded":
         view.say(
-            f"The first pass is {found['first']['status']}: nothing was learned from this model, and nothing was lost. "
-            "What was said waits for the next pass."
+            f"The first pass is {found['first']['status']}: it learned nothing with this model, and lost nothing. "
+            "The conversation waits for the next pass."
         )
     elif whole > after:
         questions = spent / (whole - after)
         view.say(
-            f"The pass took {spent:,} tokens while nobody waited. Against the whole history in each prompt it has paid "
-            f"for itself after {questions:.0f} questions at the same price for a token; the longer the history, the "
-            "sooner."
+            f"The pass took {spent:,} tokens while nobody waited. Compared with the whole history in each prompt, it "
+            f"pays for itself after {questions:.0f} questions at the same price per token; the longer the history, "
+            "the sooner."
         )
     else:
-        view.say(f"The pass took {spent:,} tokens; a history as short as this one is cheaper to read each time.")
+        view.say(f"The pass took {spent:,} tokens; with so short a history, it is cheaper to read all of it each time.")

@@ -1,7 +1,7 @@
-"""The scripted model of `circadia demo dream`, behind a real HTTP endpoint: it answers by rules, always the same.
+"""The scripted model of `circadia demo dream`, behind a real HTTP endpoint: it answers by fixed rules.
 
-`testing/rule_based_model.py` answers the questions of a pass. Any other question gets the line of the prompt that
-shares the most words with it, the last of them: the answer is as right as the prompt, and nothing is understood.
+`testing/rule_based_model.py` answers the questions of a pass. For any other question, the answer is the last of the
+prompt's lines that share the most words with it, so it is only as right as the prompt.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,9 @@ from circadia.testing.rule_based_model import ANSWER_BUILDERS
 
 UNKNOWN: Final = "I do not know."
 _PASS: Final = {output.__name__: answering for output, answering in ANSWER_BUILDERS.items()}
-"""Answers to passes and judges, by the name of their schema."""
 
 
 def reply(request: Mapping[str, Any]) -> str:
-    """Return the model's words for a request of OpenAI's chat completions."""
     messages: list[dict[str, Any]] = request.get("messages") or []
     wanted: dict[str, Any] = request.get("response_format") or {}
     schema: dict[str, Any] = wanted.get("json_schema") or {}
@@ -34,11 +32,11 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _best(question: str, prompt: str) -> str:
-    """Return the line that shares most with the question; of equals the last."""
-    asked = set(question_terms(question))
+    """Return the line that shares the most words with the question; the last one on a tie."""
+    wanted = set(question_terms(question))
     best, most = UNKNOWN, 0
     for line in prompt.split("\n"):
-        found = len(asked.intersection(memoryview(stored_terms(line)).cast("I").tolist()))
-        if found and found >= most and set(words(line)).difference(STOP_WORDS):
-            best, most = line.strip(" -|"), found
+        shared = len(wanted.intersection(memoryview(stored_terms(line)).cast("I").tolist()))
+        if shared and shared >= most and set(words(line)).difference(STOP_WORDS):
+            best, most = line.strip(" -|"), shared
     return best

@@ -1,4 +1,4 @@
-"""The run of `circadia demo dream`: a real server, its doors, a model, and the story played through them."""
+"""The run of `circadia demo dream`: the story, played over HTTP against a real server and a model."""
 
 import asyncio
 import contextlib
@@ -28,29 +28,25 @@ BEFORE: Final = "before: by search"
 AFTER: Final = "after: learned"
 LOOK_SECONDS: Final = 0.1
 PASS_SECONDS: Final = 45.0
-"""How long the demo waits for a pass to begin, and watches it unless it is told otherwise."""
+"""Time limit for a pass to begin, and by default for a pass to end."""
 MOST_OUTPUT: Final = 60
-"""Tokens of an answer."""
 YIELD_SECONDS: Final = 5.0
 
 
 @dataclass(kw_only=True)
 class ScriptedEndpoint:
-    """The scripted model's endpoint, as far as the play moves it."""
-
     pace: float
-    """Seconds that an answer takes while a pass is watched."""
+    """Seconds per answer while a pass is shown."""
     gate: asyncio.Event
-    """Answers wait until it is set."""
 
     @contextlib.asynccontextmanager
     async def slow(self, clock: Clock) -> AsyncGenerator[None]:
-        """Let answers out at the pace, so that a person can see them."""
+        """Slow the answers down in the block, so that a person can follow them."""
 
         async def pulse() -> None:
             while True:
                 await clock.sleep(self.pace)
-                self.gate.set()  # who waits goes on; who comes later waits
+                self.gate.set()  # releases the waiting answer only
                 self.gate.clear()
 
         if self.pace <= 0:
@@ -67,29 +63,25 @@ class ScriptedEndpoint:
 
 @dataclass(kw_only=True)
 class Play:
-    """What is played with."""
+    """One run of the demo: plays the story and collects the results."""
 
     server: DemoServer
     http: aiohttp.ClientSession
     clock: Clock
     view: DreamDisplay
     model: str
-    """The foreground's model."""
+    """Model of the agent's own calls."""
     limit_field: str
-    """Name of the output limit in requests."""
     scripted: ScriptedEndpoint | None
-    """The scripted model; none if a real one answers."""
     local: bool = False
-    """Whether the model runs on this machine: it answers one question at a time, those of passes too."""
+    """Whether the model runs on this machine and so answers one call at a time, including those of passes."""
     questions: Sequence[story.DemoQuestion] = story.QUESTIONS
     watch_seconds: float = PASS_SECONDS
-    """How long a pass may take; one that takes longer is cancelled."""
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     found: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What came of it."""
 
     async def play_story(self) -> Mapping[str, Sequence[DemoAnswer]]:
-        """Play the story to its end; return the answers by the way in which they were asked for."""
+        """Play the story; return the answers by way of asking."""
         await self._create_session()
         self.view.say("\n[bold]Six days of talk[/bold]")
         await self._tell(story.STORY)
@@ -107,19 +99,19 @@ class Play:
         return columns
 
     async def _create_session(self) -> None:
-        """Make a session: the agent, one that reads learned context only, and one without memory."""
+        """Create a session with the agent, a reader of learned context only, and an agent without memory."""
         agents: list[dict[str, Any]] = [
             {"name": story.AGENT, "bank": story.BANK, "capture": False, "answers": "serve"},
             {"name": "reader", "bank": story.BANK, "capture": False, "fitting_tokens": 0},
             {"name": "plain"},
         ]
-        made = await self.server.post("/sessions", {"name": SESSION, "agents": agents})
-        self.tokens = {each["name"]: each["token"] for each in made["agents"]}
-        await self._set_sleeping("reader", True)  # a bank is at rest when all of its agents sleep
+        session = await self.server.post("/sessions", {"name": SESSION, "agents": agents})
+        self.tokens = {each["name"]: each["token"] for each in session["agents"]}
+        await self._set_sleeping("reader", True)  # a bank rests only when all its agents sleep
 
-    async def _tell(self, said: Sequence[story.StoryLine]) -> None:
+    async def _tell(self, lines: Sequence[story.StoryLine]) -> None:
         day = 0
-        for each in said:
+        for each in lines:
             self.view.show_utterance(each, first=each.day != day)
             day = each.day
             trust = "agent" if each.speaker == story.AGENT else "person"
@@ -127,7 +119,6 @@ class Play:
             await self.server.post(f"/banks/{story.BANK}/episodes", {**body, "session": f"day {each.day}"})
 
     async def _ask(self, agent: str, *, whole: bool = False) -> list[DemoAnswer]:
-        """Ask the questions as an agent; `whole` puts all that was said into the prompt."""
         if agent == "reader":
             await self._set_sleeping(agent, False)
         return [await self._answer(agent, each, whole=whole) for each in self.questions]
@@ -146,15 +137,17 @@ class Play:
         headers = {"Authorization": f"Bearer {self.tokens[agent]}", "x-circadia-user": story.PERSON}
         try:
             async with self.http.post(url, json=body, headers=headers) as answer:
-                said = await answer.json()
+                completion = await answer.json()
                 if answer.status != 200:
-                    raise UpstreamFailed(f"the model call of {agent!r} answered {answer.status}: {str(said)[:300]}")
+                    raise UpstreamFailed(
+                        f"the model call of {agent!r} answered {answer.status}: {str(completion)[:300]}"
+                    )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UpstreamFailed(
                 f"the model call of {agent!r} failed: {error!r}; {self.server.describe_log()}"
             ) from error
-        text = str(said["choices"][0]["message"]["content"] or "").strip()
-        used: dict[str, int] = said.get("usage") or {}
+        text = str(completion["choices"][0]["message"]["content"] or "").strip()
+        used: dict[str, int] = completion.get("usage") or {}
         return DemoAnswer(
             question=asked.question, answer=text, right=bool(asked.right) and asked.right.casefold() in text.casefold(),
             input_tokens=used.get("prompt_tokens", 0), output_tokens=used.get("completion_tokens", 0),
@@ -165,21 +158,20 @@ class Play:
         await self.server.post(f"/sessions/{SESSION}/agents/{agent}/sleeping", {"sleeping": value})
 
     async def _blocks(self) -> dict[str, str]:
-        found = await self.server.get(f"/banks/{story.BANK}/blocks")
-        return {each["label"]: each["value"] for each in found["blocks"]}
+        page = await self.server.get(f"/banks/{story.BANK}/blocks")
+        return {each["label"]: each["value"] for each in page["blocks"]}
 
     async def _wait_for_pass(self, last: str) -> str:
-        """Return the pass that has begun after this one."""
+        """Wait until a pass other than `last` begins; return its id."""
         until = self.clock.monotonic() + PASS_SECONDS
         while self.clock.monotonic() < until:
-            found = (await self.server.get(f"/banks/{story.BANK}/passes", limit="1"))["passes"]
-            if found and found[0]["id"] != last and found[0]["status"] != "pending":
-                return str(found[0]["id"])
+            passes = (await self.server.get(f"/banks/{story.BANK}/passes", limit="1"))["passes"]
+            if passes and passes[0]["id"] != last and passes[0]["status"] != "pending":
+                return str(passes[0]["id"])
             await self.clock.sleep(LOOK_SECONDS)
-        raise UpstreamFailed(f"no pass has begun within {PASS_SECONDS:g} s; {self.server.describe_log()}")
+        raise UpstreamFailed(f"no pass began within {PASS_SECONDS:g} s; {self.server.describe_log()}")
 
     async def _watch_pass(self, run: str) -> Mapping[str, Any]:
-        """Show a pass until it ends; return it."""
         until = self.clock.monotonic() + self.watch_seconds
         self.view.begin()
         try:
@@ -191,19 +183,19 @@ class Play:
                     self.view.update(shown)
                     if shown["ended_at"] is not None:
                         break
-                    if self.clock.monotonic() > until:  # what it has published by then stays
+                    if self.clock.monotonic() > until:  # its published changes stay
                         await self.server.post(f"/passes/{run}/cancel", {})
                     await self.clock.sleep(LOOK_SECONDS)
         finally:
             self.view.end()
-        if shown["status"] != "succeeded":  # the next one would wait until the model has had time to recover
+        if shown["status"] != "succeeded":  # after a failure, the next pass would wait for a while
             await self.server.post(f"/banks/{story.BANK}/sleeptime/resume", {})
         return shown
 
     async def _show(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
         self.view.say(f"  [bold]{run['status']}[/bold]: {describe_counts(run['counts'])} {run['detail']}")
-        found = await self.server.get(f"/passes/{run['id']}/changes")
-        self.view.console.print(changes_table(found["changes"]))
+        page = await self.server.get(f"/passes/{run['id']}/changes")
+        self.view.console.print(changes_table(page["changes"]))
         self.view.say("\n[bold]What the agent has learned[/bold]")
         after = await self._blocks()
         self.view.console.print(context_diff(before, after))
@@ -212,28 +204,26 @@ class Play:
         }  # fmt: skip
 
     async def _ask_expected(self) -> None:
-        """Ask what was expected, what only sounds like it, and what has changed since."""
-        self.view.say("\n[bold]What the pass expected to be asked, it has answered ahead[/bold]")
+        self.view.say("\n[bold]The pass has answered the expected questions ahead[/bold]")
         expected = await self._ask(story.AGENT)
         near = [await self._answer(story.AGENT, each) for each in story.NEAR]
         self.view.console.print(ready_answers_table([*expected, *near]))
         await self._tell(story.CHANGE)
         changed = await self._answer(story.AGENT, story.BUDGET)
         self.view.console.print(ready_answers_table([changed]))
-        self.view.say("  A ready answer that rests on what has changed is void from that moment on.")
+        self.view.say("  A change makes each ready answer void that rests on it.")
         self.found["ahead"] = {
             "expected": [asdict(each) for each in expected], "near": [asdict(each) for each in near],
             "changed": asdict(changed),
         }  # fmt: skip
 
     async def _second_night(self, last: str) -> None:
-        """Begin another pass, wake the agent in the middle of it, let it go on, and take it back."""
         self.view.say("\n[bold]Two days later, and a second night that is disturbed[/bold]")
         await self._tell(story.NEXT_DAY)
         before = await self._blocks()
         await self._set_sleeping("reader", True)
         if self.scripted is not None:
-            self.scripted.gate.clear()  # the model thinks until it is woken
+            self.scripted.gate.clear()  # the model does not answer until the agent is woken
         await self._set_sleeping(story.AGENT, True)
         run = await self._wait_for_pass(last)
         await self._wait_until(run, lambda shown: shown["spent"]["calls"] > 0 or shown["ended_at"] is not None)
@@ -250,7 +240,7 @@ class Play:
             answer = await self._answer(story.AGENT, story.AWAKE)
             self.view.say(f"  The agent answers at once, in {answer.seconds:.2f} s: {answer.question} {answer.answer}")
         await self._set_sleeping(story.AGENT, True)
-        self.view.say("  It falls asleep again, and the pass goes on where it was:")
+        self.view.say("  The agent falls asleep again, and the pass continues where it stopped:")
         ended = await self._watch_pass(run)
         self.view.say(f"  [bold]{ended['status']}[/bold]: {describe_counts(ended['counts'])} {ended['detail']}")
         learned = await self._blocks()
@@ -266,7 +256,7 @@ class Play:
         done = await self.server.post(f"/passes/{run['id']}/undo", {})
         undone = sum(each["state"] == "undone" for each in done["changes"])
         same = await self._blocks() == before
-        self.view.say(f"  {undone} changes are taken back; the learned context is as it was: {'yes' if same else 'no'}")
+        self.view.say(f"  {undone} changes undone; learned context as before: {'yes' if same else 'no'}")
         self.found["undo"] = {"undone": undone, "as_before": same}
 
     async def _wait_until(self, run: str, is_so: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:

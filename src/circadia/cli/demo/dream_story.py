@@ -1,4 +1,4 @@
-"""What a person tells an agent in the demo, over six days, and what the agent is asked before and after it slept."""
+"""The demo's conversation of six days, and the questions to the agent before and after its sleep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,32 +13,25 @@ MONDAY: Final = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class StoryLine:
-    """Something that was said."""
-
     day: int
     """From 1."""
     minute: int
-    """Of that day's talk."""
     speaker: str
     text: str
 
     @property
     def at(self) -> datetime:
-        """Return when, in the story."""
         return MONDAY + timedelta(days=self.day - 1, minutes=self.minute)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoQuestion:
-    """A question with its answer."""
-
     question: str
     right: str
-    """What a right answer names."""
+    """Word that a right answer contains."""
 
 
 def _talk(day: int, *texts: str) -> list[StoryLine]:
-    """Return a day on which the person and the agent speak by turns."""
     return [
         StoryLine(day=day, minute=2 * at, speaker=AGENT if at % 2 else PERSON, text=text)
         for at, text in enumerate(texts)
@@ -107,13 +100,13 @@ QUESTIONS: Final[Sequence[DemoQuestion]] = (
     DemoQuestion(question="What is my budget?", right="350"),
 )
 CHANGE: Final[Sequence[StoryLine]] = tuple(_talk(7, "My budget is 400 euros now.", "Noted, 400 euros."))
-"""What makes a ready answer void."""
+"""A change that makes a ready answer void."""
 NEAR: Final[Sequence[DemoQuestion]] = (
     DemoQuestion(question="Where did I live?", right=""),
     DemoQuestion(question="Where do I not live?", right=""),
     DemoQuestion(question="What is Ilse's budget?", right=""),
 )
-"""Questions that sound like those that are expected, and have another answer."""
+"""Questions that sound like the expected ones but have another answer."""
 BUDGET: Final = DemoQuestion(question="What is my budget?", right="400")
 """Asked again after the change."""
 AWAKE: Final = DemoQuestion(question="Who is my editor?", right="")

@@ -1,4 +1,4 @@
-"""What a person sees of `circadia demo dream`: the story, the pass as it works, answers before and after, the diff."""
+"""The display of `circadia demo dream`: the story, the running pass, answers before and after, the diff."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -20,27 +20,21 @@ _KINDS: Final = {
 }  # fmt: skip
 _COLOURS: Final = {"published": "green", "refused": "red", "staged": "yellow", "undone": "magenta", "proposed": "cyan"}
 LONGEST: Final = 70
-"""Characters of a text on a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoAnswer:
-    """One answer of the foreground's model."""
-
     question: str
     answer: str
     right: bool
-    """Whether it names what is right."""
     input_tokens: int
     output_tokens: int
     seconds: float
     ready: str = ""
-    """What the server says of a ready answer: `hit`, `hint`, `miss`; empty if it looked for none."""
+    """Outcome of the ready-answer lookup: `hit`, `hint`, `miss`; empty without a lookup."""
 
 
 class DreamDisplay:
-    """Prints; on a terminal a pass is a table that lives."""
-
     def __init__(self, console: Console, prices: ModelListPrice) -> None:
         self.console = console
         self._prices = prices
@@ -49,23 +43,19 @@ class DreamDisplay:
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
 
     def say(self, text: str = "") -> None:
-        """Print a line."""
         self.console.print(text, highlight=False)
 
     def show_utterance(self, each: StoryLine, *, first: bool) -> None:
-        """Print what was said; `first` of its day."""
         if first:
             self.say(f"  [bold]{each.at:%A, %d %B}[/bold]")
         self.say(f"    [dim]{each.speaker:>6}[/dim]  {each.text}")
 
     def begin(self) -> None:
-        """Show a pass from now on."""
         self._shown, self._lines = {}, 0
         if self.console.is_terminal:
             self._live.start(refresh=True)
 
     def update(self, shown: Mapping[str, Any]) -> None:
-        """Take how the pass stands now."""
         self._shown = shown
         done: Sequence[Mapping[str, Any]] = shown.get("ledger") or ()
         if not self.console.is_terminal and len(done) > self._lines:
@@ -74,7 +64,6 @@ class DreamDisplay:
             self._lines = len(done)
 
     def end(self) -> None:
-        """Take the table away, and print how it stands."""
         self._live.stop()
         self.console.print(self._render())
 
@@ -88,21 +77,19 @@ class DreamDisplay:
         spent = shown.get("spent") or {"calls": 0, "tokens": 0, "seconds": 0.0}
         table.add_section()
         table.add_row("in all", str(spent["calls"]), f"{spent['tokens']:,}", f"{spent['seconds']:.1f}")
-        return Group(Text(f"    pass: {shown.get('status', 'not begun')}", "bold"), table, Text(self._cost(spent)))
+        return Group(Text(f"    pass: {shown.get('status', 'not started')}", "bold"), table, Text(self._cost(spent)))
 
     def _cost(self, spent: Mapping[str, Any]) -> str:
         usd = self._prices.usd(spent["tokens"], 0)
-        return "" if usd is None else f"    price of as many input tokens of {self._prices.title}: ${usd:.6f}"
+        return "" if usd is None else f"    cost as input tokens of {self._prices.title}: ${usd:.6f}"
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
-    """Return what a pass did, in words."""
-    told = [f"{number} {_KINDS.get(kind, kind)}" for kind, number in counts.items()]
-    return ", ".join(told) or "nothing"
+    words = [f"{number} {_KINDS.get(kind, kind)}" for kind, number in counts.items()]
+    return ", ".join(words) or "nothing"
 
 
 def changes_table(found: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the changes of a pass."""
     table = Table(show_edge=False, pad_edge=False)
     for column in ("by", "change", "what", "state"):
         table.add_column(column, overflow="ellipsis", no_wrap=column != "what")
@@ -116,7 +103,6 @@ def changes_table(found: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def context_diff(before: Mapping[str, str], after: Mapping[str, str]) -> Text:
-    """Return what has changed in the learned context, line by line."""
     text = Text()
     for label in sorted({*before, *after}):
         text.append(f"    block {label}\n", "bold")
@@ -127,8 +113,7 @@ def context_diff(before: Mapping[str, str], after: Mapping[str, str]) -> Text:
 
 
 def comparison_table(columns: Mapping[str, Sequence[DemoAnswer]]) -> Table:
-    """Return the same questions, asked in several ways."""
-    table = Table(title="The same questions, before the sleep and after it", title_justify="left", show_edge=False)
+    table = Table(title="The same questions, before and after the sleep", title_justify="left", show_edge=False)
     for column in ("asked", "answer"):
         table.add_column(column, overflow="fold", min_width=17)
     for column in ("right", "tokens in", "out", "seconds"):
@@ -153,14 +138,13 @@ def comparison_table(columns: Mapping[str, Sequence[DemoAnswer]]) -> Table:
 
 
 def ready_answers_table(rows: Sequence[DemoAnswer]) -> RenderableType:
-    """Return how questions were answered: from what was ready, or by the model."""
-    made = Table(show_edge=False, pad_edge=False)
+    table = Table(show_edge=False, pad_edge=False)
     for column in ("question", "ready answer", "answer", "tokens", "ms"):
-        made.add_column(column, justify="right" if column in ("tokens", "ms") else "left")
+        table.add_column(column, justify="right" if column in ("tokens", "ms") else "left")
     for each in rows:
         colour = {"hit": "green", "hint": "yellow"}.get(each.ready, "dim")
-        made.add_row(
-            each.question, Text(each.ready or "none looked for", colour), each.answer[:LONGEST],
+        table.add_row(
+            each.question, Text(each.ready or "no lookup", colour), each.answer[:LONGEST],
             str(each.input_tokens + each.output_tokens), f"{each.seconds * 1000:.0f}",
         )  # fmt: skip
-    return Padding(made, (0, 0, 0, 2))
+    return Padding(table, (0, 0, 0, 2))

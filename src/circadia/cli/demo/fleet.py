@@ -1,4 +1,4 @@
-"""Makes the agents of `circadia demo wakes`: launched ones, asleep."""
+"""The agents of `circadia demo wakes`, which are asleep and started by a launcher."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -23,7 +23,7 @@ async def fleet(
     waking: ModuleType,
     stated: Mapping[str, Mapping[str, object]],
 ) -> tuple[WakeServices, dict[str, Agent]]:
-    """Return the wake tier on this store, and the agents by name."""
+    """Build the wake services on the store and create the agents; return both, the agents by name."""
     settings, ids = settings_from({"launchers": {"demo": _LAUNCHER}}), RandomIds(system_milliseconds)
     tier: WakeServices = waking.build_wake_services(settings, clock, ids, signals)
     registry, _, sessions = waking.build_agent_services(settings, clock, ids, signals, tier)

@@ -1,4 +1,4 @@
-"""What a person sees while the demo runs, and the tables at the end."""
+"""The display while the demo runs, and the tables at the end."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,14 +12,14 @@ from circadia.cli.demo.result import AgentResult, DemoSetup, RunResult
 from circadia.cli.demo.tally import AgentTally
 
 PATIENCE = (
-    "Without a sign of life the Python MCP client waits 300 s by default; a TypeScript client gives up at 60 s anyway "
-    "(--wait-seconds 60), and loops more often. A client that can wait for ever has no empty waits."
+    "A silent server times out in the Python MCP client after 300 s by default, and in a TypeScript client after 60 s "
+    "(--wait-seconds 60), which then loops more often. A client without a timeout has no empty waits."
 )
 TITLES = {"baseline": "never asleep", "sleeping": "with sleep"}
 
 
 class LiveDisplay:
-    """The display of one run: a live table on a terminal, a line for each happening elsewhere."""
+    """The display of one run: a live table on a terminal, otherwise a line per event."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console = console
@@ -30,42 +30,37 @@ class LiveDisplay:
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4, transient=True)
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
         if not self._quiet:
             self._console.print(text, highlight=False)
 
     def begin(self, title: str, tallies: Iterable[AgentTally]) -> None:
-        """Show a run from now on."""
         self._title, self._tallies, self._clock = title, tuple(tallies), ""
         if not self._quiet and self._console.is_terminal:
             self._live.start(refresh=True)
 
     def tick(self, clock: str) -> None:
-        """Note how far the story is."""
         self._clock = clock
 
     def end(self) -> None:
-        """Take the table away."""
         self._live.stop()
 
     def _render(self) -> RenderableType:
         table = Table(show_edge=False, pad_edge=False, expand=False)
-        for column, side in (("agent", "left"), ("state", "left"), ("held", "right"), ("does", "left")):
+        for column, side in (("agent", "left"), ("state", "left"), ("held", "right"), ("activity", "left")):
             table.add_column(column, justify="right" if side == "right" else "left", min_width=6)
-        for column in ("model calls", "of them idle", "tokens in", "out"):
+        for column in ("model calls", "idle", "tokens in", "out"):
             table.add_column(column, justify="right")
         for each in self._tallies:
             state = Text("asleep", "blue") if each.sleeping else Text("awake", "green")
             does = each.doing
             if each.sleeping:
-                does = "its call is held" if each.held else "its wait stands still"
+                does = "its call is held" if each.held else "its wait is paused"
             counts = (each.model_calls, each.empty_calls, each.input_tokens, each.output_tokens)
             table.add_row(each.agent, state, str(each.held), f"{does:<38.38}", *(str(count) for count in counts))
         return Group(Text(f"\n{self._title}  ·  {self._clock}", "bold"), table)
 
 
 def report(console: Console, setting: DemoSetup, runs: Sequence[RunResult], prices: ModelListPrice) -> None:
-    """Print the comparison, what each agent did, and what to know when reading it."""
     console.print()
     console.print(_comparison(runs, prices))
     console.print()
@@ -106,12 +101,11 @@ def _comparison(runs: Sequence[RunResult], prices: ModelListPrice) -> Table:
 
 
 def _change(values: Sequence[float]) -> str:
-    """Return the last value's difference to the first in per cent, where there is something to compare."""
     return f"{values[-1] / values[0] - 1:+.0%}" if len(values) > 1 and values[0] else ""
 
 
 def _agents(runs: Sequence[RunResult]) -> Table:
-    table = Table(title="What each agent did meanwhile", title_justify="left")
+    table = Table(title="What each agent did", title_justify="left")
     for column in ("agent", "run"):
         table.add_column(column)
     for column in ("work calls", "idle calls", "tokens", "empty waits", "asleep"):
@@ -137,17 +131,17 @@ def _cells(agent: AgentResult, run: RunResult) -> tuple[str, ...]:
 
 
 def notes(setting: DemoSetup, runs: Sequence[RunResult], prices: ModelListPrice) -> list[str]:
-    """Return what one must know to read the tables rightly."""
+    """Return notes that explain the tables, and the differences, errors and open incidents."""
     lines = [
         f"Model: {setting.model} at {setting.upstream}. The agents' steps are scripted; each call is real.",
-        f"Time scale 1:{setting.factor:g}: wait time-out {setting.client_wait_seconds:g} s "
+        f"Time scale 1:{setting.factor:g}: wait timeout {setting.client_wait_seconds:g} s "
         f"→ {setting.wait_seconds:.3g} s; model calls are not scaled.",
         PATIENCE,
     ]
     if prices.known:
         lines.append(f"Price: list price of {prices.title} (genai-prices), without a discount for cached input.")
     else:
-        lines.append(f"Price: none known for {prices.model!r}; choose a model with --price-as.")
+        lines.append(f"Price: unknown for {prices.model!r}; choose a model with --price-as.")
     lines += [f"Differs: {line}" for run in runs for line in run.differences()]
     lines += [
         f"Client error: {agent.agent}: {text}" for run in runs for agent in run.agents for text in agent.errors[:3]

@@ -1,4 +1,4 @@
-"""What the demo's tokens cost at a named model's list price."""
+"""Cost of the demo's tokens at a named model's list price."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,37 +10,26 @@ from circadia.errors import InvalidRequest
 
 @dataclass(frozen=True, kw_only=True)
 class ModelListPrice:
-    """The list price of one model.
-
-    Attributes:
-        model: The name to look up.
-        title: Its full name, or `model` where it is not known.
-        known: Whether there is a price.
-    """
+    """The list price of one model; `title` is its full name if `known`, otherwise `model`."""
 
     model: str
     title: str
     known: bool
 
     def usd(self, input_tokens: int, output_tokens: int) -> Decimal | None:
-        """Return what the tokens cost in US dollars, None where no price is known."""
         if not self.known:
             return None
         return calc_price(Usage(input_tokens=input_tokens, output_tokens=output_tokens), self.model).total_price
 
 
 def price_list(model: str, *, required: bool) -> ModelListPrice:
-    """Look up a model.
-
-    Raises:
-        InvalidRequest: It has no known price and `required` is set.
-    """
+    """Look up a model's price. Raises InvalidRequest if it is unknown and `required` is set."""
     try:
-        found = calc_price(Usage(input_tokens=1, output_tokens=1), model)
+        price = calc_price(Usage(input_tokens=1, output_tokens=1), model)
     except LookupError:
         if required:
             raise InvalidRequest(
                 f"genai-prices knows no price for {model!r}; name another model with --price-as."
             ) from None
         return ModelListPrice(model=model, title=model, known=False)
-    return ModelListPrice(model=model, title=found.model.name or found.model.id, known=True)
+    return ModelListPrice(model=model, title=price.model.name or price.model.id, known=True)

@@ -1,4 +1,4 @@
-"""What the demo measured: records of the two runs, and how the ledger compares with the agents' own counts."""
+"""Results of the two runs, and the comparison of the ledger with the agents' own counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from circadia.cli.demo.tally import AgentTally
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerUsage:
-    """One agent's line of the server's usage ledger: answered calls and their tokens."""
+    """One agent's answered calls and their tokens in the server's usage ledger."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -21,7 +21,7 @@ class LedgerUsage:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentResult:
-    """One agent in one run; the counts are its own, but for the sleep, which the server tells. See `AgentTally`."""
+    """One agent in one run; the counts are its own, except for sleep, which the server reports. See `AgentTally`."""
 
     agent: str
     work_calls: int
@@ -40,15 +40,13 @@ class AgentResult:
 
     @property
     def model_calls(self) -> int:
-        """All answered model calls."""
         return self.work_calls + self.empty_calls
 
     @staticmethod
     def from_tally(tally: AgentTally) -> "AgentResult":
-        """Freeze a tally."""
-        kept: dict[str, Any] = {name: getattr(tally, name) for name in AgentResult.__dataclass_fields__}
-        kept.update(jobs=tuple(tally.jobs), errors=tuple(tally.errors))
-        return AgentResult(**kept)
+        values: dict[str, Any] = {name: getattr(tally, name) for name in AgentResult.__dataclass_fields__}
+        values.update(jobs=tuple(tally.jobs), errors=tuple(tally.errors))
+        return AgentResult(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +54,10 @@ class RunResult:
     """One run.
 
     Attributes:
-        name: `baseline` or `sleeping`, also its session.
-        wall_seconds: From the moment when all agents were connected to the end of the story.
-        incidents: Seconds from page to close of each incident; None where it stayed open.
-        agents: One line for each agent.
-        ledger: The same agents as the server's ledger has them.
-        warnings: What the server warned of when the session was made.
+        name: `baseline` or `sleeping`; also the session's name.
+        wall_seconds: From the time when all agents were connected to the end of the story.
+        incidents: Seconds from page to close of each incident; None if it stayed open.
+        warnings: Warnings of the server about the session.
     """
 
     name: str
@@ -73,24 +69,21 @@ class RunResult:
 
     @property
     def finished(self) -> bool:
-        """Whether each incident was closed."""
         return all(seconds is not None for seconds in self.incidents.values())
 
     def total(self, name: str) -> int:
-        """Return the sum of one count over the agents."""
         return sum(int(getattr(agent, name)) for agent in self.agents)
 
     @property
     def client_errors(self) -> int:
-        """What the agents' clients complained about, in number."""
+        """Number of errors that the agents' clients reported."""
         return sum(len(agent.errors) for agent in self.agents)
 
     def usd(self, prices: ModelListPrice) -> Decimal | None:
-        """Return the price of all tokens."""
         return prices.usd(self.total("input_tokens"), self.total("output_tokens"))
 
     def differences(self) -> list[str]:
-        """Say where the ledger and the agents' own counts differ; empty if nowhere."""
+        """Return a line for each difference between the ledger and the agents' own counts."""
         lines: list[str] = []
         for agent in self.agents:
             used = self.ledger.get(agent.agent, LedgerUsage())
@@ -109,16 +102,7 @@ class RunResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSetup:
-    """What both runs share.
-
-    Attributes:
-        model: The model that answered.
-        upstream: Where it runs.
-        run_seconds: Real length of one run.
-        factor: Story seconds in a real second.
-        client_wait_seconds: The wait time-out in the story.
-        wait_seconds: The same in real seconds.
-    """
+    """The settings of both runs; `client_wait_seconds` are story seconds, `wait_seconds` the same in real seconds."""
 
     model: str
     upstream: str
@@ -131,7 +115,6 @@ class DemoSetup:
 def as_json(
     setting: DemoSetup, runs: Sequence[RunResult], prices: ModelListPrice, total_seconds: float
 ) -> dict[str, Any]:
-    """Return everything, ready to be written."""
     return {
         "setting": asdict(setting),
         "price": {"model": prices.model, "title": prices.title, "known": prices.known},
@@ -142,7 +125,6 @@ def as_json(
 
 
 def missing(awake: RunResult, sleeping: RunResult) -> Sequence[str]:
-    """Return the points that two runs have not shown."""
     tokens = [run.total("input_tokens") + run.total("output_tokens") for run in (awake, sleeping)]
     return missing_points({
         "each incident solved in both runs": awake.finished and sleeping.finished,

@@ -1,4 +1,4 @@
-"""One run of the story against a running server: the session, the programs, the outside world, the watch."""
+"""One run of the story against a running server: the session, the agents' programs and the outside world."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +18,11 @@ LOOK_SECONDS = 0.25
 SETTLE_SECONDS = 5.0
 HOPELESS_ERRORS = 5
 LATE_FACTOR = 1.0
-"""How much longer than planned a run may take, as a share of its length, before it is ended unsolved."""
+"""Overtime of a run, as a share of its length, after which it ends unsolved."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoContext:
-    """What both runs stand on."""
-
     server: DemoServer
     local_model: LocalModel | None
     model: str
@@ -38,7 +36,7 @@ class DemoContext:
 
 @dataclass(kw_only=True)
 class _Progress:
-    """Pages and closes of incidents so far, on the monotonic clock."""
+    """Times at which incidents were paged and closed, on the monotonic clock."""
 
     paged: dict[str, float] = field(default_factory=dict[str, float])
     closed: dict[str, float] = field(default_factory=dict[str, float])
@@ -55,7 +53,7 @@ class _Progress:
 
 
 async def play(stage: DemoContext, name: str, *, sleeping: bool) -> RunResult:
-    """Tell the story once in a session called `name`, with or without sleep.
+    """Play the story once in a session called `name`, with or without sleep.
 
     Raises:
         StartError: An agent could not start.
@@ -101,11 +99,7 @@ async def play(stage: DemoContext, name: str, *, sleeping: bool) -> RunResult:
 
 
 async def _run_story(stage: DemoContext, session: str, team: Team, progress: _Progress) -> float:
-    """Let the outside world happen and watch, until the story's time is over and all is solved, or it is too late.
-
-    Returns:
-        How long that took, in seconds.
-    """
+    """Play the outside world until all incidents are closed or the overtime is used up; return the seconds."""
     begun = last = stage.clock.monotonic()
     length = stage.scale.run_seconds
     pages = list(story.INCIDENTS)
@@ -124,7 +118,6 @@ async def _run_story(stage: DemoContext, session: str, team: Team, progress: _Pr
 
 
 async def _page(stage: DemoContext, session: str, incident: story.Incident, progress: _Progress) -> None:
-    """Open a thread in the pager's name and mention the coordinator."""
     stage.view.say(f"  {incident.id}: {incident.page}")
     progress.paged[incident.id] = stage.clock.monotonic()
     thread = await stage.server.post(
@@ -138,7 +131,7 @@ async def _page(stage: DemoContext, session: str, incident: story.Incident, prog
 
 
 def _check_alive(stage: DemoContext, team: Team) -> None:
-    """Raise if something that the run stands on has ended."""
+    """Raise UpstreamFailed if the server, the local model or an agent's program has ended."""
     if not stage.server.alive:
         raise UpstreamFailed(f"the demo's server ended; {stage.server.describe_log()}")
     if stage.local_model is not None and not stage.local_model.is_alive:
@@ -152,7 +145,6 @@ def _check_alive(stage: DemoContext, team: Team) -> None:
 
 
 async def _poll_states(server: DemoServer, session: str, team: Team, seconds: float) -> None:
-    """Ask the server who is asleep and how many calls it holds."""
     for agent in (await server.get(f"/sessions/{session}/agents"))["agents"]:
         tally = team.tallies.get(agent["name"])
         if tally is not None:
@@ -160,10 +152,10 @@ async def _poll_states(server: DemoServer, session: str, team: Team, seconds: fl
 
 
 async def _ledger(stage: DemoContext, session: str, agents: Sequence[AgentResult]) -> dict[str, LedgerUsage]:
-    """Return the server's usage of a session by agent, once it has all that the agents counted.
+    """Return the server's usage of a session by agent, once it has all calls that the agents counted.
 
-    The ledger is written shortly after an answer went out, so a last call may come late. What still differs after
-    `SETTLE_SECONDS` is shown as it is.
+    The server writes the ledger shortly after an answer, so the last call may be late. After `SETTLE_SECONDS`, a
+    remaining difference is returned as it is.
     """
     until = stage.clock.monotonic() + SETTLE_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""The Circadia server of the demo: the real command in a process of its own, spoken to over REST only."""
+"""The demo's Circadia server: the real command in its own process, used over REST only."""
 
 import asyncio
 import contextlib
@@ -26,12 +26,7 @@ _LOG_TAIL_BYTES = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class DemoServer:
-    """A running server and the operator's way to it.
-
-    Attributes:
-        url: Where it listens.
-        log: File with what it prints.
-    """
+    """A running server, with an HTTP client that has the operator's token."""
 
     url: str
     log: Path
@@ -40,23 +35,16 @@ class DemoServer:
 
     @property
     def alive(self) -> bool:
-        """Whether its process still runs."""
         return self._process.returncode is None
 
     async def get(self, path: str, **query: str) -> Any:
-        """GET `/api/v1{path}` and return the JSON."""
         return await self._ask("GET", path, params=query)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """POST `body` to `/api/v1{path}` and return the JSON."""
         return await self._ask("POST", path, json=body)
 
     async def _ask(self, method: str, path: str, **options: Any) -> Any:
-        """Send one request as the operator.
-
-        Raises:
-            UpstreamFailed: The server is gone or refuses.
-        """
+        """Send a request as the operator. Raises UpstreamFailed if the server is gone or refuses."""
         try:
             async with self._http.request(method, f"{self.url}/api/v1{path}", **options) as answer:
                 text = await answer.text()
@@ -69,12 +57,10 @@ class DemoServer:
         return json.loads(text) if text else None
 
     def describe_log(self) -> str:
-        """Return where its output is and the last lines of it."""
         return describe_log_tail(self.log)
 
 
 def describe_log_tail(log: Path) -> str:
-    """Return where a process's output is, and its last lines."""
     data = log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
     lines = [line.strip() for line in data.splitlines() if line.strip()][-3:]
     return f"its output is in {str(log)!r}; last lines: {' / '.join(lines) or 'none'}"
@@ -108,7 +94,7 @@ async def run_server(folder: Path, config: Mapping[str, Any], clock: Clock) -> A
 async def _start(
     config: Path, data: Path, log: Path, token: str, http: aiohttp.ClientSession, clock: Clock
 ) -> tuple[asyncio.subprocess.Process, str]:
-    """Start the process; another program may take the port meanwhile, so try more than one."""
+    """Start the process; retry on a new port if another program has taken the first one."""
     for _ in range(_ATTEMPTS):
         port = free_port()
         with log.open("wb") as sink:
@@ -135,12 +121,11 @@ async def _start(
 
 
 def _port_was_taken(process: asyncio.subprocess.Process, log: Path) -> bool:
-    """Whether another program took the port between our look and the server's start."""
     return process.returncode == EXIT_STATUS[StartError] and "cannot listen" in log.read_text("utf-8", "replace")
 
 
 async def _ready(process: asyncio.subprocess.Process, url: str, http: aiohttp.ClientSession, clock: Clock) -> bool:
-    """Whether the server answers `/readyz` before it ends or its time is over."""
+    """Return whether the server answers `/readyz` before it ends or the time is up."""
     until = clock.monotonic() + START_SECONDS
     while process.returncode is None and clock.monotonic() < until:
         try:
@@ -154,7 +139,7 @@ async def _ready(process: asyncio.subprocess.Process, url: str, http: aiohttp.Cl
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:
-    """Ask the process to end, and kill it if it does not."""
+    """Terminate the process, and kill it after `STOP_SECONDS`."""
     if process.returncode is not None:
         return
     process.terminate()

@@ -1,8 +1,8 @@
-"""The story that both runs of the demo tell: an hour on call, one story minute in each second of the default run.
+"""The story of both runs of the demo: an hour on call, about a story minute per second of the default run.
 
-The outside world (incidents, a slow query, a slow build) keeps one time line in both runs. Only real things are not
-scaled: what the model and the calls take. A long model call so takes story minutes in which no loop turns, which is to
-the advantage of the run without sleep.
+The outside world (incidents, a slow query, a slow build) has the same time line in both runs. The time of model and
+other calls is real and not scaled: a long model call takes story minutes in which no loop turns, which favours the
+run without sleep.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,25 +11,22 @@ from typing import Any
 
 STORY_MINUTES = 60
 CLIENT_WAIT_SECONDS = 300.0
-"""The Python MCP client's default patience between two bytes of an answer, and Claude Code's idle limit. A TypeScript
-client gives up after 60 s, and its loop turns five times as often."""
+"""Default read timeout of the Python MCP client and idle limit of Claude Code. A TypeScript client gives up after
+60 s, so its loop turns five times as often."""
 
 COORDINATOR = "coordinator"
 PAGER = "pager"
-"""The outside world's account: it opens a thread for an incident and mentions the coordinator. It has no program."""
+"""Account of the outside world: opens a thread for each incident and mentions the coordinator. It has no program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a specialist does about an incident.
+    """A specialist's work on an incident.
 
     Attributes:
-        agent: Who.
-        ask: What the coordinator writes.
-        what: What takes time outside, as the display shows it.
-        minutes: How long, in story minutes.
-        prompt: What the specialist asks its model then.
-        finding: The first sentence of its reply; the model's answer follows.
+        what: Outside activity, as the display shows it.
+        minutes: Its duration in story minutes.
+        finding: First sentence of the reply; the model's answer follows.
     """
 
     agent: str
@@ -42,14 +39,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """Something that happens outside.
-
-    Attributes:
-        id: Its short name; each message about it begins with it.
-        minute: When, in story minutes.
-        page: What the pager writes.
-        jobs: Who is asked in turn.
-    """
+    """An incident in the outside world; `id` is the prefix of each message about it, `minute` its story minute."""
 
     id: str
     minute: float
@@ -119,33 +109,25 @@ MAX_TOKENS = 12
 
 @dataclass(frozen=True, kw_only=True)
 class TimeScale:
-    """How story time becomes real time.
-
-    Attributes:
-        run_seconds: Real length of one run.
-        client_wait_seconds: The wait time-out in the story.
-    """
+    """The scale between story time and real time; `run_seconds` are real, `client_wait_seconds` story seconds."""
 
     run_seconds: float
     client_wait_seconds: float
 
     @property
     def factor(self) -> float:
-        """Story seconds in one real second."""
         return STORY_MINUTES * 60 / self.run_seconds
 
     @property
     def wait_seconds(self) -> float:
-        """The wait time-out in real seconds."""
         return self.client_wait_seconds / self.factor
 
     def seconds(self, minutes: float) -> float:
-        """Return real seconds for story minutes."""
         return minutes * 60 / self.factor
 
 
 def part(agent: str, scale: TimeScale, model: str, limit_field: str) -> dict[str, Any]:
-    """Return what the program of `agent` needs to know; the same in both runs."""
+    """Return the input of the agent's program, which is the same in both runs."""
     common: dict[str, Any] = {
         "model": model,
         "limit_field": limit_field,
@@ -171,7 +153,7 @@ def part(agent: str, scale: TimeScale, model: str, limit_field: str) -> dict[str
 
 
 def graph(name: str, *, sleeping: bool) -> dict[str, Any]:
-    """Return the session to create: the whole team, with sleep for all but the pager or for nobody."""
+    """Return the session to create: the whole team, where all but the pager sleep, or nobody."""
     agents: list[dict[str, Any]] = [{"name": PAGER}]
     coordinator = {"sleep_events": ["last_thread_closed"], "wake_events": ["added_to_any_thread", "mentioned"]}
     specialist = {

@@ -1,4 +1,4 @@
-"""What one agent of the demo did, counted from the lines that its program prints."""
+"""Counts of one demo agent, from the lines that its program prints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,28 +7,20 @@ from typing import Any
 
 @dataclass(kw_only=True)
 class AgentTally:
-    """Counts of one agent in one run; `take` is the only writer, the state apart, which the server knows.
+    """Counts of one agent in one run; `count_line` writes them, except for the state, which the server reports.
 
     Attributes:
-        agent: Its name.
-        doing: What it does now.
         work_calls: Model calls for work.
         empty_calls: Model calls after an empty wait.
-        unknown_calls: Model calls of those for which the provider gave no usage.
-        input_tokens: Tokens into the model.
-        output_tokens: Tokens out of it.
-        cached_tokens: Of the input, those that the provider took from its cache.
-        waits: Waits that ended, with a mention or without.
-        empty_waits: Those that ended without.
-        tool_calls: MCP calls that were answered.
-        jobs: What it finished.
-        errors: What its clients complained about.
+        unknown_calls: Model calls without usage from the provider.
+        cached_tokens: Input tokens from the provider's cache.
+        waits: Ended waits, with or without a mention.
+        empty_waits: Ended waits without a mention.
+        tool_calls: Answered MCP calls.
+        jobs: Finished incidents.
         ready: Whether its clients are connected.
-        ended: Whether its program said good-bye.
-        sleeping: Its state, as the server tells it.
-        held: Its held calls, as the server tells them.
-        asleep_seconds: How long it slept.
-        naps: How often it fell asleep, the start included.
+        ended: Whether its program ended normally.
+        naps: Number of times it fell asleep, including the start.
     """
 
     agent: str
@@ -53,11 +45,10 @@ class AgentTally:
 
     @property
     def model_calls(self) -> int:
-        """All model calls that were answered."""
         return self.work_calls + self.empty_calls
 
     def count_line(self, line: Mapping[str, Any]) -> None:
-        """Count one line. A kind that is not known changes nothing."""
+        """Count one line; ignore unknown events."""
         match line.get("event"):
             case "ready":
                 self.ready = True
@@ -82,7 +73,7 @@ class AgentTally:
                 pass
 
     def record_state(self, *, sleeping: bool, held: int, seconds: float) -> None:
-        """Note the state that the server tells, `seconds` after the last time."""
+        """Record the state from the server, `seconds` after the last one."""
         self.asleep_seconds += seconds if sleeping and self.sleeping else 0.0
         self.naps += sleeping and not self.sleeping
         self.sleeping, self.held = sleeping, held

@@ -1,4 +1,4 @@
-"""The programs of the demo's agents: started, listened to, ended."""
+"""Starts the programs of the demo's agents, reads their output, and ends them."""
 
 import asyncio
 import contextlib
@@ -19,18 +19,11 @@ STOP_SECONDS = 15.0
 _LINE_BYTES = 1 << 20
 
 LineListener = Callable[[str, Mapping[str, Any]], None]
-"""Told the agent and each line of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """What one agent's program is started with.
-
-    Attributes:
-        name: The agent.
-        token: Its token, for both doors.
-        part: Its part of the story.
-    """
+    """The input of one agent's program; the token is valid for REST, models and MCP."""
 
     name: str
     token: str
@@ -38,8 +31,6 @@ class Member:
 
 
 class Team:
-    """The running programs, with one tally each."""
-
     def __init__(self, members: Sequence[Member], heard: LineListener) -> None:
         self.tallies = {member.name: AgentTally(agent=member.name) for member in members}
         self._heard = heard
@@ -65,11 +56,7 @@ class Team:
         self._ears.append(asyncio.create_task(self._listen(member.name, process)))
 
     async def ready(self) -> None:
-        """Return when each program has connected its clients.
-
-        Raises:
-            StartError: One ended before, or it takes too long.
-        """
+        """Wait until all programs have connected their clients. Raises StartError if one ends or is late."""
         try:
             async with asyncio.timeout(START_SECONDS), self._changed:
                 await self._changed.wait_for(lambda: all(each.ready or each.ended for each in self.tallies.values()))
@@ -82,11 +69,10 @@ class Team:
             )
 
     def ended_agents(self) -> list[str]:
-        """Return the agents whose programs have ended."""
         return [name for name, process in self._processes.items() if process.returncode is not None]
 
     async def stop(self) -> None:
-        """End all programs: closing their standard input is the sign; what they still print is heard."""
+        """End all programs by closing their standard input, and read the rest of their output."""
         for process in self._processes.values():
             if process.stdin is not None:
                 process.stdin.close()
@@ -100,13 +86,12 @@ class Team:
             await process.wait()
 
     async def _listen(self, name: str, process: asyncio.subprocess.Process) -> None:
-        """Read the lines of one program to the end."""
         assert process.stdout is not None
         while line := await process.stdout.readline():
             with contextlib.suppress(json.JSONDecodeError):
                 await self._take(name, json.loads(line))
         if not self.tallies[name].ended:
-            await self._take(name, {"event": "error", "message": "the program ended without a good-bye"})
+            await self._take(name, {"event": "error", "message": "the program ended unexpectedly"})
             await self._take(name, {"event": "end"})
 
     async def _take(self, name: str, line: Mapping[str, Any]) -> None:
@@ -120,7 +105,6 @@ class Team:
 async def run_team(
     members: Sequence[Member], urls: Mapping[str, str], folder: Path, heard: LineListener
 ) -> AsyncGenerator[Team]:
-    """Run a program for each of `members` until the block ends. `urls` has `OPENAI_BASE_URL` and `MCP_URL`."""
     team = Team(members, heard)
     try:
         for member in members:
@@ -132,8 +116,8 @@ async def run_team(
 
 
 def environment(base: Mapping[str, str], urls: Mapping[str, str], token: str) -> dict[str, str]:
-    """Return the environment of an agent's program: two addresses, its token, and nobody else's secret."""
-    kept = {
+    """Return the environment of an agent's program: two addresses, its token, and no other secret."""
+    harmless = {
         name: value
         for name, value in base.items()
         if not name.upper().startswith(("CIRCADIA_", "OPENAI_", "ANTHROPIC_"))
@@ -141,4 +125,4 @@ def environment(base: Mapping[str, str], urls: Mapping[str, str], token: str) ->
     }
     local = ",".join(filter(None, (base.get("NO_PROXY") or base.get("no_proxy"), "127.0.0.1", "localhost")))
     own = {"OPENAI_API_KEY": token, "MCP_TOKEN": token, "NO_PROXY": local, "no_proxy": local}
-    return {**kept, **urls, **own, "PYTHONUNBUFFERED": "1"}
+    return {**harmless, **urls, **own, "PYTHONUNBUFFERED": "1"}

@@ -1,8 +1,8 @@
-"""`circadia demo wakes`: a day of a fleet of five on a fast clock, with each decision and its reason.
+"""`circadia demo wakes`: a day of five agents on a fast clock, with each decision and its reason.
 
-Inbox, guardrails, schedules and pulses are the server's own, on a database in a folder of its own; only the clock and
-what the agents do are made up. Three stories: a blocker that wakes a colleague, a ping-pong that stops at the limit of
-the pair, and an incident in which the agent on call wakes one colleague after the other, until it meets its own limit.
+Inbox, guardrails, schedules and pulses are the server's own, on a temporary database; only the clock and the agents'
+work are simulated. Three stories: a blocker that wakes a colleague, a ping-pong that stops at the limit of the pair,
+and an incident in which the agent on call wakes one colleague after the other until it meets its own limit.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from circadia.wake.services import WakeServices
 MORNING: Final = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 EVENING: Final = MORNING + timedelta(hours=16)
 STEP_SECONDS: Final = 60.0
-"""Story time between two looks; the server itself looks each second, and at once where something ends."""
+"""Story time between two steps; the real server steps each second, and at once when something ends."""
 _COLOURS: Final = {
     Decision.ADMITTED.value: "green", Decision.COALESCED.value: "cyan", Decision.DEFERRED.value: "yellow",
     Decision.REFUSED.value: "red", Decision.EXPIRED.value: "magenta",
@@ -50,23 +50,17 @@ _FLEET: Final[Mapping[str, Mapping[str, object]]] = {
     "stas": {},
     "grace": {},
 }
-"""The agents, and how their coordination differs from the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoryBeat:
-    """One thing that happens in the story."""
-
     at: str
     """HH:MM."""
     sender: str
-    """Who asks; `operator` is a person."""
+    """Agent, or `operator` for a person."""
     to: str
-    """Whom."""
     text: str
-    """What for."""
     reason: WakeReason
-    """Why now."""
 
 
 def _story() -> list[StoryBeat]:
@@ -90,7 +84,7 @@ def _story() -> list[StoryBeat]:
 
 
 class DemoLauncher:
-    """The launcher of the demo: an agent works some minutes of story time and is done."""
+    """A launcher whose agents work for two minutes of story time."""
 
     kind = "demo"
 
@@ -98,19 +92,16 @@ class DemoLauncher:
         self._clock = clock
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        """Work for two minutes."""
         await started()
         await self._clock.sleep(120)
         return LaunchResult(succeeded=True, detail=f"read a prompt of {len(launch.prompt)} characters")
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
-        """Nothing outlives this process."""
+        """Do nothing: no work outlives this process."""
 
 
 @dataclass(kw_only=True)
 class DemoFleet:
-    """The agents, and what moves them."""
-
     store: Store
     clock: ManualClock
     tier: WakeServices
@@ -118,7 +109,6 @@ class DemoFleet:
     agents: dict[str, Agent] = field(default_factory=dict[str, Agent])
 
     async def request_wake(self, beat: StoryBeat) -> None:
-        """Let somebody ask for a wake."""
         async with self.store.begin_write() as tx:
             home = await tx.sessions.get_by_name("default")
             assert home is not None
@@ -129,10 +119,9 @@ class DemoFleet:
             await self.tier.inbox.send(tx, sender, home, letter)
 
     async def run_due_work(self) -> None:
-        """Do all that is due at this moment."""
         for _ in range(4):
             await self.worker.step()
-            for _ in range(50):  # what was started writes its start, each commit a trip to a thread
+            for _ in range(50):  # a started pulse records its start, and each commit runs in a thread
                 await asyncio.sleep(0.0005)
                 if self.clock.sleepers >= self.worker.running_count:
                     break
@@ -140,17 +129,17 @@ class DemoFleet:
 
 @contextlib.asynccontextmanager
 async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
-    # The server's libraries take a second to load, which no other command should wait for.
+    # Imported here because the server's libraries take a second to load.
     waking = importlib.import_module("circadia.server.wake_wiring")
     opened = importlib.import_module("circadia.stores.sqlite")
     parts = importlib.import_module("circadia.wake.pulse.attempts")
     workers = importlib.import_module("circadia.wake.worker")
-    made = importlib.import_module("circadia.cli.demo.fleet")
+    fleets = importlib.import_module("circadia.cli.demo.fleet")
     signals = importlib.import_module("circadia.stores.signals.local").LocalSignals()
     clock = ManualClock(MORNING)
     store: Store = await opened.open_sqlite(folder / "circadia.db")
     try:
-        tier, agents = await made.fleet(store, clock, signals, waking, _FLEET)
+        tier, agents = await fleets.fleet(store, clock, signals, waking, _FLEET)
         await _routines(store, tier, agents)
         worker_parts = parts.WorkerParts(
             store=store,
@@ -171,7 +160,7 @@ async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
 
 
 def _no_environment(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str, str]:
-    """Return nothing: the demo's agents are functions."""
+    """Return no variables, because the demo's agents are functions."""
     return {}
 
 
@@ -183,15 +172,12 @@ async def _routines(store: Store, tier: WakeServices, agents: Mapping[str, Agent
 
 
 class EventPrinter:
-    """Prints what the record says, as it is written."""
-
     def __init__(self, console: Console, *, pause_seconds: float) -> None:
         self._console = console
         self._pause_seconds = pause_seconds
         self._read = 0
 
     async def print_new_events(self, fleet: DemoFleet) -> None:
-        """Print what has happened since the last call."""
         async with fleet.store.begin_read() as tx:
             events = await tx.events.find_after(self._read, types=(EventType.WAKE, EventType.PULSE, EventType.ROUTINE))
         for event in events:
@@ -210,8 +196,8 @@ class EventPrinter:
             why = f"  [dim]{data['detail']}[/dim]" if data["detail"] else ""
             return f"{at}  {who:<20} [{colour}]{decision:<10}[/{colour}] {data['reason']}{why}"
         if event.type is EventType.PULSE and data["status"] in ("running", "succeeded"):
-            told = "works" if data["status"] == "running" else f"is done ({data['detail']})"
-            return f"{at}    [blue]{event.agent}[/blue] {told}"
+            activity = "works" if data["status"] == "running" else f"is done ({data['detail']})"
+            return f"{at}    [blue]{event.agent}[/blue] {activity}"
         return None
 
 
@@ -219,13 +205,13 @@ async def _play(folder: Path, console: Console, *, pause_seconds: float) -> dict
     beats = {beat: MORNING.replace(hour=int(beat.at[:2]), minute=int(beat.at[3:])) for beat in _story()}
     left: Sequence[StoryBeat] = sorted(beats, key=lambda beat: beats[beat])
     async with _fleet(folder) as fleet:
-        teller = EventPrinter(console, pause_seconds=pause_seconds)
+        printer = EventPrinter(console, pause_seconds=pause_seconds)
         while fleet.clock.now() < EVENING:
             while left and beats[left[0]] <= fleet.clock.now():
                 await fleet.request_wake(left[0])
                 left = left[1:]
             await fleet.run_due_work()
-            await teller.print_new_events(fleet)
+            await printer.print_new_events(fleet)
             fleet.clock.advance(STEP_SECONDS)
         return await _summary(fleet)
 
@@ -262,11 +248,11 @@ def _table(rows: Mapping[str, Any]) -> Listing:
 @app.command(epilog="Example: circadia demo wakes --pause-seconds 0")
 def wakes(
     pause_seconds: Annotated[
-        float, typer.Option("--pause-seconds", min=0, help="Pause behind each line, for people who read along.")
+        float, typer.Option("--pause-seconds", min=0, help="Seconds to pause after each line.")
     ] = 0.15,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the counts, as JSON.")] = False,
 ) -> None:
-    """Play a day of a fleet of five on a fast clock: each wake, what was decided, and why."""
+    """Play a day of five agents on a fast clock, with the decision and reason of each wake."""
     console = Console(stderr=as_json, quiet=as_json)
     with tempfile.TemporaryDirectory(prefix="circadia-demo-") as folder:
         rows = asyncio.run(_play(Path(folder), console, pause_seconds=0 if as_json else pause_seconds))
@@ -276,14 +262,11 @@ def wakes(
         return
     console.print("[bold]The day[/]")
     console.print(_table(rows))
-    console.print(
-        "A wake that was refused left its message in the inbox: it was read in a later pulse, or waits there."
-    )
+    console.print("A refused wake leaves its message in the inbox, where a later pulse reads it.")
     conclude(missing(rows))
 
 
 def missing(rows: Mapping[str, Any]) -> Sequence[str]:
-    """Return the points that a day has not shown."""
     refused = {rule for row in rows.values() for rule in row["refused_by"]}
     messages = sum(row["messages_handled"] + row["messages_unread"] for row in rows.values())
     return missing_points({

@@ -1,10 +1,10 @@
 """One agent of the demo, as its user would write it: a loop around the official `openai` and `mcp` clients.
 
-It runs as a program of its own and imports nothing of Circadia. Its environment gives the addresses and the token:
-`OPENAI_BASE_URL`, `OPENAI_API_KEY`, `MCP_URL`, `MCP_TOKEN`. The one argument is a JSON file with its part of the story
-(`story.py`). It prints what it does as JSON lines and ends when its standard input does.
+It runs as its own program and imports nothing from Circadia. The environment has the addresses and the token:
+`OPENAI_BASE_URL`, `OPENAI_API_KEY`, `MCP_URL`, `MCP_TOKEN`. The only argument is a JSON file with its part of the story
+(`story.py`). It prints its activity as JSON lines and ends when its standard input ends.
 
-The steps are scripted, since the small model of the demo calls no tools; each model and MCP call is real.
+The steps are scripted, because the demo's small model calls no tools; each model and MCP call is real.
 """
 
 import asyncio
@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 
 def report(event: str, **fields: Any) -> None:
-    """Print one line for whoever watches."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
@@ -39,8 +38,8 @@ class ToolFailed(Exception):
     """A tool answered with an error."""
 
 
-class Stopped(Exception):
-    """The watcher ended the run."""
+class WorkerStopped(Exception):
+    """The demo ended the run."""
 
 
 class DemoAgent:
@@ -54,7 +53,7 @@ class DemoAgent:
         self._history: list[dict[str, str]] = []
 
     async def think(self, prompt: str, purpose: str) -> str:
-        """Ask the model, and remember both sides."""
+        """Ask the model, and remember the prompt and its answer."""
         self._history.append({"role": "user", "content": prompt})
         self._history = self._history[-KEPT_MESSAGES:]
         report("doing", what="thinks" if purpose == "work" else "asks the model what to do next")
@@ -88,14 +87,14 @@ class DemoAgent:
         return result.structured_content or {}
 
     async def world(self, what: str, seconds: float) -> None:
-        """Let something outside take its time: a query, a build."""
+        """Wait for an outside activity such as a query or a build."""
         report("doing", what=what)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stop.wait(), seconds)
-            raise Stopped
+            raise WorkerStopped
 
     async def wait(self) -> list[dict[str, Any]]:
-        """Wait for a mention as long as the clients bear; return the messages, none after an empty wait."""
+        """Wait for a mention up to the client's timeout; return the messages, none after an empty wait."""
         report("doing", what="waits for a mention")
         started = asyncio.get_running_loop().time()
         answer = await self.call("wait_for_mention", timeout_seconds=self.part["wait_seconds"])
@@ -104,7 +103,7 @@ class DemoAgent:
         return messages
 
     async def _until_stopped(self, work: Awaitable[T], *, grace_seconds: float = 0.0) -> T:
-        """Await `work`; once the run is ended, give it `grace_seconds` more and then cancel it."""
+        """Await `work`; when the run ends, cancel it after `grace_seconds`."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._stop.wait())
         try:
@@ -112,7 +111,7 @@ class DemoAgent:
             if not task.done() and grace_seconds:
                 await asyncio.wait({task}, timeout=grace_seconds)
             if not task.done():
-                raise Stopped
+                raise WorkerStopped
             return task.result()
         finally:
             for each in (task, stop):
@@ -121,13 +120,12 @@ class DemoAgent:
 
 
 class Specialist:
-    """Does what it is asked in a mention, and answers who asked."""
+    """Does the work of a mention, and replies to its sender."""
 
     def __init__(self, agent: DemoAgent) -> None:
         self._agent = agent
 
     async def handle(self, message: dict[str, Any]) -> None:
-        """Work on one mention."""
         incident = message["content"].partition(":")[0]
         job = self._agent.part["jobs"][incident]
         await self._agent.world(job["what"], job["seconds"])
@@ -151,7 +149,7 @@ class Coordinator:
         self._called_in: dict[str, str] = {}
 
     async def handle(self, message: dict[str, Any]) -> None:
-        """Take the next step of the incident that the mention is about."""
+        """Take the next step in the mentioned incident."""
         incident = message["content"].partition(":")[0]
         steps = self._agent.part["incidents"][incident]
         if incident not in self._thread:
@@ -173,7 +171,7 @@ class Coordinator:
             report("incident", incident=incident, state="closed")
 
     async def _ask(self, incident: str, step: dict[str, str]) -> None:
-        """Bring a specialist into the thread and mention it."""
+        """Add a specialist to the thread and mention it."""
         thread = self._thread[incident]
         await self._agent.call("add_participant", thread=thread, agent=step["agent"])
         self._asked[incident].append(step["agent"])
@@ -183,7 +181,7 @@ class Coordinator:
 
 
 async def loop(agent: DemoAgent) -> None:
-    """Wait, work, and after an empty wait ask the model what to do, for as long as the run lasts."""
+    """Wait and work until the run ends; after an empty wait, ask the model what to do."""
     handler = Coordinator(agent) if "incidents" in agent.part else Specialist(agent)
     while True:
         try:
@@ -199,9 +197,9 @@ async def loop(agent: DemoAgent) -> None:
 
 @contextlib.asynccontextmanager
 async def open_clients() -> AsyncGenerator[tuple[AsyncOpenAI, Client]]:
-    """Open both clients with their own default time-outs and retries."""
+    """Open both clients with their default timeouts and retries."""
     headers = {"Authorization": f"Bearer {os.environ['MCP_TOKEN']}"}
-    # A client of one's own must repeat the SDK's time-outs: 30 s, and 300 s between two bytes of an answer.
+    # A custom client must repeat the SDK's timeouts: 30 s, and 300 s between two bytes of an answer.
     http = httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30.0, read=300.0))
     async with AsyncOpenAI() as model, http:
         async with Client(streamable_http_client(os.environ["MCP_URL"], http_client=http)) as tools:
@@ -215,7 +213,7 @@ def watch_stdin(stop: asyncio.Event, running: asyncio.AbstractEventLoop) -> None
 
 
 async def main() -> int:
-    """Play the part in the file that the first argument names."""
+    """Run the agent with the part in the file named by the first argument."""
     part = json.loads(await asyncio.to_thread(_read_text, sys.argv[1]))
     stop = asyncio.Event()
     threading.Thread(target=watch_stdin, args=(stop, asyncio.get_running_loop()), daemon=True).start()
@@ -223,7 +221,7 @@ async def main() -> int:
     try:
         async with open_clients() as (model, tools):
             report("ready")
-            with contextlib.suppress(Stopped):
+            with contextlib.suppress(WorkerStopped):
                 await loop(DemoAgent(part, model, tools, stop))
     except CLIENT_ERRORS as error:
         if not stop.is_set():

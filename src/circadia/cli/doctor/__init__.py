@@ -1,1 +1,1 @@
-"""`circadia doctor`: what would keep a server on this machine from its work, and what to do about it."""
+"""`circadia doctor`: problems that would keep a server on this machine from working, and their remedies."""

@@ -37,7 +37,7 @@ from circadia.settings.memory import (
 async def check_embedder(
     what: str, chosen: EmbedderSettings | None, session: aiohttp.ClientSession, environment: Mapping[str, str]
 ) -> list[Check]:
-    """Tell whether the embedder of a setting makes vectors; a model that would have to be downloaded is not tried."""
+    """Check whether a configured embedder makes vectors; a model that needs a download is not tried."""
     if chosen is None:
         return []
     if isinstance(chosen, NoEmbedderSettings):
@@ -48,12 +48,12 @@ async def check_embedder(
             raise ConfigError(f"the environment has no {variable}")
         return variable and environment[variable]
 
-    # The libraries take a while to load, which no other command should wait for.
-    joins = importlib.import_module("circadia.server.memory_wiring")
+    # Imported here because the libraries take a while to load.
+    wiring = importlib.import_module("circadia.server.memory_wiring")
     try:
-        embedder = joins.build_embedder(what, chosen, secret, session)
+        embedder = wiring.build_embedder(what, chosen, secret, session)
         if isinstance(chosen, FastembedEmbedderSettings):
-            return [ok(what, f"fastembed is installed; {chosen.model} is loaded with the first text")]
+            return [ok(what, f"fastembed is installed; the first text loads {chosen.model}")]
         async with asyncio.timeout(ANSWER_SECONDS):
             await embedder.embed(["a"])
     except ConfigError as error:
@@ -61,7 +61,7 @@ async def check_embedder(
     except UpstreamFailed as error:
         return [warn(what, error.message, _remedy(chosen))]
     except TimeoutError:
-        return [warn(what, f"it gives no vector within {ANSWER_SECONDS:g} s", _remedy(chosen))]
+        return [warn(what, f"it returned no vector within {ANSWER_SECONDS:g} s", _remedy(chosen))]
     return [ok(what, f"{embedder.name} makes vectors")]
 
 
@@ -90,9 +90,9 @@ _MARKS = {
 
 @app.command(epilog="Example: circadia doctor --config circadia.yaml")
 def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) -> None:
-    """Check what a server on this machine needs; each finding is ok, warn or fail, with what to do.
+    """Check what a server on this machine needs. Each finding is ok, warn or fail, with what to do.
 
-    Changes nothing. A provider's key is sent to that provider only, to ask whether it is taken.
+    Changes nothing. A provider's key is sent to that provider only, to check that it is accepted.
     """
     with Console(stderr=True).status("asking upstreams …") if sys.stderr.isatty() else nullcontext():
         findings = asyncio.run(examine(config_file(config), data_folder(data, os.environ), os.environ))
@@ -107,16 +107,16 @@ def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) ->
 
 
 async def examine(file: Path | None, folder: Path, environment: Mapping[str, str]) -> list[Check]:
-    """Return all findings; with a bad configuration, those that hold for any."""
+    """Return all findings; with an invalid configuration, check the defaults instead."""
     watch = ClockComparison(SystemClock())
     try:
         settings = load_settings(file)
-        told = ok("configuration", f"{str(file)!r} is good" if file else "no file: the defaults hold, with no upstream")
+        loaded = ok("configuration", f"{str(file)!r} is good" if file else "no file: the defaults apply, no upstream")
     except ConfigError as error:
         settings = load_settings(None)
-        told = fail("configuration", error.message, "correct it; the checks below take the defaults")
-    found = [*check_python(), told, *_check_token(environment), *check_variables(_variables(settings), environment)]
-    found += check_folder(folder)
+        loaded = fail("configuration", error.message, "correct it; the checks below use the defaults")
+    checks = [*check_python(), loaded, *_check_token(environment), *check_variables(_variables(settings), environment)]
+    checks += check_folder(folder)
     owner = running_server_pid(folder)
     async with open_session() as session:
         network = NetworkChecks(session, watch, environment)
@@ -128,21 +128,21 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
             *(network.check_upstream(name, each) for name, each in settings.upstreams.items()),
             *(network.check_mcp_server(name, each) for name, each in settings.mcp_servers.items()),
         )
-    found += [each for group in groups for each in group]
-    return [*found, *check_programs(settings.programs), *check_file_limit(settings.limits), *watch.findings()]
+    checks += [each for group in groups for each in group]
+    return [*checks, *check_programs(settings.programs), *check_file_limit(settings.limits), *watch.findings()]
 
 
 def _variables(settings: Settings) -> dict[str, str | None]:
-    """Return which variables hold tokens, by setting."""
-    named = {f"agents.{name}.token_env": each.token_env for name, each in settings.agents.items()}
-    return {**named, "server.metrics_token_env": settings.server.metrics_token_env}
+    """Return the environment variables that hold tokens, by setting."""
+    names = {f"agents.{name}.token_env": each.token_env for name, each in settings.agents.items()}
+    return {**names, "server.metrics_token_env": settings.server.metrics_token_env}
 
 
 def _check_token(environment: Mapping[str, str]) -> list[Check]:
-    given = environment.get("CIRCADIA_ADMIN_TOKEN")
-    if given and len(given) < SHORTEST_TOKEN:
-        told = f"CIRCADIA_ADMIN_TOKEN has fewer than {SHORTEST_TOKEN} characters"
-        return [fail("admin token", told, "use `openssl rand -hex 32`")]
+    token = environment.get("CIRCADIA_ADMIN_TOKEN")
+    if token and len(token) < SHORTEST_TOKEN:
+        message = f"CIRCADIA_ADMIN_TOKEN has fewer than {SHORTEST_TOKEN} characters"
+        return [fail("admin token", message, "use `openssl rand -hex 32`")]
     return []
 
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at where state is kept: the data folder, its lock, the database."""
+"""Checks of the storage: the data folder, its lock, the database."""
 
 import fcntl
 import importlib
@@ -20,28 +20,28 @@ DATABASE_FILE = "circadia.db"
 
 
 def check_folder(folder: Path) -> list[Check]:
-    """Tell whether the data folder can be written and how much room it has."""
-    standing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    if not standing.is_dir():
-        return [fail("data folder", f"{str(standing)!r} is no folder", "name another with --data")]
+    """Check whether the data folder can be written and how much free disk it has."""
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        return [fail("data folder", f"{str(existing)!r} is no folder", "name another with --data")]
     try:
-        with tempfile.TemporaryFile(dir=standing):
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        told = f"{str(folder)!r} cannot be written: {error.strerror}"
-        return [fail("data folder", told, "change its owner or mode, or name another with --data")]
-    told = f"{str(folder)!r} can be written" if standing == folder else f"{str(folder)!r} will be made"
-    free = shutil.disk_usage(standing).free
-    found = [judge_room(told, free)]
+        message = f"{str(folder)!r} cannot be written: {error.strerror}"
+        return [fail("data folder", message, "change its owner or mode, or name another with --data")]
+    message = f"{str(folder)!r} can be written" if existing == folder else f"{str(folder)!r} will be created"
+    free = shutil.disk_usage(existing).free
+    checks = [judge_room(message, free)]
     token = folder / TOKEN_FILE
     if token.exists() and stat.S_IMODE(token.stat().st_mode) & 0o077:
-        remedy = f"chmod 600 {token}, and make a new token if somebody may have seen it: delete the file and restart"
-        found.append(warn("admin token", f"others on this machine can read {str(token)!r}", remedy))
-    return found
+        remedy = f"chmod 600 {token}; if somebody may have seen it, delete the file and restart for a new token"
+        checks.append(warn("admin token", f"others on this machine can read {str(token)!r}", remedy))
+    return checks
 
 
 def judge_room(told: str, free_bytes: int) -> Check:
-    """Return what so much free disk means."""
+    """Judge the free disk."""
     room = f"{told}, {free_bytes / 2**30:.1f} GiB free"
     remedy = "make room: a full disk refuses each call that must be recorded"
     if free_bytes < LEAST_BYTES:
@@ -50,9 +50,9 @@ def judge_room(told: str, free_bytes: int) -> Check:
 
 
 def running_server_pid(folder: Path) -> str | None:
-    """Return the process id of the server that uses the folder, or none.
+    """Return the process id of the server that uses the folder, or None.
 
-    The lock is tried as a reader for an instant, so two doctors do not take each other for a server.
+    The check takes a shared lock for an instant, so that two doctors do not mistake each other for a server.
     """
     try:
         handle = os.open(folder / LOCK_FILE, os.O_RDONLY)
@@ -68,35 +68,35 @@ def running_server_pid(folder: Path) -> str | None:
 
 
 async def check_database(folder: Path, url: str | None, watch: ClockComparison) -> list[Check]:
-    """Tell whether the database opens and whether this version knows its schema; have its clock compared."""
+    """Check whether the database opens and this version knows its schema; record the database's time."""
     file = folder / DATABASE_FILE
     if url is None and not file.exists():
-        return [ok("database", f"{str(file)!r} will be made")]
-    # The database libraries take a while to load, which no other command should wait for.
-    looks = importlib.import_module("circadia.stores.sql.revision")
+        return [ok("database", f"{str(file)!r} will be created")]
+    # Imported here because the database libraries take a while to load.
+    revisions = importlib.import_module("circadia.stores.sql.revision")
     version: str
     revision: str | None
     try:
         if url:
-            version, revision, theirs = await looks.postgres_revision(url)
+            version, revision, theirs = await revisions.postgres_revision(url)
             watch.record_database_time(theirs)
         else:
-            version, revision = await looks.sqlite_revision(file)
+            version, revision = await revisions.sqlite_revision(file)
     except StorageUnavailable as error:
-        remedy = "check server.database_url and that it runs" if url else "restore it, or move it away to begin anew"
+        remedy = "check server.database_url and that it runs" if url else "restore it, or move it away to start afresh"
         return [fail("database", error.message, remedy)]
     except ValueError:
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]
-    return [judge_revision(version, revision, *looks.known_revisions())]
+    return [judge_revision(version, revision, *revisions.known_revisions())]
 
 
 def judge_revision(version: str, revision: str | None, head: str, known: frozenset[str]) -> Check:
-    """Return what the schema's revision means to this version of the code."""
+    """Judge the schema's revision for this version of the code."""
     if revision is None:
-        return ok("database", f"{version}, empty; the first start makes its tables")
+        return ok("database", f"{version}, empty; the first start creates its tables")
     if revision == head:
         return ok("database", f"{version}, schema {revision}, the newest")
     if revision in known:
-        return ok("database", f"{version}, schema {revision}; the next start brings it to {head}")
-    told = f"{version}, schema {revision!r}, which this version does not know: a newer one has used it"
-    return fail("database", told, "install that version, or restore a backup from before")
+        return ok("database", f"{version}, schema {revision}; the next start upgrades it to {head}")
+    message = f"{version}, schema {revision!r}, which this version does not know: a newer one has used it"
+    return fail("database", message, "install that version, or restore an older backup")

@@ -1,1 +1,1 @@
-"""`circadia import djinnbot`: what a DjinnBot agent's configuration is in `circadia.yaml`, told line by line."""
+"""`circadia import djinnbot`: maps the configuration of DjinnBot agents to `circadia.yaml`, line by line."""

@@ -1,4 +1,4 @@
-"""`circadia import djinnbot`: reads, maps, reports, and writes the section `agents`."""
+"""`circadia import djinnbot`: reads DjinnBot's configuration, maps it, reports, and writes the section `agents`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +17,7 @@ from circadia.errors import ConfigError, Conflict, InvalidRequest
 from circadia.records.schedule import load_zone
 from circadia.settings import settings_from
 
-app = typer.Typer(no_args_is_help=True, help="Take over what another system's configuration says.")
+app = typer.Typer(no_args_is_help=True, help="Import the configuration of another system.")
 
 _VALUE_LETTERS = 40
 _UNCUT = 10_000
@@ -25,7 +25,7 @@ _UNCUT = 10_000
 
 @app.callback()
 def take_over() -> None:
-    """Take over what another system's configuration says."""
+    """Import the configuration of another system."""
 
 
 @app.command(epilog="Example: circadia import djinnbot ~/djinnbot --write circadia.yaml")
@@ -35,14 +35,14 @@ def djinnbot(
         Path | None, typer.Option("--write", metavar="FILE", help="Write the section `agents` to this new file.")
     ] = None,
     timezone: Annotated[
-        str, typer.Option("--timezone", metavar="ZONE", help="Zone of the blackouts: that of DjinnBot's machine.")
+        str, typer.Option("--timezone", metavar="ZONE", help="Time zone of DjinnBot's machine, for blackouts.")
     ] = "UTC",
     hold_to_models: Annotated[
-        bool, typer.Option("--hold-to-models", help="Allow each agent the models that its file names, and no other.")
+        bool, typer.Option("--hold-to-models", help="Restrict each agent to the models that its file names.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Map DjinnBot's agents to the section `agents` of circadia.yaml, and tell of each line what became of it."""
+    """Map DjinnBot's agents to the section `agents` of circadia.yaml, and report how each line was mapped."""
     load_zone(timezone)
     folders = agent_folders(folder.expanduser())
     mappings = [AgentMapping(each, zone=timezone, hold_to_models=hold_to_models) for each in folders]
@@ -54,22 +54,22 @@ def djinnbot(
     if as_json:
         print_json({"agents": agents, "lines": [asdict(each) for each in lines], "written": str(write or "") or None})
     elif write is None:
-        beside = Console(stderr=True, highlight=False, width=None if _is_terminal() else _UNCUT)
-        _report(lines, folders, left_out, beside)
+        errors = Console(stderr=True, highlight=False, width=None if _is_terminal() else _UNCUT)
+        _report(lines, folders, left_out, errors)
         typer.echo(text, nl=False)
     else:
         _report(lines, folders, left_out, console())
-        typer.echo(f"wrote {str(write)!r}; `circadia config check` reads it")
+        typer.echo(f"wrote {str(write)!r}; check it with `circadia config check`")
     if left_out:
-        named = ", ".join(map(repr, left_out))
+        names = ", ".join(map(repr, left_out))
         counts = f"{len(left_out)} of {len(folders)} agents left out"
-        raise ConfigError(f"{counts}: {named}; the report says what to correct")
+        raise ConfigError(f"{counts}: {names}; the report says what to correct")
 
 
 def _accepted_agents(
     folders: Sequence[AgentFolder], mappings: Sequence[AgentMapping]
 ) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
-    """Return the agents that the server would have, and the folders of those that it would refuse."""
+    """Return the agents that the server would accept, and the folders of those that it would refuse."""
     agents: dict[str, Any] = {}
     left_out: list[str] = []
     for each, mapping in zip(folders, mappings, strict=True):
@@ -83,7 +83,6 @@ def _accepted_agents(
 
 
 def _fault(folder: AgentFolder, mapping: AgentMapping, taken: Mapping[str, object]) -> str | None:
-    """Return why the server would not have the agent."""
     if folder.fault is not None:
         return f"the file {folder.fault}"
     name = _name(folder)
@@ -97,16 +96,11 @@ def _fault(folder: AgentFolder, mapping: AgentMapping, taken: Mapping[str, objec
 
 
 def _name(folder: AgentFolder) -> str:
-    """Return the name that the agent has here."""
     return folder.name.lower().replace(" ", "-")
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a new file.
-
-    Raises:
-        Conflict: there is one. InvalidRequest: it cannot be written.
-    """
+    """Write a new file. Raises Conflict if it exists, InvalidRequest if it cannot be written."""
     try:
         with file.expanduser().open("x", encoding="utf-8") as opened:
             opened.write(text)
@@ -119,12 +113,11 @@ def _write(file: Path, text: str) -> None:
 def _report(
     lines: Sequence[MappedLine], folders: Sequence[AgentFolder], left_out: Sequence[str], where: Console
 ) -> None:  # fmt: skip
-    """Tell of each line what became of it, and what there is to do besides."""
     for folder in folders:
-        mine = [each for each in lines if each.agent == folder.name]
-        mapped = sum(each.to is not None for each in mine)
-        became = "left out" if folder.name in left_out else f"{mapped} of {len(mine)} mapped"
-        where.print(Text(f"{display_text(folder.name)}: {became}", "bold"))
+        agent_lines = [each for each in lines if each.agent == folder.name]
+        mapped = sum(each.to is not None for each in agent_lines)
+        outcome = "left out" if folder.name in left_out else f"{mapped} of {len(agent_lines)} mapped"
+        where.print(Text(f"{display_text(folder.name)}: {outcome}", "bold"))
         rows = [
             (
                 each.line if each.line is not None else each.file,
@@ -133,13 +126,13 @@ def _report(
                 Text(f"→ {each.to}", "green") if each.to else Text("not mapped", "yellow"),
                 each.note or "",
             )
-            for each in mine
+            for each in agent_lines
         ]
-        where.print(table(("line", "key", "value", "became", "note"), rows))
+        where.print(table(("line", "key", "value", "mapped to", "note"), rows))
     providers = providers_of(folders)
     if providers:
-        note(f"models are of {', '.join(providers)}: define `upstreams` of these names for them")
-    note("pulses open the gates of resident agents until `coordination.launcher` names another way to run them")
+        note(f"the models belong to {', '.join(providers)}: define `upstreams` of these names")
+    note("pulses open the gates of resident agents; to run agents another way, set `coordination.launcher`")
 
 
 def _is_terminal() -> bool:
@@ -151,6 +144,6 @@ def _text_node(dumper: Any, value: str) -> Any:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as they stand."""
+    """Writes multi-line texts as literal blocks."""
 
     yaml_representers: ClassVar[dict[Any, Any]] = {**yaml.SafeDumper.yaml_representers, str: _text_node}

@@ -1,4 +1,4 @@
-"""Maps the configuration of one DjinnBot agent to its keys in `circadia.yaml`, and reports on each line."""
+"""Maps one DjinnBot agent's configuration to its keys in `circadia.yaml`, and reports on each line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from circadia.settings.schedule import BlackoutSettings
 from circadia.suggestions import did_you_mean
 
 _MINUTES: Final = 30
-"""What DjinnBot takes for an interval that is not given."""
+"""DjinnBot's default interval."""
 _DAY_MINUTES: Final = 24 * 60
 _MOST: Final = 10**12
 _BLACKOUT_KEYS: Final = frozenset(
@@ -25,8 +25,8 @@ _GUARDRAILS: Final = "wake_guardrails"
 _MODELS: Final = (
     "model", "thinking_model", "thinkingModel", "planning_model", "planningModel", "executor_model", "executorModel",
 )  # fmt: skip
-_BOARD: Final = "DjinnBot's board of tasks; Circadia has none: tell the agent in its instructions"
-_PROGRAM: Final = "the agent's own program decides it"
+_BOARD: Final = "DjinnBot's task board; Circadia has none, so tell the agent in its instructions"
+_PROGRAM: Final = "the agent's own program decides this"
 _UNMAPPED: Final[Mapping[str, str]] = {
     "pulse_columns": _BOARD,
     "pulse_transitions_to": _BOARD,
@@ -43,16 +43,13 @@ _UNMAPPED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MappedLine:
-    """What became of one line.
+    """The mapping of one line.
 
     Attributes:
-        agent: Whose.
-        file: In which file of its folder.
-        line: Its number; none for a whole file, or a key that is not there.
-        key: The key there.
-        value: Its value.
-        to: The keys of `circadia.yaml` that it became, below the agent; none if it was not mapped.
-        note: Why not, or what is different.
+        file: File in the agent's folder.
+        line: None for a whole file, or for a key that is not there.
+        to: Keys of `circadia.yaml` below the agent; None if the line was not mapped.
+        note: Why the line was not mapped, or what differs.
     """
 
     agent: str
@@ -80,7 +77,7 @@ class AgentMapping:
         self.lines.sort(key=lambda each: (each.file != CONFIG, each.line is None, each.line or 0))
 
     def leave_out(self, fault: str) -> None:
-        """Report before all else that the agent is left out, and why: nothing became of its lines."""
+        """Report first that the agent is left out, and why, and mark all its lines as not mapped."""
         self.settings = {}
         lines, self.lines = [replace(each, to=None) for each in self.lines], []
         self._add_line((), None, None, f"{fault}; the agent is left out")
@@ -113,7 +110,7 @@ class AgentMapping:
             self._add_file_line(name, None, "a channel to people; Circadia has none")
 
     def _routines(self) -> None:
-        """Write the routine `pulse`, and `pulse one-offs` for single instants."""
+        """Add the routine `pulse`, and `pulse one-offs` for single instants."""
         config = self._folder.config
         on = config.get("pulse_enabled") is not False
         every = self._every(config.get("pulse_interval_minutes"))
@@ -127,14 +124,13 @@ class AgentMapping:
         if self._folder.pulse:
             more["instructions"] = self._folder.pulse
             fields = "; its {{…}} stay as they are" if "{{" in self._folder.pulse else ""
-            told = f"DjinnBot's own tools that it names are not there{fields}"
-            self._add_file_line(PULSE, "routines[pulse].instructions", told)
+            note = f"DjinnBot's own tools that it names do not exist here{fields}"
+            self._add_file_line(PULSE, "routines[pulse].instructions", note)
         if "pulse_enabled" in config:
             note = "" if self._folder.pulse else f"without {PULSE}: runs only while something is unread"
             self._add_line(("pulse_enabled",), config["pulse_enabled"], "routines[pulse].enabled", note)
         elif self._folder.pulse is None:
-            told = f"no {PULSE}: the routine runs only while something is unread"
-            self._add_file_line(PULSE, None, told)
+            self._add_file_line(PULSE, None, f"no {PULSE}: the routine runs only while something is unread")
         routines = [{**routine, **more}]
         instants = self._one_offs(config.get("pulse_one_offs"))
         if instants:
@@ -142,7 +138,6 @@ class AgentMapping:
         self.settings["routines"] = routines
 
     def _every(self, minutes: object) -> int:
-        """Return the interval in seconds."""
         path, to = ("pulse_interval_minutes",), "routines[pulse].every_seconds"
         number = _number(minutes)
         if not number:
@@ -152,7 +147,7 @@ class AgentMapping:
         seconds = min(max(round(number * 60), MIN_EVERY_SECONDS), MAX_EVERY_SECONDS)
         note = f"out of range; {seconds} s" if seconds != round(number * 60) else ""
         if not note and _DAY_MINUTES * 60 % seconds:
-            note = "goes on over midnight; DjinnBot begins anew at each midnight UTC"
+            note = "continues over midnight; DjinnBot starts again at each midnight UTC"
         self._add_line(path, minutes, to, note)
         return seconds
 
@@ -170,36 +165,36 @@ class AgentMapping:
         )
         return offset
 
-    def _one_offs(self, given: object) -> list[str]:
+    def _one_offs(self, values: object) -> list[str]:
         instants: list[str] = []
-        for number, each in enumerate(_list(given)):
+        for number, each in enumerate(_list(values)):
             path = ("pulse_one_offs", number)
             instant = _instant(each)
             if instant is None:
-                self._add_line(path, each, None, "no date and time; write one as in 2026-12-23T09:00:00Z")
+                self._add_line(path, each, None, "no date and time; write one such as 2026-12-23T09:00:00Z")
             else:
                 instants.append(instant)
                 self._add_line(path, each, "routines[pulse one-offs].at")
-        if not _list(given) and "pulse_one_offs" in self._folder.config:
-            self._add_line(("pulse_one_offs",), given, None, "empty")
+        if not _list(values) and "pulse_one_offs" in self._folder.config:
+            self._add_line(("pulse_one_offs",), values, None, "empty")
         return instants
 
     def _blackouts(self, key: str, value: object) -> None:
-        kept: list[dict[str, Any]] = []
+        blackouts: list[dict[str, Any]] = []
         for number, each in enumerate(_list(value)):
             blackout, note = _blackout(each)
-            told = note or _validation_fault(BlackoutSettings, blackout)
-            if told:
-                self._add_line((key, number), each, None, told)
+            fault = note or _validation_fault(BlackoutSettings, blackout)
+            if fault:
+                self._add_line((key, number), each, None, fault)
                 continue
-            kept.append(blackout)
+            blackouts.append(blackout)
             overnight = "weekdays" in blackout and blackout["end_time"] <= blackout["start_time"]
             note = "its weekdays are those on which it starts; in DjinnBot those of each instant" if overnight else ""
-            self._add_line((key, number), each, f"blackouts[{len(kept) - 1}]", note)
+            self._add_line((key, number), each, f"blackouts[{len(blackouts) - 1}]", note)
         if not _list(value):
             self._add_line((key,), value, None, "empty")
-        if kept:
-            self.settings["blackouts"] = kept
+        if blackouts:
+            self.settings["blackouts"] = blackouts
 
     def _timeout(self, key: str, value: object) -> None:
         number = _number(value)
@@ -207,7 +202,7 @@ class AgentMapping:
             self._add_line((key,), value, None, "no number of milliseconds up to a day")
             return
         self._coordination["pulse_timeout_seconds"] = number / 1000
-        self._add_line((key,), value, "coordination.pulse_timeout_seconds", "in seconds; of wakes too")
+        self._add_line((key,), value, "coordination.pulse_timeout_seconds", "in seconds; also applies to wakes")
 
     def _skips(self, key: str, value: object) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -228,14 +223,14 @@ class AgentMapping:
                 self._set((key, str(name)), inner, CoordinationSettings)
 
     def _set(self, path: tuple[str, ...], value: object, section: type[BaseModel]) -> None:
-        """Take a key over that is called the same here."""
+        """Copy a key that has the same name in Circadia."""
         name = path[-1]
         if name not in section.model_fields:
             self._add_line(path, value, None, f"unknown key{did_you_mean(name, list(section.model_fields))}")
             return
-        told = _validation_fault(section, {name: value})
-        if told:
-            self._add_line(path, value, None, told)
+        fault = _validation_fault(section, {name: value})
+        if fault:
+            self._add_line(path, value, None, fault)
             return
         into = self._coordination
         for group in path[1:-1]:
@@ -249,12 +244,12 @@ class AgentMapping:
             self._add_line((key,), value, None, "the agent's own program names its model")
         elif not self._hold:
             self._add_line(
-                (key,), value, None, f"its program names it, through /llm/{provider}; --hold-to-models allows no other"
+                (key,), value, None, f"the agent asks for it at /llm/{provider}; --hold-to-models allows no other"
             )
         else:
             if model not in self._models:
                 self._models.append(model)
-            self._add_line((key,), value, "models", f"asked through /llm/{provider}")
+            self._add_line((key,), value, "models", f"the agent asks for it at /llm/{provider}")
 
     def _report_unmapped(self, key: str, value: object) -> None:
         self._add_line((key,), value, None, _UNMAPPED[key])
@@ -273,16 +268,15 @@ class AgentMapping:
 
 
 def providers_of(folders: Sequence[AgentFolder]) -> list[str]:
-    """Return the providers that models are named with."""
-    named = (each.config.get(key) for each in folders for key in _MODELS)
-    return sorted({name.split("/")[0] for name in named if isinstance(name, str) and "/" in name})
+    """Return the providers in the names of the models."""
+    names = (each.config.get(key) for each in folders for key in _MODELS)
+    return sorted({name.split("/")[0] for name in names if isinstance(name, str) and "/" in name})
 
 
-def _blackout(given: object) -> tuple[dict[str, Any], str]:
-    """Return the blackout in our words, and what is wrong with it."""
-    if not isinstance(given, Mapping):
+def _blackout(entry: object) -> tuple[dict[str, Any], str]:
+    if not isinstance(entry, Mapping):
         return {}, "holds no keys"
-    each = {str(key): value for key, value in cast("Mapping[object, Any]", given).items()}
+    each = {str(key): value for key, value in cast("Mapping[object, Any]", entry).items()}
     unknown = sorted(each.keys() - _BLACKOUT_KEYS)
     if unknown:
         return {}, f"has unknown keys: {', '.join(unknown)}"
@@ -296,7 +290,7 @@ def _blackout(given: object) -> tuple[dict[str, Any], str]:
         return {**label, "start": dates[0], "end": dates[1]}, ""
     start, end = _time(start), _time(end)
     if start == end:
-        return {}, "starts when it ends: in DjinnBot it is empty, here it would be a whole day"
+        return {}, "starts when it ends: empty in DjinnBot, but a whole day in Circadia"
     days = each.get("days_of_week", each.get("daysOfWeek"))
     if days is None:
         return {**label, "start_time": start, "end_time": end}, ""
@@ -306,7 +300,7 @@ def _blackout(given: object) -> tuple[dict[str, Any], str]:
 
 
 def _time(value: object) -> str:
-    """Return HH:MM, also of the number that YAML 1.1 makes of an unquoted 23:00."""
+    """Return HH:MM, also for the number that YAML 1.1 makes of an unquoted 23:00."""
     if isinstance(value, int) and 0 <= value <= _DAY_MINUTES:
         return f"{value // 60:02d}:{value % 60:02d}"
     hour, colon, minute = str(value).partition(":")
@@ -314,7 +308,7 @@ def _time(value: object) -> str:
 
 
 def _instant(value: object) -> str | None:
-    """Return a date and time as ISO 8601, or none."""
+    """Return a date and time as ISO 8601, or None."""
     if isinstance(value, date):
         return value.isoformat() if isinstance(value, datetime) else f"{value.isoformat()}T00:00:00"
     if not isinstance(value, str) or "-" not in value:
@@ -325,17 +319,17 @@ def _instant(value: object) -> str | None:
         return None
 
 
-def _validation_fault(section: type[BaseModel], given: Mapping[str, object]) -> str:
-    """Return what the section has against these keys."""
+def _validation_fault(section: type[BaseModel], values: Mapping[str, object]) -> str:
+    """Return the section's first error for these keys, or an empty string."""
     try:
-        section.model_validate(given)
+        section.model_validate(values)
     except ValidationError as error:
         return str(error.errors()[0]["msg"])
     return ""
 
 
 def _number(value: object) -> float | None:
-    """Return a number that can be reckoned with: neither infinite, nor `.nan`, nor beyond all bounds."""
+    """Return a finite number of a reasonable size, or None."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST
     return cast("float", value) if number else None
 

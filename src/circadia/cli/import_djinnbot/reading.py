@@ -1,4 +1,4 @@
-"""Reads the folders of DjinnBot's agents: `config.yml` with its line numbers, and `PULSE.md`."""
+"""Reads the folders of DjinnBot's agents: `config.yml` with line numbers, and `PULSE.md`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,26 +14,24 @@ PULSE = "PULSE.md"
 _OTHER = ("slack.yml", "discord.yml", "telegram.yml", "signal.yml", "whatsapp.yml")
 Path_ = tuple[str | int, ...]
 _MOST_BYTES: Final = 2**18
-"""Of one file; DjinnBot's own have some thousand."""
+"""Limit for one file; DjinnBot's own have a few thousand bytes."""
 _MOST_LINES: Final = 100_000
-"""Keys and items, each alias counted as what it stands for."""
+"""Limit for keys and items, with aliases expanded."""
 
 
 class _TooManyNodes(Exception):
-    """There are too many keys and items."""
+    """The file has too many keys and items."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentFolder:
-    """What the folder of one agent says.
+    """The content of one agent's folder.
 
     Attributes:
-        name: The folder's name, which is the agent's.
-        config: `config.yml`, parsed; empty where there is none.
-        lines: The line of each key and item in it, by path.
-        pulse: `PULSE.md`, if there is one that can be read.
+        config: `config.yml`, parsed; empty if it cannot be read.
+        lines: Line number of each key and item in it, by path.
         channels: Files of channels to people.
-        fault: What of the two cannot be read, and why.
+        fault: Why `config.yml` or `PULSE.md` cannot be read.
     """
 
     name: str
@@ -45,18 +43,14 @@ class AgentFolder:
 
 
 def agent_folders(folder: Path) -> list[AgentFolder]:
-    """Return the agents in the folder: that of one agent, `agents`, or one that has a folder `agents`.
-
-    Raises:
-        InvalidRequest: there is none.
-    """
+    """Return the agents in one agent's folder, in `agents`, or in its parent. Raises InvalidRequest for none."""
     top = folder / "agents" if (folder / "agents").is_dir() else folder
     if not top.is_dir():
-        raise InvalidRequest(f"{str(folder)!r} is no folder; name that of DjinnBot, its `agents`, or one agent's")
-    found = [top] if _is_agent(top) else sorted(each for each in top.iterdir() if _is_agent(each))
-    if not found:
-        raise InvalidRequest(f"no agent in {str(top)!r}; one is a folder with a {CONFIG}")
-    return [_read_folder(each.resolve()) for each in found]
+        raise InvalidRequest(f"{str(folder)!r} is no folder; name DjinnBot's folder, its `agents`, or one agent's")
+    folders = [top] if _is_agent(top) else sorted(each for each in top.iterdir() if _is_agent(each))
+    if not folders:
+        raise InvalidRequest(f"no agent in {str(top)!r}; an agent is a folder with a {CONFIG}")
+    return [_read_folder(each.resolve()) for each in folders]
 
 
 def _is_agent(folder: Path) -> bool:
@@ -82,7 +76,7 @@ def _read_folder(folder: Path) -> AgentFolder:
 
 
 def _text(file: Path) -> str:
-    """Return what the file says. Raises OSError, ValueError: it cannot be read, is too large, or is not UTF-8."""
+    """Return the file's text. Raises OSError or ValueError if it is unreadable, too large, or not UTF-8."""
     with file.open("rb") as opened:
         content = opened.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -91,7 +85,7 @@ def _text(file: Path) -> str:
 
 
 def _parse_yaml(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | None]:
-    """Return what the file says with the line of each key, and what is wrong with it."""
+    """Return the parsed file, the line of each key by path, and the fault if it cannot be read."""
     try:
         text = _text(file)
     except (OSError, ValueError) as error:
@@ -101,7 +95,7 @@ def _parse_yaml(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | 
         loader: Any = yaml.SafeLoader(text)
         node: object = loader.get_single_node()
         lines: dict[Path_, int] = {}
-        _note_lines((), node, lines)  # first, since it bounds what the aliases make
+        _note_lines((), node, lines)  # first, because it bounds the expansion of aliases
         config = _plain({} if parsed is None else parsed)
     except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
         return {}, {}, f"is not YAML: {' '.join(str(error).split())}"
@@ -113,14 +107,13 @@ def _parse_yaml(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | 
 
 
 def _plain(value: object) -> object:
-    """Return what was parsed with texts as its keys, as JSON has them."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in cast("dict[object, object]", value).items()}
     return [_plain(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def _note_lines(path: Path_, node: object, lines: dict[Path_, int]) -> None:
-    """Note the line of each key and item below the node. Raises _TooMuch: see there."""
+    """Record the line of each key and item below the node. Raises _TooManyNodes."""
     if len(lines) > _MOST_LINES:
         raise _TooManyNodes
     if isinstance(node, yaml.MappingNode):

@@ -1,4 +1,4 @@
-"""`circadia config`: what the configuration says, and where each value comes from."""
+"""`circadia config`: the configuration, and the source of each value."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -14,21 +14,20 @@ from circadia.cli.terminal.output import AsJson, console, display_text, format_s
 from circadia.settings import PolicySettings, Settings, load_settings
 from circadia.settings.yaml_parsing import parse_yaml
 
-app = typer.Typer(no_args_is_help=True, help="What the configuration says.")
+app = typer.Typer(no_args_is_help=True, help="Check and show the configuration.")
 
 HIDDEN: Final = "(hidden)"
 
-File = Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration; by default `circadia.yaml` here.")]
+File = Annotated[Path | None, typer.Argument(metavar="FILE", help="Configuration; defaults to `circadia.yaml`.")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EffectiveSetting:
-    """One setting that is in force.
+    """A setting with the value in force.
 
     Attributes:
-        key: Its path: `limits.max_holds`.
-        value: What holds; passwords and the environment of programs are hidden.
-        source: `file`; `defaults` where an agent takes it from that section; or `built in`.
+        value: Passwords and the environment of programs are hidden.
+        source: `file`; `defaults` if an agent takes the value from that section; or `built in`.
     """
 
     key: str
@@ -38,26 +37,28 @@ class EffectiveSetting:
 
 @app.command(epilog="Example: circadia config check circadia.yaml")
 def check(file: File = None, as_json: AsJson = False) -> None:
-    """Read the configuration as the server would; a wrong key is named with its path and the nearest known one."""
+    """Check the configuration as the server reads it. A wrong key is reported with its path and the nearest key."""
     path = config_file(file)
     settings = load_settings(path)
-    told = {
+    summary = {
         "file": str(path) if path else None,
         "upstreams": list(settings.upstreams),
         "mcp_servers": list(settings.mcp_servers),
         "agents": list(settings.agents),
     }
     if as_json:
-        print_json(told)
+        print_json(summary)
         return
-    named = "; ".join(f"{key}: {display_text(told[key]) or 'none'}" for key in ("upstreams", "mcp_servers", "agents"))
-    typer.echo(f"{path or 'no file, the defaults'}: good. {named}")
-    typer.echo("`circadia doctor` tells whether this machine can serve it.")
+    names = "; ".join(
+        f"{key}: {display_text(summary[key]) or 'none'}" for key in ("upstreams", "mcp_servers", "agents")
+    )
+    typer.echo(f"{path or 'no file, the defaults'}: good. {names}")
+    typer.echo("Run `circadia doctor` to check whether this machine can serve it.")
 
 
 @app.command(epilog="Example: circadia config show circadia.yaml")
 def show(file: File = None, as_json: AsJson = False) -> None:
-    """Print each setting with the place that its value comes from."""
+    """Print each setting with its value and the source of the value."""
     path = config_file(file)
     values = list(with_sources(load_settings(path), _raw(path)))
     if as_json:
@@ -69,7 +70,6 @@ def show(file: File = None, as_json: AsJson = False) -> None:
 
 
 def with_sources(settings: Settings, raw: Mapping[str, Any]) -> Iterator[EffectiveSetting]:
-    """Yield each setting in force with its source; `raw` is what the file says."""
     for path, value in _leaves((), settings.model_dump(mode="json")):
         yield EffectiveSetting(key=".".join(path), value=_mask_secret(path, value), source=_source(path, raw))
 
@@ -90,7 +90,6 @@ def _source(path: tuple[str, ...], raw: Mapping[str, Any]) -> str:
 
 
 def _is_set_in_file(raw: object, path: tuple[str, ...]) -> bool:
-    """Whether the file gives this key."""
     for part in path:
         if not isinstance(raw, Mapping) or part not in raw:
             return False
@@ -99,7 +98,6 @@ def _is_set_in_file(raw: object, path: tuple[str, ...]) -> bool:
 
 
 def _mask_secret(path: tuple[str, ...], value: Any) -> Any:
-    """Return the value without a secret that somebody wrote into it."""
     if path[0] == "mcp_servers" and path[2:3] == ("env",) and len(path) > 3:
         return HIDDEN
     if isinstance(value, str) and "://" in value and (password := urlsplit(value).password):
@@ -108,7 +106,6 @@ def _mask_secret(path: tuple[str, ...], value: Any) -> Any:
 
 
 def _raw(path: Path | None) -> Mapping[str, Any]:
-    """Return what the file says; it has been read and found good before."""
     raw = parse_yaml(path.read_text("utf-8")) if path else None
     return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}
 

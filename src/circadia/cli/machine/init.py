@@ -1,4 +1,4 @@
-"""`circadia init sleeptime`: two agents, one that works with people and one that writes its memory meanwhile."""
+"""`circadia init sleeptime`: configuration of an agent that talks to people and one that writes its memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +17,8 @@ from circadia.settings.yaml_parsing import parse_yaml
 app = typer.Typer(no_args_is_help=True, help="Write configuration.")
 
 SUFFIX: Final = "-sleeptime"
-"""Behind the name of an agent, that of its sleep-time agent."""
 BEFORE: Final = ".before"
-"""Behind the name of a file that was written anew, that of what stood there."""
+"""Suffix of the copy of a file that is rewritten."""
 
 
 @app.callback()
@@ -29,30 +28,29 @@ def init() -> None:
 
 @app.command(epilog="Example: circadia init sleeptime --agent writer --upstream openai --model gpt-5-mini")
 def sleeptime(
-    agent: Annotated[str, typer.Option("--agent", metavar="AGENT", help="The agent that works with people.")],
+    agent: Annotated[str, typer.Option("--agent", metavar="AGENT", help="Agent that talks to people.")],
     bank: Annotated[
-        str | None,
-        typer.Option("--bank", metavar="BANK", help="Their bank; else the one in the file, or AGENT-memory."),
+        str | None, typer.Option("--bank", metavar="BANK", help="Their bank; defaults to the file's or AGENT-memory.")
     ] = None,
     upstream: Annotated[
-        str | None, typer.Option("--upstream", metavar="NAME", help="The only provider of the other one; else all.")
+        str | None, typer.Option("--upstream", metavar="NAME", help="Limit the sleep-time agent to this provider.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="The only model that it may name; else all.")
+        str | None, typer.Option("--model", metavar="NAME", help="Limit the sleep-time agent to this model.")
     ] = None,
     turns: Annotated[
-        int, typer.Option("--turns", min=1, max=10_000, metavar="N", help="Completed turns after which it is woken.")
+        int, typer.Option("--turns", min=1, max=10_000, metavar="N", help="Completed turns before a memory pass.")
     ] = 5,
-    write: Annotated[bool, typer.Option("--write", help="Write the file, instead of printing what is new.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the file instead of printing the changes.")] = False,
     file: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Configuration; by default `circadia.yaml` here.")
+        Path | None, typer.Option("--config", metavar="FILE", help="Configuration; defaults to `circadia.yaml`.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give an agent a second one that alone may write its memory blocks, and works when nobody waits.
+    """Add a sleep-time agent, which alone may write an agent's memory blocks and works while nobody waits.
 
-    The first one keeps its conversation with the person and cannot edit blocks. The second one is asleep until a pass
-    has ended, and ends its work with memory_finish_edits.
+    The first agent talks to the person and cannot edit blocks. The sleep-time agent sleeps until a pass has ended,
+    and ends its work with memory_finish_edits.
     """
     path = config_file(file)
     settings = load_settings(path)
@@ -61,7 +59,7 @@ def sleeptime(
     added = two_agents(settings, agent, bank, upstream=upstream, model=model, turns=turns)
     raw = parse_yaml(path.read_text("utf-8")) if path else None
     whole = merge_config(cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}, added)
-    settings_from(whole)  # what is written must be a configuration
+    settings_from(whole)  # raises unless the result is valid
     if as_json:
         print_json(added)
     elif not write:
@@ -72,13 +70,13 @@ def sleeptime(
     if not as_json:
         guessed = "" if known else f"; if {agent} is bound to another one already, name that with --bank"
         note(f"the bank of both is {bank!r}{guessed}")
-        note(f"then restart the server; `circadia agent token {agent}{SUFFIX}` gives the second agent its token")
+        note(f"then restart the server; `circadia agent token {agent}{SUFFIX}` prints the sleep-time agent's token")
 
 
 def two_agents(
     settings: Settings, agent: str, bank: str, *, upstream: str | None, model: str | None, turns: int
 ) -> dict[str, Any]:
-    """Return what is to be added to the configuration.
+    """Return the settings to add to the configuration.
 
     Raises:
         InvalidRequest: there is no such upstream.
@@ -86,13 +84,13 @@ def two_agents(
     """
     if upstream is not None and upstream not in settings.upstreams:
         known = ", ".join(settings.upstreams) or "none"
-        raise InvalidRequest(f"there is no upstream {upstream!r} in the configuration; there are: {known}")
+        raise InvalidRequest(f"the configuration has no upstream {upstream!r}; it has: {known}")
     other = f"{agent}{SUFFIX}"
     stated = settings.banks.get(bank)
     if stated is not None and stated.hot_edits:
-        raise Conflict(f"bank {bank!r} has hot_edits, so that each of its agents may write blocks; take that out first")
+        raise Conflict(f"bank {bank!r} has hot_edits, so all its agents may write blocks; remove that setting first")
     if stated is not None and stated.sleeptime.agent not in (None, other):
-        raise Conflict(f"bank {bank!r} has the sleep-time agent {stated.sleeptime.agent!r} already")
+        raise Conflict(f"bank {bank!r} already has the sleep-time agent {stated.sleeptime.agent!r}")
     second: dict[str, Any] = {
         "description": f"writes what {agent} has learned into its memory blocks while nobody waits",
         "bank": bank,
@@ -109,28 +107,27 @@ def two_agents(
 
 
 def merge_config(before: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both; where both say something, what is added holds."""
-    found = dict(before)
+    merged = dict(before)
     for name, value in added.items():
-        there = found.get(name)
+        there = merged.get(name)
         inner = isinstance(value, Mapping) and isinstance(there, Mapping)
-        found[name] = (
+        merged[name] = (
             merge_config(cast("Mapping[str, Any]", there), cast("Mapping[str, Any]", value)) if inner else value
         )
-    return found
+    return merged
 
 
 def _write(path: Path, whole: Mapping[str, Any]) -> None:
-    """Write the file; what stood there is kept beside it, since comments are lost."""
-    kept = path.with_name(path.name + BEFORE)
+    """Write the file; keep the old one beside it, because its comments are lost."""
+    copy = path.with_name(path.name + BEFORE)
     try:
         if path.exists():
-            if kept.exists():
-                raise Conflict(f"{str(kept)!r} is there already; move it away first")
-            kept.write_bytes(path.read_bytes())
-            note(f"{path} is written anew, without its comments; what stood there is in {kept}")
+            if copy.exists():
+                raise Conflict(f"{str(copy)!r} already exists; move it away first")
+            copy.write_bytes(path.read_bytes())
+            note(f"rewrote {path} without its comments; the old file is {copy}")
         else:
-            note(f"{path} is written")
+            note(f"wrote {path}")
         path.write_text(_yaml(whole), "utf-8")
     except OSError as error:
         raise InvalidRequest(f"cannot write {str(path)!r}: {error}") from error

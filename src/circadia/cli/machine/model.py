@@ -13,24 +13,23 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from circadia.llm import local_weights
 from circadia.llm.local_weights import PackagedWeights
 
-app = typer.Typer(name="model", help="Weights of small local models.", no_args_is_help=True)
+app = typer.Typer(name="model", help="Manage the weights of small local models.", no_args_is_help=True)
 
 
 @app.callback()
 def model() -> None:
-    """Weights of small local models."""
+    """Manage the weights of small local models."""
 
 
 @app.command()
 def fetch(
     name: Annotated[
-        str,
-        typer.Argument(help="Which model: `smollm2` writes text, `minilm` and `mpnet` embed, `mpnet` judges, too."),
+        str, typer.Argument(help="Model: `smollm2` writes text, `minilm` and `mpnet` embed, `mpnet` also judges.")
     ] = "smollm2",
-    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the file, in place of the cache.")] = None,
+    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the file, instead of the cache.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Fetch a small model (once; 85 to 405 MB), check it, and print where it lies."""
+    """Download a small model (once; 85 to 405 MB), verify it and print its path."""
     weights = local_weights.get_weights(name)
     target = folder or local_weights.models_folder(os.environ)
     path = asyncio.run(fetch_visibly(weights, target, Console(stderr=True)))
@@ -41,18 +40,14 @@ def fetch(
 
 
 async def fetch_visibly(weights: PackagedWeights, folder: Path, console: Console) -> Path:
-    """Fetch `weights` into `folder` with a progress bar; at once and silent if they are there.
-
-    Raises:
-        StartError: See `local_weights.fetch`.
-    """
+    """Download `weights` with a progress bar, unless they are there. Raises as `local_weights.fetch_weights`."""
     ready = local_weights.find_weights_file(weights, folder)
     if ready is not None:
         return ready
-    console.print(f"Fetching {weights.title}, {weights.license}, from {', '.join(weights.parts)}")
+    console.print(f"Downloading {weights.title}, {weights.license}, from {', '.join(weights.parts)}")
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("on disk", total=weights.wheels_bytes)
         path = await local_weights.fetch_weights(weights, folder, lambda count: bar.update(task, completed=count))
-    console.print(f"Checked (sha256 {weights.sha256[:12]}…) and kept in {folder}")
+    console.print(f"Verified (sha256 {weights.sha256[:12]}…) and stored in {folder}")
     return path

@@ -27,26 +27,22 @@ app = typer.Typer()
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Configuration; by default `circadia.yaml` here, if there is one."),
+    typer.Option("--config", metavar="FILE", help="Configuration; defaults to `circadia.yaml`, if there is one."),
 ]
-"""The option that names the configuration."""
 
 
 class Role(StrEnum):
-    """What a server process does."""
-
     ALL = "all"
     GATEWAY = "gateway"
     WORKER = "worker"
 
 
 def config_file(given: Path | None) -> Path | None:
-    """Return the configuration that was named, or else the one in this folder, if there is one."""
+    """Return the given configuration file, or the one in the working folder if it exists."""
     return given if given is not None else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
 
 
 def override_address(settings: Settings, host: str | None, port: int | None) -> Settings:
-    """Return the settings with the address that the command line gives."""
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     return settings.model_copy(update={"server": settings.server.model_copy(update=changes)}) if changes else settings
 
@@ -56,22 +52,22 @@ def serve(
     config: Config = None,
     data: Data = None,
     host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="Address to bind, in place of `server.host`.")
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Address to bind; overrides `server.host`.")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65535, help="Port to bind, in place of `server.port`; 0 takes a free one."),
+        typer.Option("--port", min=0, max=65535, help="Port to bind; overrides `server.port`. 0 picks a free port."),
     ] = None,
     role: Annotated[
-        Role, typer.Option("--role", help="What this process does; gateway and worker come with the cluster.")
+        Role, typer.Option("--role", help="Role of this process; gateway and worker are not available yet.")
     ] = Role.ALL,
 ) -> None:
-    """Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once."""
+    """Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once."""
     forbid_inspection()
     file = config_file(config)
-    said = load_settings(file)
-    read = None if file is None else ConfigFile(path=file, startup_settings=said)
-    run = ServerRun(override_address(said, host, port), data_folder(data, os.environ), read, role)
+    settings = load_settings(file)
+    read = None if file is None else ConfigFile(path=file, startup_settings=settings)
+    run = ServerRun(override_address(settings, host, port), data_folder(data, os.environ), read, role)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run.until_stopped())
     if run.interrupted:
@@ -79,11 +75,11 @@ def serve(
 
 
 class ServerRun:
-    """One run of the server: what it says when it is ready, and how signals end it.
+    """One run of the server, with its first output and the handling of signals.
 
-    While it listens, the server itself takes the signals, ends gracefully and tells of them afterwards, all at once;
-    that only leaves a mark here, so that the journal is written and the database closed. A signal that comes before
-    the server listens, or while it closes what is left, cancels it.
+    While the server listens, it handles signals itself, stops gracefully and re-raises them all afterwards. That
+    only sets a flag here, so that the journal is written and the database closed. A signal before the server
+    listens, or during its cleanup, cancels it.
     """
 
     def __init__(self, settings: Settings, data: Path, file: ConfigFile | None, role: Role) -> None:
@@ -98,7 +94,7 @@ class ServerRun:
         """Serve until a signal.
 
         Raises:
-            StartError: port, data folder, lock or database. ConfigError: a variable that the settings name is not set.
+            StartError: port, data folder, lock or database. ConfigError: an environment variable is missing.
         """
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
@@ -115,7 +111,7 @@ class ServerRun:
 
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, stop)
-        # The server's libraries take a second to load, which no other command should wait for.
+        # Imported here because the server's libraries take a second to load.
         with quick_imports():
             served = importlib.import_module("circadia.server.app").serve
         on_ready: OnReady = self._ready
@@ -137,11 +133,11 @@ class ServerRun:
 
 
 def _first_words(url: str, token: str, data: Path) -> str:
-    """Return what a new operator needs: the token, which is shown this once, and the next step."""
+    """Return what a new operator needs: the token and the next step."""
     lines = [
         "",
-        "The operator's token, shown this once. Commands on this machine read it from",
-        f"{data / TOKEN_FILE}; for others:",
+        "The operator's token, shown only once. Commands on this machine read it from",
+        f"{data / TOKEN_FILE}; on other machines:",
         f"  export CIRCADIA_ADMIN_TOKEN={token}",
     ]
     if url != DEFAULT_URL:

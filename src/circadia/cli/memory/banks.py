@@ -17,24 +17,24 @@ from circadia.records.end_user import display_alias
 
 app = typer.Typer()
 
-Bank = Annotated[str, typer.Argument(metavar="BANK", help="Name of the bank.")]
-"""The bank that a command is about."""
+Bank = Annotated[str, typer.Argument(metavar="BANK", help="Bank name.")]
 User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="Whose bank, where BANK is a template: support-{user}.")
+    str | None, typer.Option("--user", metavar="NAME", help="End user, if BANK is a template such as support-{user}.")
 ]
-"""The end user whose bank a template means."""
 
 
 @app.command(epilog="Example: circadia memory banks --template 'support-{user}'")
 def banks(
     server: RemoteServer,
     template: Annotated[
-        str | None, typer.Option("--template", metavar="NAME", help="Made from this template only.")
+        str | None, typer.Option("--template", metavar="NAME", help="Only banks made from this template.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 1000,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
+    ] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """List banks by name, with what each holds."""
+    """List banks by name, with their size and policy."""
 
     async def fetch_banks(client: Client) -> dict[str, Any]:
         return await gather_pages(
@@ -44,13 +44,13 @@ def banks(
             cursor="after",
         )
 
-    found = server.ask(fetch_banks)
+    page = server.ask(fetch_banks)
     if as_json:
-        print_json(found)
+        print_json(page)
         return
-    rows: list[BankAnswer] = found["banks"]
+    rows: list[BankAnswer] = page["banks"]
     if not rows:
-        note("no bank; `circadia memory create NAME` makes one, and so does an agent that is bound to one")
+        note("no bank; create one with `circadia memory create NAME`, or bind an agent to one")
         return
     now = SystemClock().now()
     columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
@@ -68,7 +68,7 @@ def banks(
         for each in rows
     ]
     console().print(table(columns, lines, numbers=("episodes",)))
-    if found["after"] is not None:
+    if page["after"] is not None:
         note(f"more than {limit}; --limit shows them")
 
 
@@ -76,34 +76,36 @@ def banks(
 def create(
     server: RemoteServer,
     bank: Bank,
-    description: Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")] = "",
+    description: Annotated[str, typer.Option("--description", metavar="TEXT", help="Purpose of the bank.")] = "",
     capture: Annotated[
-        Capture, typer.Option("--capture", help="What of the conversations that pass the gateway is kept.")
+        Capture, typer.Option("--capture", help="What to keep of conversations that pass the gateway.")
     ] = Capture.CONTENT,
     hot_edits: Annotated[
         bool, typer.Option("--hot-edits", help="Let agents write blocks while somebody waits.")
     ] = False,
     keep_days: Annotated[
-        float | None, typer.Option("--keep-days", metavar="N", help="Delete episodes that are older; else never.")
+        float | None, typer.Option("--keep-days", metavar="N", help="Delete episodes after N days; else never.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a bank. One that an agent is bound to makes itself."""
+    """Create a bank. A bank that an agent is bound to is created by itself."""
     policy = {"capture": capture.value, "hot_edits": hot_edits, "keep_days": keep_days}
-    made = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
+    created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
     if as_json:
-        print_json(made)
+        print_json(created)
     else:
-        note(f"bank {made['name']} is there; bind an agent to it with `bank: {made['name']}` in its policy")
+        note(f"created bank {created['name']}; bind an agent to it with `bank: {created['name']}` in its policy")
 
 
 @app.command(epilog="Example: circadia memory delete 'support-{user}' --user ann")
 def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a bank with all that it holds: episodes, notes, blocks with their versions, vectors."""
+    """Delete a bank with all its episodes, notes, vectors, and blocks with their versions."""
     if not yes:
         require_person(as_json)
-        found = server.ask(lambda client: client.show_bank(bank, user=user))
-        confirm(f"would go: bank {display_text(found['name'])} with {found['episodes']} episodes", "Delete it?")
+        details = server.ask(lambda client: client.show_bank(bank, user=user))
+        confirm(
+            f"This would delete bank {display_text(details['name'])} with {details['episodes']} episodes.", "Delete it?"
+        )
     server.ask(lambda client: client.delete_bank(bank, user=user))
     if as_json:
         print_json({"deleted": {"bank": bank, "user": user}})
@@ -116,23 +118,19 @@ def forget(
     server: RemoteServer,
     bank: Bank,
     episodes: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="This episode or note; may be repeated.")
+        list[str] | None, typer.Option("--id", metavar="ID", help="Episode or note to delete; may be repeated.")
     ] = None,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="NAME", help="Episodes of this conversation.")
+        str | None, typer.Option("--session", metavar="NAME", help="Only episodes of this conversation.")
     ] = None,
-    speaker: Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Said by them.")] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="WHEN", help="Happened at or after this date or time.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Happened before this date or time.")
-    ] = None,
+    speaker: Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")] = None,
     user: User = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete episodes that meet all that is given, with all that rests on them; it tells first what would go."""
+    """Delete the episodes that match all options, with everything derived from them. Shows what would go first."""
 
     async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenAnswer:
         return await client.forget_episodes(
@@ -146,16 +144,15 @@ def forget(
         if not would["episodes"]:
             note("nothing to forget")
             return
-        confirm(f"would go: {_describe_forgotten(would)}", "Forget them?")
+        confirm(f"This would delete {_describe_forgotten(would)}.", "Forget them?")
     gone = server.ask(lambda client: forget_episodes(client, dry_run=False))
     if as_json:
         print_json(gone)
     else:
-        note(f"gone: {_describe_forgotten(gone)}")
+        note(f"deleted {_describe_forgotten(gone)}")
 
 
 def format_skips(counts: Mapping[str, int]) -> str:
-    """Return how many turns were left out, by why."""
     return ", ".join(f"{number} {why}" for why, number in sorted(counts.items())) or "0"
 
 

@@ -19,22 +19,22 @@ app = typer.Typer()
 block = typer.Typer(no_args_is_help=True, help="Write blocks.")
 app.add_typer(block, name="block")
 
-Label = Annotated[str, typer.Argument(metavar="LABEL", help="Name of the block.")]
+Label = Annotated[str, typer.Argument(metavar="LABEL", help="Block label.")]
 _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @app.command(epilog="Example: circadia memory blocks team")
 def blocks(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
-    """Show the blocks of a bank: what its agents have learned, and always or sometimes see."""
-    found = server.ask(lambda client: client.list_blocks(bank, user=user))
+    """Show the blocks of a bank: what its agents have learned and see in their context."""
+    rows = server.ask(lambda client: client.list_blocks(bank, user=user))
     if as_json:
-        print_json(found)
+        print_json(rows)
         return
-    if not found:
+    if not rows:
         note("no block; `circadia memory block set BANK LABEL TEXT` writes one")
         return
     columns = ("block", "version", "characters", "flags", "by", "when", "text")
-    console().print(table(columns, [_row(each) for each in found], numbers=("version", "characters")))
+    console().print(table(columns, [_row(each) for each in rows], numbers=("version", "characters")))
 
 
 def _row(each: BlockAnswer) -> tuple[object, ...]:
@@ -49,48 +49,48 @@ def set_block(
     bank: Bank,
     label: Label,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The text; `-` reads standard input; else it stays.")
+        str | None, typer.Argument(metavar="[TEXT]", help="New text; `-` reads standard input; else unchanged.")
     ] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the text from this file.")] = None,
     description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="What it is for; whoever writes it reads this.")
+        str | None, typer.Option("--description", metavar="TEXT", help="Purpose of the block, shown to its writers.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Characters that it may have.")
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Maximum number of characters.")
     ] = None,
     pinned: Annotated[
         bool | None, typer.Option("--pinned/--no-pinned", help="Always in the context, or only where it fits.")
     ] = None,
     read_only: Annotated[
-        bool | None, typer.Option("--read-only/--no-read-only", help="Only people may write it.")
+        bool | None, typer.Option("--read-only/--no-read-only", help="Let only people write the block.")
     ] = None,
     expected_version: Annotated[
         int | None,
-        typer.Option("--expected-version", min=0, metavar="N", help="Write only if this is the version; 0 for none."),
+        typer.Option("--expected-version", min=0, metavar="N", help="Required current version; 0 for a new block."),
     ] = None,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What for.")] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason for the change.")] = "",
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a version of a block, the first one too; what is not given stays as it was."""
+    """Write a new version of a block, or its first. Whatever you omit stays as it was."""
     value = _value(text, file)
-    made = server.ask(
+    written = server.ask(
         lambda client: client.write_block(
             bank, label, value, description=description, limit=limit, pinned=pinned, read_only=read_only,
             expected_version=expected_version, why=why, user=user,
         )
     )  # fmt: skip
     if as_json:
-        print_json(made)
+        print_json(written)
     else:
-        note(f"block {made['label']} of {made['bank']} is at version {made['version']}")
+        note(f"block {written['label']} of {written['bank']} is at version {written['version']}")
 
 
 def _value(text: str | None, file: Path | None) -> str | None:
     if file is None:
         return sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
     if text is not None:
-        raise InvalidRequest("give the text or --file, not both")
+        raise InvalidRequest("give either the text or --file, not both")
     try:
         return file.expanduser().read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -100,9 +100,9 @@ def _value(text: str | None, file: Path | None) -> str | None:
 @app.command(epilog="Example: circadia memory history team human")
 def history(server: RemoteServer, bank: Bank, label: Label, user: User = None, as_json: AsJson = False) -> None:
     """List all versions of a block, oldest first."""
-    found = server.ask(lambda client: client.list_versions(bank, label, user=user))
+    versions = server.ask(lambda client: client.list_versions(bank, label, user=user))
     if as_json:
-        print_json(found)
+        print_json(versions)
         return
     columns = ("version", "from", "when", "by", "why", "text")
     rows = [
@@ -114,7 +114,7 @@ def history(server: RemoteServer, bank: Bank, label: Label, user: User = None, a
             each["why"],
             Text("deleted", "red") if each["deleted"] else each["value"],
         )
-        for each in found
+        for each in versions
     ]
     console().print(table(columns, rows, numbers=("version", "from")))
 
@@ -125,18 +125,24 @@ def diff(
     bank: Bank,
     label: Label,
     old: Annotated[
-        int | None, typer.Argument(metavar="[OLD]", help="This version; by default the one that the new was made from.")
+        int | None, typer.Argument(metavar="[OLD]", help="Old version; defaults to the one that NEW was made from.")
     ] = None,
     new: Annotated[
-        int | None, typer.Argument(metavar="[NEW]", help="With this one; by default the present one.")
+        int | None, typer.Argument(metavar="[NEW]", help="New version; defaults to the current one.")
     ] = None,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is different between two versions of a block, as a unified diff."""
-    found = server.ask(lambda client: client.list_versions(bank, label, user=user))
-    after = found[-1] if new is None else _version(found, new)
-    before = _version(found, old) if old is not None else _version(found, after["parent"]) if after["parent"] else None
+    """Show the difference between two versions of a block as a unified diff."""
+    all_versions = server.ask(lambda client: client.list_versions(bank, label, user=user))
+    after = all_versions[-1] if new is None else _version(all_versions, new)
+    before = (
+        _version(all_versions, old)
+        if old is not None
+        else _version(all_versions, after["parent"])
+        if after["parent"]
+        else None
+    )
     lines = list(_lines(before, after))
     if as_json:
         versions = {"old": before and before["version"], "new": after["version"]}
@@ -150,11 +156,11 @@ def diff(
         note("the texts are the same")
 
 
-def _version(found: Sequence[BlockAnswer], number: int) -> BlockAnswer:
-    for each in found:
+def _version(versions: Sequence[BlockAnswer], number: int) -> BlockAnswer:
+    for each in versions:
         if each["version"] == number:
             return each
-    raise NotFound(f"block {found[0]['label']!r} has no version {number}; it has 1 to {found[-1]['version']}")
+    raise NotFound(f"block {versions[0]['label']!r} has no version {number}; it has 1 to {versions[-1]['version']}")
 
 
 def _lines(before: BlockAnswer | None, after: BlockAnswer) -> Iterable[str]:
@@ -170,17 +176,17 @@ def undo(
     bank: Bank,
     label: Label,
     to: Annotated[
-        int | None, typer.Option("--to", min=1, metavar="N", help="Back to this version; else to the one before.")
+        int | None, typer.Option("--to", min=1, metavar="N", help="Version to restore; defaults to the previous one.")
     ] = None,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an earlier version of a block the present one again; what was undone stays in the history."""
-    made = server.ask(lambda client: client.undo_block(bank, label, to=to, user=user))
+    """Restore an earlier version of a block. The undone version stays in the history."""
+    written = server.ask(lambda client: client.undo_block(bank, label, to=to, user=user))
     if as_json:
-        print_json(made)
+        print_json(written)
     else:
-        note(f"block {made['label']} of {made['bank']} is at version {made['version']}: {made['why']}")
+        note(f"block {written['label']} of {written['bank']} is at version {written['version']}: {written['why']}")
 
 
 @app.command(epilog="Example: circadia memory context team 'when is the release'")
@@ -188,10 +194,10 @@ def context(
     server: RemoteServer,
     bank: Bank,
     question: Annotated[
-        str | None, typer.Argument(metavar="[QUESTION]", help="What is asked; without it, blocks only.")
+        str | None, typer.Argument(metavar="[QUESTION]", help="Question; without it, only blocks are shown.")
     ] = None,
     stable_tokens: Annotated[
-        int | None, typer.Option("--stable-tokens", min=0, metavar="N", help="Tokens for blocks that are pinned.")
+        int | None, typer.Option("--stable-tokens", min=0, metavar="N", help="Tokens for pinned blocks.")
     ] = None,
     fitting_tokens: Annotated[
         int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
@@ -199,18 +205,18 @@ def context(
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a bank says in a prompt: the stable part, and what fits a question."""
-    made = server.ask(
+    """Show what a bank adds to a prompt: the stable part, and what fits a question."""
+    parts = server.ask(
         lambda client: client.show_context(
             bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
         )
     )  # fmt: skip
     if as_json:
-        print_json(made)
+        print_json(parts)
         return
     out = console()
-    for title, text in (("for the system side", made["stable"]), ("for the last user turn", made["fitting"])):
+    for title, text in (("for the system side", parts["stable"]), ("for the last user turn", parts["fitting"])):
         out.print(Text(f"── {title} ──", "bold cyan"))
         out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
-    if made["left_out"]:
-        note(f"no room for the blocks {', '.join(made['left_out'])}; --stable-tokens gives more")
+    if parts["left_out"]:
+        note(f"no room for the blocks {', '.join(parts['left_out'])}; raise --stable-tokens")

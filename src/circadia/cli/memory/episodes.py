@@ -29,73 +29,72 @@ from circadia.records.index_entry import Layer
 app = typer.Typer()
 
 BAR: Final = 16
-"""Characters of the best hit's bar."""
+"""Length of the best hit's bar, in characters."""
 LETTERS: Final = 100
 COLOURS: Final = {
     "words": "green", "meaning": "cyan", "around": "blue", "speaker": "magenta", "recency": "yellow",
     "importance": "red",
 }  # fmt: skip
-"""Parts of a score."""
 TRUSTS: Final = {"person": "", "agent": "dim", "tool": "yellow", "external": "red"}
 
-Session = Annotated[str | None, typer.Option("--session", metavar="NAME", help="The conversation that it belongs to.")]
-Speaker = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Who said it.")]
+Session = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Conversation of the episode.")]
+Speaker = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Speaker of the text.")]
 
-SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Said by them only.")]
-Within = Annotated[str | None, typer.Option("--session", metavar="NAME", help="In this conversation only.")]
+SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")]
+Within = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this conversation.")]
 Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Of this kind only; may be repeated.")]
-Trusts = Annotated[list[Trust] | None, typer.Option("--trust", help="From this source only; may be repeated.")]
-Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="Happened at or after this date or time.")]
-Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Happened before this date or time.")]
-Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="In this layer only; both by default.")]
-Recency = Annotated[float, typer.Option("--recency", metavar="N", help="What something that happens now gets.")]
+Trusts = Annotated[list[Trust] | None, typer.Option("--trust", help="Only this source; may be repeated.")]
+Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")]
+Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only this layer; both by default.")]
+Recency = Annotated[float, typer.Option("--recency", metavar="N", help="Score added to something that happens now.")]
 HalfLife = Annotated[
-    float, typer.Option("--half-life-days", metavar="N", help="Days after which half of --recency is left.")
+    float, typer.Option("--half-life-days", metavar="N", help="Days after which --recency counts half.")
 ]
-Importance = Annotated[float, typer.Option("--importance", metavar="N", help="What the most important gets.")]
+Importance = Annotated[float, typer.Option("--importance", metavar="N", help="Score added to the most important.")]
 
 
 @app.command(epilog="Example: circadia memory add team 'The release is on Friday.' --speaker ann")
 def add(
     server: RemoteServer,
     bank: Bank,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; `-` reads standard input.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to remember; `-` reads standard input.")],
     speaker: Speaker = None,
     session: Session = None,
-    kind: Annotated[EpisodeKind, typer.Option("--kind", help="What happened.")] = EpisodeKind.FACT,
+    kind: Annotated[EpisodeKind, typer.Option("--kind", help="Episode kind.")] = EpisodeKind.FACT,
     trust: Annotated[
-        Trust | None, typer.Option("--trust", help="Where it came from; `person` for the operator, else `agent`.")
+        Trust | None, typer.Option("--trust", help="Source; by default `person` for the operator, else `agent`.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="WHEN", help="When it happened, with zone; else now.")
+        str | None, typer.Option("--at", metavar="WHEN", help="Time of the episode, with time zone; defaults to now.")
     ] = None,
-    importance: Annotated[float | None, typer.Option("--importance", metavar="N", help="0 to 1.")] = None,
+    importance: Annotated[float | None, typer.Option("--importance", metavar="N", help="From 0 to 1.")] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="A call that is repeated with it stores one.")
+        str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: stores a repeat only once.")
     ] = None,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remember something: it is on the disk when the command ends, and no model is called."""
-    said = sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
-    made = server.ask(
+    """Store an episode. It is on disk when the command ends, and no model is called."""
+    content = sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
+    stored = server.ask(
         lambda client: client.remember(
-            bank, said, speaker=speaker, session=session, kind=kind.value, trust=trust and trust.value, at=at,
+            bank, content, speaker=speaker, session=session, kind=kind.value, trust=trust and trust.value, at=at,
             importance=importance, key=key, user=user,
         )
     )  # fmt: skip
     if as_json:
-        print_json(made)
+        print_json(stored)
     else:
-        note(f"{made['id']} {'is remembered' if made['new'] else 'was there already'} in {made['bank']}")
+        note(f"{stored['id']} {'is stored' if stored['new'] else 'was there already'} in {stored['bank']}")
 
 
 @app.command(epilog="Example: circadia memory search team 'when is the release' --trust person --trust agent")
 def search(
     server: RemoteServer,
     bank: Bank,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What is looked for, in words.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, max=200, metavar="N", help="So many at most.")] = 10,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question or words to search for.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=200, metavar="N", help="Maximum number of rows.")] = 10,
     speaker: SaidBy = None,
     session: Within = None,
     kinds: Kinds = None,
@@ -109,8 +108,8 @@ def search(
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find episodes and notes, and show why each was found: the parts of its score."""
-    found = server.ask(
+    """Search episodes and notes, and show the parts of each score."""
+    answer = server.ask(
         lambda client: client.search_bank(
             bank, question, limit=limit, speaker=speaker, session=session, kinds=kinds or (), since=since, until=until,
             trusts=[each.value for each in trusts or ()], layers=[each.value for each in layers or ()],
@@ -118,9 +117,9 @@ def search(
         )
     )  # fmt: skip
     if as_json:
-        print_json(found)
-    elif found["hits"]:
-        _show_hits(found["hits"])
+        print_json(answer)
+    elif answer["hits"]:
+        _show_hits(answer["hits"])
     else:
         note("nothing found")
 
@@ -129,19 +128,19 @@ def search(
 def views(
     server: RemoteServer,
     bank: Bank,
-    hits: Annotated[int, typer.Option("--hits", min=0, max=100, metavar="N", help="So many of each at most.")] = 1,
+    hits: Annotated[int, typer.Option("--hits", min=0, max=100, metavar="N", help="Maximum hits per view.")] = 1,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is asked often and what notes say by subject, as passes keep it ready."""
-    found = server.ask(lambda client: client.list_views(bank, hits=hits, user=user))
+    """Show the views that passes keep ready: frequent questions, and notes by subject."""
+    answer = server.ask(lambda client: client.list_views(bank, hits=hits, user=user))
     if as_json:
-        print_json(found)
-    elif found["views"]:
+        print_json(answer)
+    elif answer["views"]:
         columns = ("kind", "text", "filters", "asked", "state", "says")
-        console().print(table(columns, [_view(each) for each in found["views"]], numbers=("asked",)))
+        console().print(table(columns, [_view(each) for each in answer["views"]], numbers=("asked",)))
     else:
-        note("nothing is ready yet; a pass keeps ready what was asked more than once")
+        note("nothing is ready yet; a pass keeps questions ready that were asked more than once")
 
 
 def _view(each: ReadyAnswer) -> tuple[object, ...]:
@@ -155,14 +154,14 @@ def show(
     server: RemoteServer,
     bank: Bank,
     episode: Annotated[
-        str | None, typer.Argument(metavar="[EPISODE]", help="Id of an episode; without it, the newest are listed.")
+        str | None, typer.Argument(metavar="[EPISODE]", help="Episode ID; without it, the newest episodes are listed.")
     ] = None,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this conversation only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="So many at most.")] = 20,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this conversation.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of rows.")] = 20,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an episode with all that is known of it, or the newest episodes of a bank."""
+    """Show an episode with all its fields, or the newest episodes of a bank."""
 
     async def fetch_episodes(client: Client) -> Mapping[str, Any]:
         if episode is not None:
@@ -170,14 +169,14 @@ def show(
         page = await client.list_episodes(bank, session=session, order="newest", limit=limit, user=user)
         return cast("Mapping[str, Any]", page)
 
-    found = server.ask(fetch_episodes)
+    answer = server.ask(fetch_episodes)
     if as_json:
-        print_json(found)
+        print_json(answer)
     elif episode is not None:
-        _show_episode(found)
-    elif found["episodes"]:
+        _show_episode(answer)
+    elif answer["episodes"]:
         columns = ("episode", "when", "speaker", "kind", "trust", "session", "text")
-        console().print(table(columns, [_row(each) for each in found["episodes"]]))
+        console().print(table(columns, [_row(each) for each in answer["episodes"]]))
     else:
         note("no episode")
 
@@ -197,11 +196,11 @@ def _weight(episode: Mapping[str, Any]) -> float:
     return weight
 
 
-def _show_episode(found: Mapping[str, Any]) -> None:
+def _show_episode(episode: Mapping[str, Any]) -> None:
     out = console()
-    lines = [(Text(name, "dim"), value) for name, value in found.items() if name not in ("text", "stale")]
+    lines = [(Text(name, "dim"), value) for name, value in episode.items() if name not in ("text", "stale")]
     out.print(table(("", ""), lines, numbers=()))
-    for each in found["stale"]:
+    for each in episode["stale"]:
         out.print(
             Text(
                 display_text(f"stale × {each['weight']:g} by {each['by']}: {each['reason']} ({each['evidence']})"),
@@ -209,7 +208,7 @@ def _show_episode(found: Mapping[str, Any]) -> None:
             )
         )
     out.print()
-    out.print(Text(display_text(found["text"])))
+    out.print(Text(display_text(episode["text"])))
 
 
 def _show_hits(hits: Sequence[HitAnswer]) -> None:
@@ -240,10 +239,10 @@ def _show_hits(hits: Sequence[HitAnswer]) -> None:
 
 
 def bar(parts: Mapping[str, float], best: float) -> Text:
-    """Return a bar as long as the score is beside the best one's, with a colour for each part."""
+    """Return a bar scaled to the best score, with a colour for each part of the score."""
     weight = parts.get("weight", 1.0)
-    made, end = Text(), 0.0
+    line, end = Text(), 0.0
     for name, colour in COLOURS.items():
         start, end = end, end + weight * parts.get(name, 0.0)
-        made.append("█" * (round(BAR * end / best) - round(BAR * start / best)), colour)
-    return made
+        line.append("█" * (round(BAR * end / best) - round(BAR * start / best)), colour)
+    return line

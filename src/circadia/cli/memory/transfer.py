@@ -1,4 +1,4 @@
-"""`circadia memory export` and `import`: a bank as a file, and files of other systems into a bank."""
+"""`circadia memory export` and `import`: a bank to a file, and files of Circadia or other systems into a bank."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from circadia.cli.memory.banks import Bank, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.terminal.output import AsJson, display_text, print_json
+from circadia.cli.terminal.output import AsJson, display_text, note, print_json
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.memory.transfer.formats import ImportFormat, detect_format, import_lines
@@ -21,7 +21,7 @@ from circadia.memory.transfer.lines import head_line
 app = typer.Typer()
 
 BATCH_LINES: Final = 200
-"""Lines of one call, so that nobody waits long behind an import, and the bar moves."""
+"""Lines per call: few enough that other calls do not wait long, and that the progress bar moves."""
 BATCH_BYTES: Final = 2**18
 _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
 
@@ -31,7 +31,7 @@ def export_bank(
     server: RemoteServer,
     bank: Bank,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write to this new file, not to standard output.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to this new file instead of standard output.")
     ] = None,
     user: User = None,
 ) -> None:
@@ -40,18 +40,22 @@ def export_bank(
     if file is not None and file.exists():
         raise Conflict(f"{str(file)!r} exists; name a new file")
 
-    async def write(client: Client, opened: BinaryIO) -> None:
+    async def write(client: Client, opened: BinaryIO) -> int:
+        lines = 0
         async for chunk in client.export_bank(bank, user=user):
             opened.write(chunk)
+            lines += chunk.count(b"\n")
+        return lines
 
     if file is None:
         server.ask(lambda client: write(client, sys.stdout.buffer))
         return
-    part = file.with_name(f"{file.name}.part")  # so that no file looks whole that is not
+    part = file.with_name(f"{file.name}.part")  # an incomplete file must not look complete
     try:
         with part.open("wb") as opened:
-            server.ask(lambda client: write(client, opened))
+            lines = server.ask(lambda client: write(client, opened))
         part.rename(file)
+        note(f"exported {lines} lines of bank {display_text(bank)} to {str(file)!r}")
     except OSError as error:
         raise InvalidRequest(f"cannot write {str(file)!r}: {error.strerror or error}") from error
     finally:
@@ -62,24 +66,22 @@ def export_bank(
 def import_files(
     server: RemoteServer,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Files; of a folder, all transcripts (*.jsonl) in it.")
+        list[Path], typer.Argument(metavar="FILE...", help="Files, or folders with transcripts (*.jsonl).")
     ],
     bank: Annotated[
         str | None,
-        typer.Option("--bank", metavar="BANK", help="Into this bank; an export goes to the bank that it names."),
+        typer.Option("--bank", metavar="BANK", help="Target bank; an export defaults to the bank that it names."),
     ] = None,
-    kind: Annotated[
-        ImportFormat | None, typer.Option("--format", help="What the files are; without it, they tell.")
-    ] = None,
+    kind: Annotated[ImportFormat | None, typer.Option("--format", help="File format; detected if omitted.")] = None,
     person: Annotated[
-        str, typer.Option("--person", metavar="NAME", help="Who the person in the transcripts is.")
+        str, typer.Option("--person", metavar="NAME", help="Name of the person in the transcripts.")
     ] = "user",
-    tools: Annotated[bool, typer.Option("--tools", help="Of transcripts, calls of tools and results too.")] = False,
+    tools: Annotated[bool, typer.Option("--tools", help="Also import tool calls and results.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring episodes, notes and blocks into a bank, which is made if there is none; nothing is doubled.
+    """Import episodes, notes and blocks into a bank. Creates the bank if needed and stores nothing twice.
 
-    Secrets are taken out, by pattern, of what other systems have kept.
+    Secrets are removed, by pattern, from files of other systems.
     """
     files = _files(paths, kind)
     total: dict[str, int] = dict.fromkeys(_COUNTS, 0)
@@ -98,7 +100,7 @@ def import_files(
                 try:
                     await _send_batches(client, into, lines, total)
                 except CircadiaError as error:
-                    raise type(error)(f"{str(file)!r}: {error.message}; what came before is imported") from error
+                    raise type(error)(f"{str(file)!r}: {error.message}; the lines before it are imported") from error
 
     server.ask(send_files)
     if as_json:
@@ -109,11 +111,7 @@ def import_files(
 
 
 async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total: dict[str, int]) -> None:
-    """Send lines in batches; see at the end that the file was whole.
-
-    Raises:
-        InvalidRequest: it begins as an export and does not end as one.
-    """
+    """Send lines in batches. Raises InvalidRequest if the file begins as an export and does not end as one."""
     first = 1
     whole = _ExportCheck()
     for batch in _batches(lines):
@@ -128,7 +126,7 @@ async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield what goes into one call each; before the error of a line that cannot be read, what came before it."""
+    """Yield batches of lines; if a line cannot be read, yield the lines before it and then raise its error."""
     batch: list[bytes] = []
     size = 0
     failed: CircadiaError | None = None
@@ -148,7 +146,7 @@ def _batches(lines: Iterator[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _begins_with_bank(batch: Sequence[bytes]) -> bool:
-    """Return whether its first line makes the bank; also of one that cannot be read, which the server tells."""
+    """Return whether the first line creates the bank, or cannot be read, which the server reports."""
     try:
         first: Any = json.loads(next((line for line in batch if line.strip()), b"null"))
     except ValueError:
@@ -157,7 +155,7 @@ def _begins_with_bank(batch: Sequence[bytes]) -> bool:
 
 
 class _ExportCheck:
-    """Knows whether an export was seen from its first to its last line."""
+    """Checks that an export was read from its first to its last line."""
 
     def __init__(self) -> None:
         self._lines = 0
@@ -165,61 +163,51 @@ class _ExportCheck:
         self._last = b""
 
     def add_batch(self, batch: Sequence[bytes]) -> None:
-        """Note lines that were taken."""
-        said = [line for line in batch if line.strip()]
-        if said and not self._lines:
-            self._exported = "exported_at" in json.loads(said[0])
-        self._lines += len(said)
-        self._last = said[-1] if said else self._last
+        written = [line for line in batch if line.strip()]
+        if written and not self._lines:
+            self._exported = "exported_at" in json.loads(written[0])
+        self._lines += len(written)
+        self._last = written[-1] if written else self._last
 
     def require_complete(self) -> None:
-        """Raise InvalidRequest: the export's last line is missing, or lines before it are."""
+        """Raise InvalidRequest if the export's last line or lines before it are missing."""
         if self._exported and json.loads(self._last) != {"type": "end", "lines": self._lines - 1}:
             raise InvalidRequest("the export is cut: its last line does not count the lines before it; export it again")
 
 
 def _files(paths: Sequence[Path], kind: ImportFormat | None) -> list[tuple[Path, ImportFormat]]:
-    """Return the files with their formats.
-
-    Raises:
-        InvalidRequest: there is none, or one is of no known format.
-    """
-    found: list[tuple[Path, ImportFormat]] = []
+    """Return the files with their formats. Raises InvalidRequest: there is no file, or one has no known format."""
+    files: list[tuple[Path, ImportFormat]] = []
     for path in (each.expanduser() for each in paths):
         if path.is_dir():
-            found += [
+            files += [
                 (file, kind or ImportFormat.CLAUDE_CODE) for file in sorted(path.rglob("*.jsonl")) if file.is_file()
             ]
         else:
-            found.append((path, kind or detect_format(path)))
-    if not found:
-        raise InvalidRequest("no file to import; a folder is searched for *.jsonl")
-    missing = next((file for file, _ in found if not file.is_file()), None)
+            files.append((path, kind or detect_format(path)))
+    if not files:
+        raise InvalidRequest("no file to import; a folder must contain *.jsonl files")
+    missing = next((file for file, _ in files if not file.is_file()), None)
     if missing is not None:
         raise InvalidRequest(f"there is no file {str(missing)!r}")
-    return found
+    return files
 
 
 def _named_bank(file: Path, kind: ImportFormat) -> str:
-    """Return the bank that an export names.
-
-    Raises:
-        InvalidRequest: it is none, or names none.
-    """
+    """Return the bank that an export names. Raises InvalidRequest: the file is no export, or names no bank."""
     if kind is ImportFormat.JSONL:
         with file.open("rb") as opened:
             first = opened.readline(2**16)
         try:
-            named = json.loads(first).get("name")
+            name = json.loads(first).get("name")
         except (ValueError, AttributeError):
-            named = None
-        if isinstance(named, str):
-            return named
-    raise InvalidRequest(f"{str(file)!r} names no bank; say where it goes with --bank")
+            name = None
+        if isinstance(name, str):
+            return name
+    raise InvalidRequest(f"{str(file)!r} names no bank; name the target with --bank")
 
 
 def _progress() -> Progress:
-    """Return a bar on standard error, where somebody watches."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -1,4 +1,4 @@
-"""`circadia events`: the append-only record of what happened."""
+"""`circadia events`: the append-only event record."""
 
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -22,13 +22,7 @@ _WARNINGS = {"dropped", "upstream_error", "session_stalled"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventFilter:
-    """Which events are wanted.
-
-    Attributes:
-        session: Of this session only.
-        agent: Of agents of this name only.
-        types: Of these kinds only; all if empty.
-    """
+    """A filter for events; `types` means all types if empty."""
 
     session: str | None = None
     agent: str | None = None
@@ -38,19 +32,19 @@ class EventFilter:
 @app.command(epilog="Example: circadia events --follow --session team --type sleep_start --type sleep_stop")
 def events(
     server: RemoteServer,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new events until Ctrl-C.")] = False,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, metavar="N", help="All events after this number.")
+        int | None, typer.Option("--after", min=0, metavar="N", help="Print all events after this number.")
     ] = None,
-    last: Annotated[int, typer.Option("--last", min=0, metavar="N", help="Without --after, the newest so many.")] = 20,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
+    last: Annotated[int, typer.Option("--last", min=0, metavar="N", help="Without --after, the N newest events.")] = 20,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name.")] = None,
     kinds: Annotated[
         list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what happened, oldest first; with --follow and --json one event a line."""
+    """Print events, oldest first. With --follow and --json, one event per line."""
     wanted = EventFilter(session=session, agent=agent, types=tuple(each.value for each in kinds or ()))
 
     async def fetch_events(client: Client) -> list[EventAnswer]:
@@ -74,42 +68,41 @@ def events(
     if follow:
         server.ask(follow_on)
         return
-    found = server.ask(fetch_events)
+    listed = server.ask(fetch_events)
     if as_json:
-        print_json({"events": found})
+        print_json({"events": listed})
     else:
-        for each in found:
+        for each in listed:
             _print(each, as_json=False)
 
 
 async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventAnswer]:
-    """Return all wanted events after a number, page by page."""
-    found: list[EventAnswer] = []
+    events: list[EventAnswer] = []
     while True:
         page = await client.list_events(
             number, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
         )
-        found += page
+        events += page
         if len(page) < PAGE:
-            return found
+            return events
         number = page[-1]["number"]
 
 
 async def fetch_newest_events(client: Client, wanted: EventFilter, count: int) -> list[EventAnswer]:
-    """Return the newest wanted events, oldest first: a look back that widens until there are enough."""
+    """Return the newest wanted events, oldest first; the search widens until it has found enough."""
     if count == 0:
         return []
     end, width = await find_last_number(client), count
     while True:
         start = max(0, end - width)
-        found = await fetch_events_after(client, wanted, start)
-        if len(found) >= count or start == 0:
-            return found[-count:]
+        newest = await fetch_events_after(client, wanted, start)
+        if len(newest) >= count or start == 0:
+            return newest[-count:]
         width *= 4
 
 
 async def find_last_number(client: Client) -> int:
-    """Return the number of the newest event, found by halving: REST tells what comes after a number, not the last."""
+    """Return the newest event's number by binary search, because REST only lists the events after a number."""
     if not await client.list_events(0, limit=1):
         return 0
     high = 1
@@ -133,7 +126,7 @@ def _print(event: EventAnswer, *, as_json: bool) -> None:
 
 
 def event_line(event: EventAnswer, *, short: bool = False) -> Text:
-    """Return an event as one line of text; a `short` one has no number and no date."""
+    """Return an event as one line of text; `short` omits the number and the date."""
     kind = event["type"]
     colour = "yellow" if kind in _WARNINGS else _COLOURS.get(kind, "")
     where = ":".join(each for each in (event["session"], event["agent"]) if each)

@@ -1,4 +1,4 @@
-"""`circadia holds`: the calls of sleeping agents that wait at the gate."""
+"""`circadia holds`: the held calls of sleeping agents."""
 
 from typing import Annotated
 
@@ -21,13 +21,15 @@ LOOK_SECONDS = 1.0
 @app.command(epilog="Example: circadia holds --watch")
 def holds(
     server: RemoteServer,
-    watch: Annotated[bool, typer.Option("--watch", help="Show them anew each second, until Ctrl-C.")] = False,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="So many at most.")] = 1000,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second until Ctrl-C.")] = False,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum number of rows.")
+    ] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """List the calls that are held now, the longest first."""
+    """List the calls that are held now, longest first."""
 
     async def fetch_holds(client: Client) -> HoldListAnswer:
         return await client.list_holds(session=session, agent=agent, limit=limit)
@@ -45,17 +47,16 @@ def holds(
     if watch:
         server.ask(watch_holds)
         return
-    found = server.ask(fetch_holds)
+    answer = server.ask(fetch_holds)
     if as_json:
-        print_json(found)
-    elif found["holds"]:
-        console().print(_render_holds(found))
+        print_json(answer)
+    elif answer["holds"]:
+        console().print(_render_holds(answer))
     else:
         note("no call is held")
 
 
-def _render_holds(found: HoldListAnswer) -> Group:
-    """Return the held calls as a table, and how many it leaves out."""
+def _render_holds(answer: HoldListAnswer) -> Group:
     rows = [
         (
             each["reference"],
@@ -65,8 +66,8 @@ def _render_holds(found: HoldListAnswer) -> Group:
             each["phase"],
             each["bytes"],
         )
-        for each in found["holds"]
+        for each in answer["holds"]
     ]
     listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
-    left = found["total"] - len(rows)
+    left = answer["total"] - len(rows)
     return Group(listed, *([Text(f"… and {left} more", "dim")] if left > 0 else ()))

@@ -1,4 +1,4 @@
-"""`circadia top`: agents, holds and tokens, live."""
+"""`circadia top`: a live view of agents, held calls and tokens."""
 
 import asyncio
 import os
@@ -38,22 +38,14 @@ from circadia.errors import RetryLater, Unreachable
 EVENT_ROWS = 8
 FEWEST_AGENT_ROWS = 3
 OTHER_ROWS = 8
-"""Rows of a frame besides agents and events: totals, heads, empty lines, the line at the foot."""
+"""Rows of a frame besides agents and events: totals, headings, empty lines, the footer."""
 
 app = typer.Typer()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopSnapshot:
-    """What the server says at one instant.
-
-    Attributes:
-        at: When it was asked.
-        agents: The agents of all open sessions, or of the one that is wanted.
-        holds: What is held, the longest first, and how many calls in all.
-        usage: The ledger, by agent.
-        events: The newest events, oldest first.
-    """
+    """The server's state at one instant, with agents of all open sessions or of the chosen one."""
 
     at: datetime
     agents: Sequence[AgentAnswer]
@@ -65,14 +57,14 @@ class TopSnapshot:
 @app.command(epilog="Example: circadia top --session team")
 def top(
     server: RemoteServer,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
-    every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Time between two looks.")] = 1.0,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
+    every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Seconds per refresh.")] = 1.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Print one frame and end, as where the output is no terminal.")
+        bool, typer.Option("--once", help="Print one frame and exit; the default without a terminal.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it."""
+    """Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit."""
 
     async def take_snapshot(client: Client) -> TopSnapshot:
         return await SnapshotReader(client, session).read_snapshot()
@@ -88,8 +80,6 @@ def top(
 
 
 class SnapshotReader:
-    """Takes pictures; the events of one follow those of the last."""
-
     def __init__(self, client: Client, session: str | None) -> None:
         self._client = client
         self._session = session
@@ -97,7 +87,6 @@ class SnapshotReader:
         self._events: deque[EventAnswer] | None = None
 
     async def read_snapshot(self) -> TopSnapshot:
-        """Ask the server for all of it."""
         client, session = self._client, self._session
         names = [session] if session else [each["name"] for each in await client.list_sessions()]
         agents, holds, usage, events = await asyncio.gather(
@@ -120,7 +109,6 @@ class SnapshotReader:
 
 
 def as_document(picture: TopSnapshot) -> dict[str, Any]:
-    """Return the picture for programs."""
     return {
         "at": picture.at.isoformat(),
         "agents": picture.agents,
@@ -132,7 +120,7 @@ def as_document(picture: TopSnapshot) -> dict[str, Any]:
 
 
 def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "") -> RenderableType:
-    """Return the picture for people, cut to `height` rows."""
+    """Return the snapshot for a terminal, cut to `height` rows."""
     room = None if height is None else max(FEWEST_AGENT_ROWS, height - OTHER_ROWS - len(picture.events))
     parts: list[RenderableType] = [_headline(picture, url, trouble), *_agents(picture, room)]
     if picture.events:
@@ -141,7 +129,7 @@ def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "")
             line.no_wrap, line.overflow = True, "ellipsis"
         parts += [Text("\nevents", "bold"), *lines]
     if height is not None:
-        parts.append(Text("q ends", "dim"))
+        parts.append(Text("q quits", "dim"))
     return Group(*parts)
 
 
@@ -161,7 +149,6 @@ def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
 
 
 def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
-    """Return the table of agents, those with held calls first, and what of it did not fit."""
     usage = {each["key"]: each for each in picture.usage["usage"]}
     longest: dict[str, float] = {}
     for each in picture.holds["holds"]:
@@ -193,7 +180,7 @@ def _row(agent: AgentAnswer, used: UsageAnswer | None, longest: float | None, no
 
 
 async def _live(client: Client, session: str | None, url: str, every: float) -> None:
-    """Draw until a person ends it; a server that goes away for a while is told and waited for."""
+    """Draw until a person quits; while the server is away, show the error and keep trying."""
     camera, screen = SnapshotReader(client, session), Console()
     picture = await camera.read_snapshot()
     trouble = ""
@@ -213,7 +200,7 @@ async def _live(client: Client, session: str | None, url: str, every: float) -> 
 
 @contextmanager
 def _keys(ended: asyncio.Event) -> Generator[None]:
-    """Set the event when q is pressed, where a keyboard is there."""
+    """Set the event when q is pressed, if standard input is a terminal."""
     if not sys.stdin.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""`circadia usage`: what the model calls used and cost."""
+"""`circadia usage`: tokens and cost of model calls."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -14,8 +14,6 @@ app = typer.Typer()
 
 
 class UsageGrouping(StrEnum):
-    """What to sum by."""
-
     AGENT = "agent"
     MODEL = "model"
     TIER = "tier"
@@ -29,18 +27,18 @@ class UsageGrouping(StrEnum):
 @app.command(epilog="Example: circadia usage --by model --since 2026-11-01")
 def usage(
     server: RemoteServer,
-    by: Annotated[UsageGrouping, typer.Option("--by", help="What to sum by; days are of UTC.")] = UsageGrouping.AGENT,
+    by: Annotated[UsageGrouping, typer.Option("--by", help="Group by this; days are in UTC.")] = UsageGrouping.AGENT,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Calls from this date or time on; UTC if no zone.")
+        str | None, typer.Option("--since", metavar="TIME", help="Calls since this date or time; UTC if no zone.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Calls before this.")] = None,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Calls before this time.")] = None,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
     agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only, in any session.")
+        str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name, in any session.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sum the ended model calls: tokens, price at list prices, time held."""
+    """Sum up the ended model calls: tokens, cost at list prices, time held."""
     report = server.ask(lambda client: client.usage(by.value, since=since, until=until, session=session, agent=agent))
     if as_json:
         print_json(report)
@@ -64,8 +62,7 @@ def _row(key: str, line: UsageTotalAnswer) -> tuple[str, ...]:
 
 
 def _tell_gaps(total: UsageTotalAnswer) -> None:
-    """Say which calls the sums leave out."""
     if total["unknown"]:
-        note(f"not in the tokens: calls whose provider told no usage ({total['unknown']})")
+        note(f"not in the tokens: calls whose provider reported no usage ({total['unknown']})")
     if total["unpriced"]:
         note(f"not in the cost: calls of models with no known list price ({total['unpriced']})")

@@ -1,1 +1,1 @@
-"""The connection to a server: configuration, paging, references."""
+"""The connection to a server: address and token, paging, references to agents."""

@@ -1,4 +1,4 @@
-"""How a remote command finds the server and its token, and what it says when it does not."""
+"""How a remote command finds the server and its token."""
 
 import asyncio
 import os
@@ -20,8 +20,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 T = TypeVar("T")
 
-Url = Annotated[str, typer.Option("--url", metavar="URL", envvar="CIRCADIA_URL", help="Address of the server.")]
-"""The option that names the server."""
+Url = Annotated[str, typer.Option("--url", metavar="URL", envvar="CIRCADIA_URL", help="Server address.")]
 
 Token = Annotated[
     str | None,
@@ -30,37 +29,31 @@ Token = Annotated[
         metavar="TOKEN",
         envvar=["CIRCADIA_TOKEN", "CIRCADIA_ADMIN_TOKEN"],
         show_envvar=True,
-        help="Token to show; by default the one in the data folder, where the server is on this machine.",
+        help="Access token; defaults to the one in the data folder if the server runs on this machine.",
     ),
 ]
-"""The option that gives the token."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """The server that a command talks to.
-
-    Attributes:
-        url: Its address, without a slash at the end.
-        token: What the command shows there.
-    """
+    """A server's address, without a trailing slash, and an access token."""
 
     url: str
     token: str
 
 
 def resolve_target(url: str, token: str | None, data: Path | None, environment: Mapping[str, str]) -> Target:
-    """Return the server and the token that the options, the environment and the data folder give.
+    """Return the server and the token from the options, the environment and the data folder.
 
-    The data folder's token goes to this machine only, or to where a person sends it by naming the folder in the
-    command; a variable that stands in the environment is not such a word.
+    The data folder's token is sent to another machine only if the command names the folder; the environment
+    variable is not enough.
 
     Raises:
-        InvalidRequest: the address is none. Unauthenticated: there is no token, or it cannot be read.
+        InvalidRequest: the address is malformed. Unauthenticated: there is no token, or it cannot be read.
     """
     parsed = urlsplit(url)
     if parsed.scheme not in ("http", "https") or not parsed.hostname:
-        raise InvalidRequest(f"{url!r} is no address of a server; write one as in {DEFAULT_URL}")
+        raise InvalidRequest(f"{url!r} is no server address; write one such as {DEFAULT_URL}")
     url = url.rstrip("/")
     if token:
         return Target(url=url, token=token.strip())
@@ -81,18 +74,14 @@ def resolve_target(url: str, token: str | None, data: Path | None, environment: 
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """The server that a remote command asks: a command that takes one has these fields as options."""
+    """The server of a remote command; these fields become options of each command that takes one."""
 
     url: Url = DEFAULT_URL
     token: Token = None
     data: Data = None
 
     def ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
-        """Connect, put the question and return the answer.
-
-        Raises:
-            CircadiaError: there is no server or no token, or the server refuses.
-        """
+        """Run `question` with a connected client. Raises CircadiaError without a server or token, or on refusal."""
         where = resolve_target(self.url, self.token, self.data, os.environ)
 
         async def ask_client() -> T:

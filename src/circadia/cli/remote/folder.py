@@ -1,4 +1,4 @@
-"""The data folder that a command means when none is named."""
+"""The data folder and its default."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,17 +13,16 @@ DATA_VARIABLE: Final = "CIRCADIA_DATA"
 Data = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", envvar=DATA_VARIABLE, help="Data folder; by default `~/.local/share/circadia`."
+        "--data", metavar="DIR", envvar=DATA_VARIABLE, help="Data folder; defaults to `~/.local/share/circadia`."
     ),
 ]
-"""The option that names the data folder."""
 
 
 def data_folder(given: Path | None, environment: Mapping[str, str]) -> Path:
-    """Return the folder that was named, or else the user's own (XDG Base Directory Specification 0.8).
+    """Return the given folder, or the user's default one (XDG Base Directory Specification 0.8).
 
     Raises:
-        ConfigError: it would be below a home folder, and there is none, as in some containers.
+        ConfigError: the folder is below the home folder and there is none, as in some containers.
     """
     home = environment.get("XDG_DATA_HOME", "")
     base = Path(home) if home.startswith("/") else Path("~", ".local", "share")

@@ -1,24 +1,23 @@
-"""Lists that the server hands out page by page."""
+"""Lists that the server returns page by page."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 PAGE = 1000
-"""Entries that the server hands out at a time."""
 
 
 async def gather_pages(
     page: Callable[[str | None, int], Awaitable[Any]], *, key: str, limit: int, cursor: str = "before"
 ) -> dict[str, Any]:
-    """Return the answer with so many entries of `key`, from as many pages as that takes.
+    """Return the last page's answer with up to `limit` entries of all pages under `key`.
 
-    `page` is asked for the page at a cursor, with so many entries at most.
+    `page` takes a cursor and a maximum number of entries.
     """
-    found: list[Any] = []
+    entries: list[Any] = []
     place: str | None = None
     while True:
-        answer = await page(place, min(PAGE, limit - len(found)))
-        found += answer[key]
+        answer = await page(place, min(PAGE, limit - len(entries)))
+        entries += answer[key]
         place = answer[cursor]
-        if place is None or len(found) >= limit:
-            return {**answer, key: found}
+        if place is None or len(entries) >= limit:
+            return {**answer, key: entries}

@@ -11,47 +11,33 @@ DEFAULT_SESSION: Final = "default"
 
 Session = Annotated[
     str | None,
-    typer.Option("--session", metavar="NAME", help="Session of agents that are named without one; else `default`."),
+    typer.Option("--session", metavar="NAME", help="Session of agents named without one; defaults to `default`."),
 ]
-"""The option that names the session."""
 
 
 def split_reference(reference: str, session: str | None) -> tuple[str, str]:
-    """Return the session and the name that a reference stands for.
-
-    Raises:
-        InvalidRequest: it names no agent, or another session than the option.
-    """
-    given, colon, name = reference.rpartition(":")
-    if not name or (colon and not given):
+    """Return the session and the agent name of a reference. Raises InvalidRequest if it contradicts --session."""
+    prefix, colon, name = reference.rpartition(":")
+    if not name or (colon and not prefix):
         raise InvalidRequest(f"{reference!r} names no agent; write `name` or `session:name`")
-    if given and session is not None and given != session:
-        raise InvalidRequest(f"{reference!r} names session {given!r}, but --session says {session!r}; use one of them")
-    return given or session or DEFAULT_SESSION, name
+    if prefix and session is not None and prefix != session:
+        raise InvalidRequest(f"{reference!r} names session {prefix!r}, but --session says {session!r}; use one of them")
+    return prefix or session or DEFAULT_SESSION, name
 
 
 def full_reference(reference: str, session: str | None) -> str:
-    """Return `session:name` for a reference.
-
-    Raises:
-        InvalidRequest: see `parted`.
-    """
+    """Return a reference as `session:name`. Raises InvalidRequest as `split_reference` does."""
     return ":".join(split_reference(reference, session))
 
 
 def group_by_session(references: Iterable[str], session: str | None) -> dict[str, list[str]]:
-    """Return the names under the session of each, in the order given.
-
-    Raises:
-        InvalidRequest: see `parted`.
-    """
-    found: dict[str, list[str]] = {}
+    """Return the agent names by session, in the order given. Raises InvalidRequest as `split_reference` does."""
+    names: dict[str, list[str]] = {}
     for reference in references:
         where, name = split_reference(reference, session)
-        found.setdefault(where, []).append(name)
-    return found
+        names.setdefault(where, []).append(name)
+    return names
 
 
 def split_list(text: str | None) -> list[str] | None:
-    """Return the words of a list that is written with commas, or none."""
     return None if text is None else [word for word in (each.strip() for each in text.split(",")) if word]

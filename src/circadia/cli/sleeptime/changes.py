@@ -1,4 +1,4 @@
-"""`circadia sleeptime diff` and `explain`: what a pass changed, and where a note comes from."""
+"""`circadia sleeptime diff` and `explain`: the changes of a pass, and the provenance of a note."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -29,26 +29,24 @@ _SIGNS: Final = {
 def diff(
     server: RemoteServer,
     run: Annotated[
-        str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
+        str | None, typer.Argument(metavar="[PASS]", help="Pass ID; defaults to the bank's newest pass.")
     ] = None,
-    bank: Annotated[
-        str | None, typer.Option("--bank", metavar="BANK", help="Name of the bank, or of a template.")
-    ] = None,
-    state: Annotated[ChangeState | None, typer.Option("--state", help="Changes that stand so only.")] = None,
+    bank: Annotated[str | None, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")] = None,
+    state: Annotated[ChangeState | None, typer.Option("--state", help="Only changes in this state.")] = None,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a pass changed or proposes: notes and blocks before and after, and why."""
+    """Show what a pass changed or proposes: notes and blocks before and after, with the reason."""
     stands = None if state is None else state.value
 
     async def fetch_changes(client: Client) -> list[ChangeAnswer]:
         return await fetch_all_changes(client, await resolve_pass_key(client, run, bank, user), stands)
 
-    found = server.ask(fetch_changes)
+    changes = server.ask(fetch_changes)
     if as_json:
-        print_json({"changes": found})
-    elif found:
-        print_changes(found)
+        print_json({"changes": changes})
+    elif changes:
+        print_changes(changes)
     else:
         note("no change")
 
@@ -56,36 +54,36 @@ def diff(
 @app.command(epilog="Example: circadia sleeptime explain not_3f2a --bank team")
 def explain(
     server: RemoteServer,
-    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Id of the note, as searches show it.")],
+    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID, as searches show it.")],
     bank: Bank,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell where a note comes from: the episodes that it rests on, and what passes did to it."""
-    found = server.ask(lambda client: client.explain_note(bank, note_key, user=user))
+    """Show where a note comes from: the episodes that support it, and what passes did to it."""
+    answer = server.ask(lambda client: client.explain_note(bank, note_key, user=user))
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
     out = console()
-    out.print(Text(display_text(found["text"]), "bold"))
-    away = "" if found["retired_at"] is None else f", retired {local_time(found['retired_at'])}"
-    made = f"made by pass {found['pass']}" if found["pass"] else "made by hand"
+    out.print(Text(display_text(answer["text"]), "bold"))
+    away = "" if answer["retired_at"] is None else f", retired {local_time(answer['retired_at'])}"
+    origin = f"made by pass {answer['pass']}" if answer["pass"] else "made by hand"
     out.print(
-        Text(f"{found['kind']}, trust {found['trust']}, {made} at {local_time(found['created_at'])}{away}", "dim")
+        Text(f"{answer['kind']}, trust {answer['trust']}, {origin} at {local_time(answer['created_at'])}{away}", "dim")
     )
-    for each in found["evidence"]:
+    for each in answer["evidence"]:
         out.print(
             Text.assemble(
                 (f"  {each['id']} {local_time(each['at'])} ", "dim"),
                 f"{display_text(each['speaker'])}: {display_text(each['text'])}",
             )
         )
-    for each in found["changes"]:
+    for each in answer["changes"]:
         out.print(Text(f"  {each['pass']} {each['kind']} {each['state']}: {display_text(each['why'])}", "cyan"))
 
 
 async def resolve_pass_key(client: Client, run: str | None, bank: str | None, user: str | None) -> str:
-    """Return the key that is given, or that of the bank's newest pass.
+    """Return the given id, or the id of the bank's newest pass.
 
     Raises:
         InvalidRequest: neither a pass nor a bank is named. NotFound: the bank has no pass.
@@ -94,25 +92,23 @@ async def resolve_pass_key(client: Client, run: str | None, bank: str | None, us
         return run
     if bank is None:
         raise InvalidRequest("name a pass, or a bank with --bank for its newest one")
-    found = (await client.list_passes(bank, limit=1, user=user))["passes"]
-    if not found:
+    newest = (await client.list_passes(bank, limit=1, user=user))["passes"]
+    if not newest:
         raise NotFound(f"there was no pass over {bank!r} yet")
-    return found[0]["id"]
+    return newest[0]["id"]
 
 
 async def fetch_all_changes(client: Client, run: str, state: str | None = None) -> list[ChangeAnswer]:
-    """Return all changes of a pass, page by page."""
-    found: list[ChangeAnswer] = []
+    changes: list[ChangeAnswer] = []
     after: int | None = 0
     while after is not None:
         page = await client.list_changes(run, state=state, after=after)
-        found += page["changes"]
+        changes += page["changes"]
         after = page["after"]
-    return found
+    return changes
 
 
 def print_changes(changes: Sequence[ChangeAnswer]) -> None:
-    """Print changes as a diff that a person reads."""
     out = console()
     for each in changes:
         for line in _lines(each):

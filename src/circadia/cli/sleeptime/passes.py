@@ -33,32 +33,31 @@ from circadia.records.sleep_pass import PassStatus
 app = typer.Typer()
 
 LOOK_SECONDS: Final = 0.5
-"""How often `run --wait` looks."""
 COLOURS: Final = {
     "succeeded": "green", "no_change": "green", "running": "cyan", "partial": "yellow", "failed": "red",
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
 
-PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
-"""The pass that a command is about."""
+PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Pass ID.")]
 Numbers = Annotated[
     list[int] | None,
-    typer.Option("--change", metavar="N", help="This change only, by its number in the diff; may be repeated."),
+    typer.Option("--change", metavar="N", help="Only the change with this number in the diff; may be repeated."),
 ]
-"""The changes that a command is about."""
 
 
 @app.command(epilog="Example: circadia sleeptime passes --bank team")
 def passes(
     server: RemoteServer,
     bank: Bank,
-    status: Annotated[PassStatus | None, typer.Option("--status", help="That stand so only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
+    status: Annotated[PassStatus | None, typer.Option("--status", help="Only passes with this status.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
+    ] = 50,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the passes over a bank, the newest first, with what each changed and cost."""
+    """List the passes over a bank with their changes and cost, newest first."""
     stands = None if status is None else status.value
 
     async def fetch_passes(client: Client) -> dict[str, Any]:
@@ -68,13 +67,13 @@ def passes(
             limit=limit,
         )
 
-    found = server.ask(fetch_passes)
+    page = server.ask(fetch_passes)
     if as_json:
-        print_json(found)
-    elif found["passes"]:
-        rows = [_row(each) for each in found["passes"]]
+        print_json(page)
+    elif page["passes"]:
+        rows = [_row(each) for each in page["passes"]]
         console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
-        if found["before"] is not None:
+        if page["before"] is not None:
             note(f"more than {limit}; --limit shows them")
     else:
         note("no pass")
@@ -84,24 +83,22 @@ def passes(
 def why(
     server: RemoteServer,
     run: Annotated[
-        str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
+        str | None, typer.Argument(metavar="[PASS]", help="Pass ID; defaults to the bank's newest pass.")
     ] = None,
-    bank: Annotated[
-        str | None, typer.Option("--bank", metavar="BANK", help="Name of the bank, or of a template.")
-    ] = None,
+    bank: Annotated[str | None, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")] = None,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what a pass was begun for, what it was given, what it changed, and what each model call cost."""
+    """Show a pass's trigger, input and changes, and the cost of each model call."""
 
     async def fetch_pass(client: Client) -> PassDetailAnswer:
         return await client.show_pass(await resolve_pass_key(client, run, bank, user))
 
-    found = server.ask(fetch_pass)
+    details = server.ask(fetch_pass)
     if as_json:
-        print_json(found)
+        print_json(details)
     else:
-        _show(found)
+        _show(details)
 
 
 @app.command(epilog="Example: circadia sleeptime run --bank team --dry-run --wait")
@@ -109,148 +106,151 @@ def run(
     server: RemoteServer,
     bank: Bank,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only propose: nothing is written, and the input stays.")
+        bool, typer.Option("--dry-run", help="Only propose changes: write nothing and keep the input.")
     ] = False,
     instructions: Annotated[
-        str, typer.Option("--instructions", metavar="TEXT", help="What you want of this pass in particular.")
+        str, typer.Option("--instructions", metavar="TEXT", help="Extra instructions for this pass.")
     ] = "",
     operations: Annotated[
-        list[str] | None, typer.Option("--operation", metavar="NAME", help="Only this one; may be repeated.")
+        list[str] | None, typer.Option("--operation", metavar="NAME", help="Run only this operation; may be repeated.")
     ] = None,
-    review: Annotated[bool, typer.Option("--review", help="What it proposes waits until you accept it.")] = False,
+    review: Annotated[bool, typer.Option("--review", help="Hold back the changes until you accept them.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="It looks at all notes and beliefs again, not only at what is new.")
+        bool, typer.Option("--full", help="Process all notes and beliefs again, not only new input.")
     ] = False,
     needed: Annotated[
-        bool, typer.Option("--needed", help="The next answer depends on it: it yields to no turn and no wake.")
+        bool, typer.Option("--needed", help="Do not yield to turns or wakes: the next answer needs it.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Show how it goes until its end, and what it changed.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, with progress and changes.")] = False,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask for a pass over all that waits in a bank; with --wait the exit status is 1 if it fails."""
+    """Request a pass over all that waits in a bank. With --wait, the exit status is 1 if it fails."""
 
     async def request_pass(client: Client) -> PassDetailAnswer:
-        asked = await client.run_pass(
+        requested = await client.run_pass(
             bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, full=full,
             needed=needed, user=user,
         )  # fmt: skip
-        return await (_wait_for_pass(client, asked["id"]) if wait else client.show_pass(asked["id"]))
+        return await (_wait_for_pass(client, requested["id"]) if wait else client.show_pass(requested["id"]))
 
-    found = server.ask(request_pass)
+    details = server.ask(request_pass)
     if as_json:
-        print_json(found)
+        print_json(details)
     elif not wait:
-        note(
-            f"pass {found['id']} over {found['bank']} is asked for; `circadia sleeptime why {found['id']}` tells of it"
-        )
+        note(f"requested pass {details['id']} over {details['bank']}; see `circadia sleeptime why {details['id']}`")
     else:
-        print_changes(server.ask(lambda client: fetch_all_changes(client, found["id"])))
-        _show(found)
-    if wait and found["status"] == "failed":
+        print_changes(server.ask(lambda client: fetch_all_changes(client, details["id"])))
+        _show(details)
+    if wait and details["status"] == "failed":
         raise typer.Exit(1)
 
 
 @app.command(epilog="Example: circadia sleeptime undo pas_0cwd4f7k2m")
 def undo(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
-    """Take back all that a pass did; what others have changed since stays as they left it."""
+    """Undo everything that a pass did. Later changes by others stay."""
     _print_result(
         server.ask(lambda client: client.undo_pass(run)),
         as_json,
-        "it has changed no note, block or weight that is there",
+        "it changed no note, block or weight that still exists",
     )
 
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
 def accept(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
-    """Publish what of a pass waits for a person, all of it or single changes."""
-    found = server.ask(lambda client: client.accept_pass(run, numbers=numbers or ()))
-    _print_result(found, as_json, "nothing of it waits")
+    """Publish the changes of a pass that wait for review, all or single ones."""
+    result = server.ask(lambda client: client.accept_pass(run, numbers=numbers or ()))
+    _print_result(result, as_json, "no change waits for review")
 
 
 @app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
 def refuse(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
-    """Refuse what of a pass waits for a person, all of it or single changes: it will not come about."""
-    found = server.ask(lambda client: client.refuse_pass(run, numbers=numbers or ()))
-    _print_result(found, as_json, "nothing of it waits")
+    """Refuse the changes of a pass that wait for review, all or single ones. They are never published."""
+    result = server.ask(lambda client: client.refuse_pass(run, numbers=numbers or ()))
+    _print_result(result, as_json, "no change waits for review")
 
 
 @app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
 def cancel(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
-    """End a pass; what it has published stays."""
-    found = server.ask(lambda client: client.cancel_pass(run))
+    """Cancel a pass. Its published changes stay."""
+    ended = server.ask(lambda client: client.cancel_pass(run))
     if as_json:
-        print_json(found)
+        print_json(ended)
     else:
-        note(f"pass {found['id']} over {found['bank']}: {found['status']}")
+        note(f"pass {ended['id']} over {ended['bank']}: {ended['status']}")
 
 
-def _print_result(found: PassChangedAnswer, as_json: bool, nothing: str) -> None:
+def _print_result(result: PassChangedAnswer, as_json: bool, nothing: str) -> None:
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    if not found["changes"]:
-        note(f"pass {found['pass']['id']}: {nothing}")
+    if not result["changes"]:
+        note(f"pass {result['pass']['id']}: {nothing}")
         return
-    print_changes(found["changes"])
-    states = Counter(each["state"] for each in found["changes"])
-    note(f"pass {found['pass']['id']}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
+    print_changes(result["changes"])
+    states = Counter(each["state"] for each in result["changes"])
+    note(f"pass {result['pass']['id']}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
 
 
 async def _wait_for_pass(client: Client, key: str) -> PassDetailAnswer:
-    """Return the pass when it has ended; tell a person how it goes meanwhile."""
+    """Return the pass when it has ended; show its progress on a terminal."""
     clock, last = SystemClock(), ""
     with Console(stderr=True, quiet=not sys.stderr.isatty()).status("waiting for a worker") as line:
         while True:
-            found = await client.show_pass(key)
-            if found["status"] not in _OPEN:
-                return found
-            told = _progress(found)
-            if told != last:
-                line.update(Text(display_text(told)))
-                last = told
+            details = await client.show_pass(key)
+            if details["status"] not in _OPEN:
+                return details
+            progress = _progress(details)
+            if progress != last:
+                line.update(Text(display_text(progress)))
+                last = progress
             await clock.sleep(LOOK_SECONDS)
 
 
-def _progress(found: PassAnswer) -> str:
-    spent = found["spent"]
-    words = [found["status"], found["detail"] if found["status"] == "pending" else ""]
+def _progress(details: PassAnswer) -> str:
+    spent = details["spent"]
+    words = [details["status"], details["detail"] if details["status"] == "pending" else ""]
     words += [
-        f"episodes to {found['after']} of {found['upto']}",
+        f"episodes to {details['after']} of {details['upto']}",
         f"{spent['calls']} calls",
         f"{spent['tokens']} tokens",
     ]
-    return " · ".join(each for each in [*words, format_price(spent), _counts(found["counts"])] if each)
+    return " · ".join(each for each in [*words, format_price(spent), _counts(details["counts"])] if each)
 
 
-def _show(found: PassDetailAnswer) -> None:
-    spent = found["spent"]
-    flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if found[name]]
+def _generation(view: PassDetailAnswer) -> str:
+    before, after = view["generation_before"], view["generation_after"]
+    return f"{before}, unchanged" if after in (None, before) else f"{before} → {after}"
+
+
+def _show(view: PassDetailAnswer) -> None:
+    spent = view["spent"]
+    flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if view[name]]
     rows = [
-        ("begun for", found["trigger"] + (f", asked by {found['by']}" if found["by"] else "")),
-        ("instructions", found["instructions"] or None),
-        ("operations", found["operations"] or "those of the bank's policy"),
+        ("trigger", view["trigger"] + (f", asked by {view['by']}" if view["by"] else "")),
+        ("instructions", view["instructions"] or None),
+        ("operations", view["operations"] or "those of the bank's policy"),
         ("kind", flags or "writes"),
-        ("asked", local_time(found["created_at"])),
-        ("ended", None if found["ended_at"] is None else local_time(found["ended_at"])),
-        ("input", f"episodes up to {found['upto']}; worked through to {found['after']}"),
-        ("status", Text(found["status"], COLOURS.get(found["status"], ""))),
-        ("detail", found["detail"] or None),
-        ("changes", _counts(found["counts"]) or "none"),
-        ("generation", f"{found['generation_before']} → {found['generation_after'] or found['generation_before']}"),
+        ("asked", local_time(view["created_at"])),
+        ("ended", None if view["ended_at"] is None else local_time(view["ended_at"])),
+        ("input", f"episodes up to {view['upto']}; processed up to {view['after']}"),
+        ("status", Text(view["status"], COLOURS.get(view["status"], ""))),
+        ("detail", view["detail"] or None),
+        ("changes", _counts(view["counts"]) or "none"),
+        ("generation", _generation(view)),
         ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {format_price(spent)}"),
     ]
-    console().print(table((found["id"], display_text(found["bank"])), rows))
-    if found["ledger"]:
+    console().print(table((view["id"], display_text(view["bank"])), rows))
+    if view["ledger"]:
         columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
         lines = [
             (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], format_price(each),
              f"{each['seconds']:.1f}")
-            for each in found["ledger"]
+            for each in view["ledger"]
         ]  # fmt: skip
         console().print()
         console().print(table(columns, lines, numbers=columns[2:]))
-    for each in found["errors"]:
+    for each in view["errors"]:
         console().print(Text(display_text(each), "red"))
 
 

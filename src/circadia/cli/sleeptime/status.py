@@ -1,4 +1,4 @@
-"""`circadia sleeptime status`, `why-not`, `pause` and `resume`: how it stands in a bank."""
+"""`circadia sleeptime status`, `why-not`, `pause` and `resume`: the state of passes over a bank."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -25,15 +25,13 @@ from circadia.clock import SystemClock
 
 app = typer.Typer()
 
-Bank = Annotated[str, typer.Option("--bank", metavar="BANK", help="Name of the bank, or of a template.")]
-"""The bank that a command is about."""
+Bank = Annotated[str, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")]
 User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="Whose bank, where BANK is a template: support-{user}.")
+    str | None, typer.Option("--user", metavar="NAME", help="End user, if BANK is a template such as support-{user}.")
 ]
-"""The end user whose bank a template means."""
 
-_COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed", "spent", "wrong")
-_BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent", "ratio", "stands")
+_COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed", "spent", "problem")
+_BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent", "ratio", "state")
 _LETTERS: Final = 60
 
 
@@ -41,13 +39,13 @@ _LETTERS: Final = 60
 def status(
     server: RemoteServer,
     bank: Annotated[
-        str | None, typer.Option("--bank", metavar="BANK", help="This bank; else all that have work.")
+        str | None, typer.Option("--bank", metavar="BANK", help="Show only this bank; otherwise all banks with work.")
     ] = None,
     user: User = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="So many banks at most.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of banks.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Show what waits and what runs, in one bank or in all that have work."""
+    """Show what is waiting and running, in one bank or in all banks with work."""
     if bank is not None:
         one = server.ask(lambda client: client.show_sleeptime(bank, user=user))
         if as_json:
@@ -55,82 +53,82 @@ def status(
         else:
             _show(one)
         return
-    found = server.ask(lambda client: client.show_sleeptime_of_all(limit=limit))
+    answer = server.ask(lambda client: client.show_sleeptime_of_all(limit=limit))
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
-        _show_all(found)
+        _show_all(answer)
 
 
 @app.command("why-not", epilog="Example: circadia sleeptime why-not --bank team")
 def why_not(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
-    """Tell why no pass over a bank begins now, or what one would begin for."""
-    found = server.ask(lambda client: client.show_sleeptime(bank, user=user))
+    """Show why no pass over a bank starts now, or what would trigger one."""
+    answer = server.ask(lambda client: client.show_sleeptime(bank, user=user))
     if as_json:
-        print_json({"bank": found["bank"], **found["verdict"]})
+        print_json({"bank": answer["bank"], **answer["verdict"]})
         return
-    verdict = found["verdict"]
+    verdict = answer["verdict"]
     if verdict["due"]:
         typer.echo(
-            f"a pass over {display_text(found['bank'])} is due: {display_text(verdict['why'])} ({verdict['trigger']})"
+            f"a pass over {display_text(answer['bank'])} is due: {display_text(verdict['why'])} ({verdict['trigger']})"
         )
         return
-    typer.echo(f"{display_text(found['bank'])}: {display_text(verdict['why'])} (gate {verdict['gate']})")
+    typer.echo(f"{display_text(answer['bank'])}: {display_text(verdict['why'])} (gate {verdict['gate']})")
     if verdict["at"] is not None:
         typer.echo(f"looked at again at {local_time(verdict['at'])}, {_time_until(verdict['at'])}")
 
 
 @app.command(epilog="Example: circadia sleeptime pause --bank team")
 def pause(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
-    """Let no more pass begin over a bank; one that runs ends at its next step."""
-    found = server.ask(lambda client: client.pause_sleeptime(bank, user=user))
+    """Pause passes over a bank. A running pass ends at its next step."""
+    answer = server.ask(lambda client: client.pause_sleeptime(bank, user=user))
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
-        note(f"passes over {found['bank']} are paused; `circadia sleeptime resume --bank {found['bank']}` goes on")
+        note(f"paused passes over {answer['bank']}; to go on: `circadia sleeptime resume --bank {answer['bank']}`")
 
 
 @app.command(epilog="Example: circadia sleeptime resume --bank team")
 def resume(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
-    """Let passes begin again, also those that wait after failures, and operations that were paused."""
-    found = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
+    """Resume passes over a bank, including those that wait after failures, and paused operations."""
+    answer = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
-        note(f"{found['bank']}: {found['verdict']['why']}")
+        note(f"{answer['bank']}: {answer['verdict']['why']}")
 
 
-def _show(found: SleeptimeStatusAnswer) -> None:
-    backlog, spent, running = found["backlog"], found["spent"], found["running"]
+def _show(answer: SleeptimeStatusAnswer) -> None:
+    backlog, spent, running = answer["backlog"], answer["spent"], answer["running"]
     now = SystemClock().now()
     rows = [
-        ("when", found["policy"]["when"]),
-        *((f"  {trigger}", words) for trigger, words in found["begins"].items()),
-        ("  hand", "when it is asked for"),
+        ("when", answer["policy"]["when"]),
+        *((f"  {trigger}", words) for trigger, words in answer["begins"].items()),
+        ("  hand", "on request"),
         ("waiting", f"{backlog['episodes']} episodes, {backlog['turns']} completed turns"),
         ("oldest", "–" if backlog["oldest_at"] is None else f"{time_since(backlog['oldest_at'], now)} ago"),
         ("pass", "none runs" if running is None else f"{running['id']} {running['status']} {running['detail']}"),
-        ("next", _next(found)),
+        ("next", _next(answer)),
         (
             "last complete",
-            "never" if found["succeeded_at"] is None else f"{time_since(found['succeeded_at'], now)} ago",
+            "never" if answer["succeeded_at"] is None else f"{time_since(answer['succeeded_at'], now)} ago",
         ),
-        ("failed in a row", found["failures"]),
+        ("failed in a row", answer["failures"]),
         (
             "spent today",
             f"{spent['calls']} calls, {spent['tokens']:,} tokens, {format_price(spent)}, "
             f"{format_duration(spent['seconds'])}",
         ),
     ]
-    for each in found["leftovers"]:
+    for each in answer["leftovers"]:
         word = "set apart" if each["quarantined"] else "tried again"
         rows.append((word, f"episodes {each['first']} to {each['last']}: {each['cause']}"))
-    console().print(table((display_text(found["bank"]), ""), rows))
-    if found["balances"]:
-        lines = [_balance(each) for each in found["balances"]]
+    console().print(table((display_text(answer["bank"]), ""), rows))
+    if answer["balances"]:
+        lines = [_balance(each) for each in answer["balances"]]
         console().print(table(_BALANCE, lines, numbers=_BALANCE[1:7]))
-    if found["red"]:
-        console().print(Text(display_text(found["red"]), "red"))
+    if answer["red"]:
+        console().print(Text(display_text(answer["red"]), "red"))
 
 
 def _balance(each: BalanceAnswer) -> tuple[object, ...]:
@@ -147,16 +145,16 @@ def _balance(each: BalanceAnswer) -> tuple[object, ...]:
     )
 
 
-def _show_all(found: SleeptimeAnswer) -> None:
-    counts = ", ".join(f"{number} {name}" for name, number in found["passes"].items() if number)
-    spent = found["spent"]
-    if found["banks"]:
+def _show_all(answer: SleeptimeAnswer) -> None:
+    counts = ", ".join(f"{number} {name}" for name, number in answer["passes"].items() if number)
+    spent = answer["spent"]
+    if answer["banks"]:
         numbers = ("waiting", "turns", "failed", "spent")
-        console().print(table(_COLUMNS, [_row(each) for each in found["banks"]], numbers=numbers))
+        console().print(table(_COLUMNS, [_row(each) for each in answer["banks"]], numbers=numbers))
     else:
         note("nothing waits in any bank")
-    if found["more"]:
-        note(f"{found['more']} more banks have work; --limit shows them")
+    if answer["more"]:
+        note(f"{answer['more']} more banks have work; --limit shows them")
     note(f"passes: {counts or 'none yet'}; spent today: {spent['tokens']:,} tokens, {format_price(spent)}")
 
 
@@ -176,12 +174,12 @@ def _row(each: SleeptimeStatusAnswer) -> tuple[object, ...]:
 
 
 def format_price(spent: Mapping[str, Any]) -> str:
-    """Return the price of what has so many `tokens` and `usd`: none is known, or asked, where tokens cost nothing."""
+    """Return the price in `usd`, or "no price" if there are `tokens` without one: unknown or free."""
     return "no price" if spent["tokens"] and not spent["usd"] else dollars(spent["usd"])
 
 
-def _next(found: SleeptimeStatusAnswer) -> str:
-    verdict = found["verdict"]
+def _next(answer: SleeptimeStatusAnswer) -> str:
+    verdict = answer["verdict"]
     if verdict["due"]:
         return f"now: {verdict['why']}"
     return f"{verdict['gate']}: {verdict['why']}"

@@ -1,4 +1,4 @@
-"""Loading many libraries at once, and none that nobody uses."""
+"""Faster imports: many libraries at once, and slow ones only when they are used."""
 
 import gc
 import os
@@ -20,14 +20,13 @@ _LATE: Final = frozenset(
 )
 """Modules that take long to load, and that many commands, or their help, do without."""
 _COMMANDS: Final = "circadia.cli."
-"""Modules that begin so belong to a command."""
 
 
 @contextmanager
 def quick_imports() -> Generator[None]:
-    """Import in the block in three quarters of the time: what is loaded stays, so the collector need not look at it.
+    """Suspend the garbage collector in the block, so that imports take a quarter less time.
 
-    It would do so again and again while the number of objects grows; afterwards they are set aside for good.
+    Loaded modules stay for good, so scanning them again and again finds nothing; afterwards they are frozen.
     """
     gc.disable()
     try:
@@ -38,9 +37,9 @@ def quick_imports() -> Generator[None]:
 
 
 def load_when_used() -> None:
-    """Have late modules, of those that are imported from now on, loaded when something of them is first used.
+    """From now on, load the modules in `_LATE` and those of commands on first use.
 
-    It is for a process that runs one command: threads that use such a module first at the same time are not thought of.
+    Only for a process that runs one command: it is not safe if threads first use such a module at the same time.
     """
     sys.meta_path.insert(0, _LateImportFinder())
 
@@ -59,9 +58,9 @@ class _LateImportFinder(MetaPathFinder):
 
 @contextmanager
 def end_on_interrupt() -> Generator[None]:
-    """Let Ctrl-C in the block end the process at once: no traceback of what is only being loaded."""
+    """Let Ctrl-C in the block end the process at once, without a traceback from an import."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
-        yield  # who started it has it ignore them
+        yield  # the parent process had it ignored
         return
     signal.signal(signal.SIGINT, _end)
     try:

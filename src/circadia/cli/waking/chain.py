@@ -1,4 +1,4 @@
-"""`circadia chain`: what came of what."""
+"""`circadia chain`: messages, wakes and pulses with their causes."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -25,11 +25,11 @@ _COLOURS = {
 def chain(
     server: RemoteServer,
     root: Annotated[
-        str, typer.Argument(metavar="ROOT", help="The chain's first message or wake, or any wake or pulse in it.")
+        str, typer.Argument(metavar="ROOT", help="ID of its first message or wake, or of any wake or pulse.")
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show a chain of messages, wakes and pulses as a tree: each below what caused it."""
+    """Show a chain of messages, wakes and pulses as a tree, each below its cause."""
 
     async def fetch_chain(client: Client) -> ChainAnswer:
         first = root
@@ -39,16 +39,16 @@ def chain(
             first = (await client.show_pulse(root))["root"]
         return await client.show_chain(first)
 
-    found = server.ask(fetch_chain)
+    answer = server.ask(fetch_chain)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    counts = ", ".join(f"{found[each]} {each}" for each in ("messages", "wakes", "pulses"))
-    console().print(tree(found, Text(f"{display_text(found['root'])}: {counts}, depth {found['depth']}", "bold")))
+    counts = ", ".join(f"{answer[each]} {each}" for each in ("messages", "wakes", "pulses"))
+    console().print(tree(answer, Text(f"{display_text(answer['root'])}: {counts}, depth {answer['depth']}", "bold")))
 
 
 def tree(found: ChainAnswer, title: Text) -> Tree:
-    """Return the nodes of a chain as a tree; what came of nothing in it stands at the top."""
+    """Return the nodes of a chain as a tree; nodes without a cause in the chain are at the top."""
     top = Tree(title)
     branches: dict[str, Tree] = {}
     for node in found["nodes"]:

@@ -1,4 +1,4 @@
-"""`circadia coordination`: how an agent may be woken; each setting with its value and its source."""
+"""`circadia coordination`: how an agent may be woken, with the value and source of each setting."""
 
 from typing import Annotated, Any, cast
 
@@ -22,21 +22,21 @@ _COLOURS = {"file": "green", "patch": "cyan"}
 @app.command(epilog="Example: circadia coordination writer max_wakes_per_day=4 on_busy=refuse")
 def coordination(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as max_wakes_per_day=4; null is no limit."),
+        typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as max_wakes_per_day=4; null: no limit."),
     ] = None,
     reset: Annotated[
         list[str] | None,
         typer.Option(
-            "--reset", metavar="KEY", help="Take back a change: what the file says or the default holds again."
+            "--reset", metavar="KEY", help="Undo a change, so that the value of the file or the default applies again."
         ),
     ] = None,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how an agent may be woken and where each setting was made; or change it, from the next decision on."""
+    """Show how an agent may be woken, with the source of each setting, or change it from the next decision on."""
     body = {full_key(key): value for key, value in settings_of(changes or []).items()}
     whose = full_reference(agent, session)
 
@@ -45,9 +45,9 @@ def coordination(
             await client.reset_coordination(whose, full_key(key))
         return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
 
-    found = server.ask(apply_changes)
+    answer = server.ask(apply_changes)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
     rows = [
         (
@@ -56,31 +56,30 @@ def coordination(
             Text(each["source"], _COLOURS.get(each["source"], "dim")),
             local_time(each["at"]) if each["at"] else "",
         )
-        for key, each in found["settings"].items()
+        for key, each in answer["settings"].items()
     ]
     console().print(table(("key", "value", "source", "since"), rows))
 
 
 def settings_of(words: list[str]) -> dict[str, Any]:
-    """Return the settings of `key=value` words; a value is read as YAML.
+    """Return the settings from `key=value` words, with values read as YAML.
 
     Raises:
-        InvalidRequest: a word is none, or its value cannot be read.
+        InvalidRequest: a word has no key, or its value cannot be read.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise InvalidRequest(f"{word!r} is no setting; write KEY=VALUE, such as max_wakes_per_day=4")
         try:
-            found[key] = settings.parse_yaml(value)
+            values[key] = settings.parse_yaml(value)
         except ValueError as error:
             raise InvalidRequest(f"{word!r}: the value cannot be read: {' '.join(str(error).split())}") from error
-    return found
+    return values
 
 
 def full_key(key: str) -> str:
-    """Return the key with the name of its group before it, where only one group has such a key."""
     full = [each for each in KEYS if each == key or each.endswith(f".{key}")]
     return full[0] if len(full) == 1 else key
 

@@ -1,4 +1,4 @@
-"""`circadia inbox`: what waits for an agent. A person's look marks nothing."""
+"""`circadia inbox`: the messages that wait for an agent."""
 
 from typing import Annotated, Any
 
@@ -22,18 +22,18 @@ _COLOURS = {"urgent": "red", "high": "yellow", "low": "dim"}
 @app.command(epilog="Example: circadia inbox writer --search deploy")
 def inbox(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose, as `name` or `session:name`.")],
-    every: Annotated[
-        bool, typer.Option("--all", help="In all states, oldest first; else unread, urgent first.")
-    ] = False,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
+    every: Annotated[bool, typer.Option("--all", help="All states, oldest first; else unread, urgent first.")] = False,
     search: Annotated[
-        str | None, typer.Option("--search", metavar="WORDS", help="With these words in the text only.")
+        str | None, typer.Option("--search", metavar="WORDS", help="Only messages that contain these words.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
+    ] = 50,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the messages in an agent's inbox and count them by state; a person's look marks nothing."""
+    """List the messages in an agent's inbox and count them by state. The operator's token marks none as seen."""
     states = [each.value for each in (DeliveryState if every else (DeliveryState.UNREAD,))]
     whose, order = full_reference(agent, session), "oldest" if every else "urgent"
 
@@ -47,18 +47,18 @@ def inbox(
             cursor="after",
         )
 
-    found = server.ask(fetch_inbox)
+    page = server.ask(fetch_inbox)
     if as_json:
-        print_json(found)
+        print_json(page)
         return
-    counts = found["counts"]
+    counts = page["counts"]
     typer.echo(", ".join(f"{counts.get(each.value, 0)} {each.value}" for each in DeliveryState))
-    if not found["messages"]:
+    if not page["messages"]:
         return
     now = SystemClock().now()
     columns = ("message", "from", "priority", "type", "age", "state", "text")
-    console().print(table(columns, [_row(each, now) for each in found["messages"]]))
-    if found["after"] is not None:
+    console().print(table(columns, [_row(each, now) for each in page["messages"]]))
+    if page["after"] is not None:
         note(f"more than {limit}; --limit shows them")
 
 

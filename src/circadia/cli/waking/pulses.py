@@ -1,4 +1,4 @@
-"""`circadia pulses`: the bounded runs of agents."""
+"""`circadia pulses`: bounded runs of agents."""
 
 from typing import Annotated, Any
 
@@ -23,22 +23,24 @@ _COLUMNS = ("pulse", "admitted", "agent", "kind", "by", "for", "status", "ran", 
 def pulses(
     server: RemoteServer,
     context: typer.Context,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Of this agent only.")] = None,
-    status: Annotated[PulseStatus | None, typer.Option("--status", help="That stand so only.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only pulses of this agent.")] = None,
+    status: Annotated[PulseStatus | None, typer.Option("--status", help="Only pulses with this status.")] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Admitted from this date or time on; UTC if no zone.")
+        str | None, typer.Option("--since", metavar="TIME", help="Admitted since this date or time; UTC if no zone.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
+    ] = 50,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the pulses of an agent, or of all agents of a session, the newest first."""
+    """List the pulses of an agent, or of all agents in a session, newest first."""
     if context.invoked_subcommand is not None:
         return
     stands = None if status is None else status.value
 
     async def fetch_pulses(client: Client) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for each in [full_reference(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
             answer = await gather_pages(
                 lambda place, count, each=each: client.list_pulses(
@@ -47,14 +49,14 @@ def pulses(
                 key="pulses",
                 limit=limit,
             )
-            found += answer["pulses"]
-        return sorted(found, key=lambda each: (each["created_at"], each["id"]), reverse=True)[:limit]
+            rows += answer["pulses"]
+        return sorted(rows, key=lambda each: (each["created_at"], each["id"]), reverse=True)[:limit]
 
-    found = server.ask(fetch_pulses)
+    rows = server.ask(fetch_pulses)
     if as_json:
-        print_json({"pulses": found})
-    elif found:
-        console().print(table(_COLUMNS, [_row(each) for each in found], numbers=("attempt",)))
+        print_json({"pulses": rows})
+    elif rows:
+        console().print(table(_COLUMNS, [_row(each) for each in rows], numbers=("attempt",)))
     else:
         note("no pulse")
 
@@ -62,10 +64,10 @@ def pulses(
 @app.command(epilog="Example: circadia pulses cancel pls_0cwd4f7k2m")
 def cancel(
     server: RemoteServer,
-    pulse: Annotated[str, typer.Argument(metavar="PULSE", help="Key of the pulse.")],
+    pulse: Annotated[str, typer.Argument(metavar="PULSE", help="Pulse ID.")],
     as_json: AsJson = False,
 ) -> None:
-    """Stop a pulse; its messages are unread again."""
+    """Stop a pulse. Its messages are unread again."""
     stopped = server.ask(lambda client: client.cancel_pulse(pulse))
     if as_json:
         print_json(stopped)
@@ -93,6 +95,6 @@ def _row(pulse: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _shorten_detail(detail: str) -> str:
-    """Return what fits into a table; of a failed program the detail is all that it said last, the cause at its end."""
+    """Return the first and last line; a failed program's detail is its last output, which ends with the cause."""
     lines = [line.strip() for line in detail.splitlines() if line.strip()]
     return " … ".join(shorten(line, _LETTERS) for line in (lines if len(lines) < 2 else (lines[0], lines[-1])))

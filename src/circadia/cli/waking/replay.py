@@ -1,4 +1,4 @@
-"""Wake requests of the REST API as records, for a replay."""
+"""Wake requests from the REST API as records, for a replay."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,13 @@ from circadia.records.message import Priority
 from circadia.records.wake import Charge, Decision, GuardrailCheck, Wake, WakeSource
 
 EARLIER: Final = timedelta(days=2)
-"""Requests so long before the first that is replayed make its counts complete."""
+"""Time before the first replayed request whose requests complete its counts."""
 AT_ONCE: Final = 8
-"""Questions at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayData:
-    """What a replay needs.
-
-    Attributes:
-        wakes: The requests, with their traces; agents are known by their references.
-        coordinations: How each target may be woken now.
-        complete: Whether that is all there is.
-    """
+    """The requests with their traces, their targets' current settings, and whether the period is `complete`."""
 
     wakes: Sequence[Wake]
     coordinations: Mapping[AgentId, Coordination]
@@ -37,9 +30,9 @@ class ReplayData:
 
 
 async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> ReplayData:
-    """Return the requests since then and those shortly before, with the settings of their targets."""
+    """Return the requests since `since` and those shortly before, with the settings of their targets."""
     start = (since - EARLIER).isoformat()
-    found = await gather_pages(
+    page = await gather_pages(
         lambda place, count: client.list_wakes(since=start, before=place, limit=count, trace=True),
         key="wakes",
         limit=limit,
@@ -49,22 +42,22 @@ async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> R
     async def fetch_coordination(reference: str) -> Coordination:
         async with places:
             try:
-                shown = await client.show_coordination(reference)
+                answer = await client.show_coordination(reference)
             except NotFound:
                 return DEFAULT  # it was deleted
-            return build_coordination({key: each["value"] for key, each in shown["settings"].items()})
+            return build_coordination({key: each["value"] for key, each in answer["settings"].items()})
 
-    targets = sorted({view["agent"] for view in found["wakes"]})
+    targets = sorted({view["agent"] for view in page["wakes"]})
     own = await asyncio.gather(*(fetch_coordination(each) for each in targets))
     return ReplayData(
-        wakes=[wake_of(each) for each in found["wakes"]],
+        wakes=[wake_of(each) for each in page["wakes"]],
         coordinations={AgentId(name): each for name, each in zip(targets, own, strict=True)},
-        complete=found["before"] is None,
+        complete=page["before"] is None,
     )
 
 
 def wake_of(view: Mapping[str, Any]) -> Wake:
-    """Return the request of an answer; its agents' ids are their references, which are as good for counting."""
+    """Return a REST answer as a wake record; references serve as agent ids, which is enough for counting."""
     source = WakeSource(view["source"])
     by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view["from"] != "operator"
     pulse = view["sender_pulse"]

@@ -1,4 +1,4 @@
-"""`circadia schedule`: an agent's routines, what is due next, and when it is left alone."""
+"""`circadia schedule`: an agent's routines, their next occurrences, and its blackouts."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,55 +18,54 @@ app = typer.Typer()
 SLOT: Final = timedelta(minutes=30)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NEXT: Final = 10
-"""Occurrences that are listed."""
 FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
 
 
 @app.command(epilog="Example: circadia schedule writer --days 3")
 def schedule(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
     days: Annotated[int, typer.Option("--days", min=1, max=31, metavar="N", help="Days to show, from today on.")] = 7,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone."""
+    """Show an agent's routines, next occurrences and a chart of its days, in its time zone."""
     now = SystemClock().now()
     whose, since, until = full_reference(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
-    found = server.ask(lambda client: client.show_schedule(whose, since=since, until=until))
+    answer = server.ask(lambda client: client.show_schedule(whose, since=since, until=until))
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    _show(found)
+    _show(answer)
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    zone = found["zone"]
-    typer.echo(f"{display_text(found['agent'])}, clock of {zone}")
-    if not found["routines"]:
+def _show(answer: Mapping[str, Any]) -> None:
+    zone = answer["zone"]
+    typer.echo(f"{display_text(answer['agent'])}, clock of {zone}")
+    if not answer["routines"]:
         note("no routine")
     else:
         columns = ("routine", "when", "next", "last", "limit", "skips", "missed", "instructions")
-        rows = [_routine_row(each, zone) for each in found["routines"]]
+        rows = [_routine_row(each, zone) for each in answer["routines"]]
         console().print(table(columns, rows, numbers=("skips", "missed")))
-    due = found["occurrences"]
+    due = answer["occurrences"]
     if due:
         typer.echo()
         rows = [(wall_time(each["at"], zone), each["routine"], _occurrence_text(each, zone)) for each in due[:NEXT]]
         console().print(table(("due", "routine", "becomes"), rows))
         if len(due) > NEXT:
-            note(f"… and {len(due) - NEXT} more{'' if found['complete'] else ', and those that are left out'}")
-    if found["spans"] or due:
+            note(f"… and {len(due) - NEXT} more{'' if answer['complete'] else ', and others that the server left out'}")
+    if answer["spans"] or due:
         typer.echo()
-        for line in timeline(found):
+        for line in timeline(answer):
             console().print(line)
-        typer.echo(f"{DUE} runs  {SKIPPED} does not run  {LEFT_ALONE} left alone  (each mark is 30 minutes)")
+        typer.echo(f"{DUE} runs  {SKIPPED} does not run  {LEFT_ALONE} blackout  (each mark is 30 minutes)")
 
 
 def timeline(found: Mapping[str, Any]) -> list[Text]:
-    """Return a line for each day of the window, on the clock of the zone; a mark is half an hour.
+    """Return a line for each day of the window in the agent's time zone; a mark is half an hour.
 
-    A day of 25 hours shows its repeated hour once, one of 23 hours a free hour that is not there.
+    A day of 25 hours shows its repeated hour once; a day of 23 hours shows the missing hour as free.
     """
     zone = load_zone(found["zone"])
     start, end = parse_instant(found["since"]).astimezone(zone), parse_instant(found["until"]).astimezone(zone)
@@ -76,7 +75,8 @@ def timeline(found: Mapping[str, Any]) -> list[Text]:
         while at < over:
             marks[_place(at.astimezone(zone))] = LEFT_ALONE
             at += SLOT - (at - EPOCH) % SLOT
-    for each in sorted(found["occurrences"], key=lambda each: each["runs_at"] is not None):  # what runs is seen
+    # An occurrence that runs comes last, so that its mark covers a skipped one.
+    for each in sorted(found["occurrences"], key=lambda each: each["runs_at"] is not None):
         at = parse_instant(each["runs_at"] or each["at"]).astimezone(zone)
         marks[_place(at)] = SKIPPED if each["runs_at"] is None else DUE
     lines = [Text(" " * 12 + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim")]
@@ -100,13 +100,12 @@ def _day_line(name: str, marks: list[str]) -> Text:
 
 
 def wall_time(at: str | None, zone: str) -> str:
-    """Return an instant on the clock of the zone."""
     return "–" if at is None else f"{parse_instant(at).astimezone(load_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
 
 
 def _occurrence_text(occurrence: Mapping[str, Any], zone: str) -> Text:
     if occurrence["runs_at"] is None:
-        return Text("skipped: left alone", "yellow")
+        return Text("skipped: blackout", "yellow")
     if occurrence["runs_at"] == occurrence["at"]:
         return Text("runs", "green")
     return Text(f"deferred to {wall_time(occurrence['runs_at'], zone)}", "cyan")

@@ -1,4 +1,4 @@
-"""`circadia send`: a message for an agent's inbox, and a wake for it where it cannot wait."""
+"""`circadia send`: a message for an agent's inbox, and a wake request if it cannot wait."""
 
 import sys
 from collections.abc import Mapping
@@ -22,31 +22,31 @@ STDIN = "-"
 @app.command(epilog="Example: circadia send writer 'the notes for 7.1 can start' --wake user_request")
 def send(
     server: RemoteServer,
-    to: Annotated[str, typer.Argument(metavar="TO", help="Whom, as `name` or `session:name`.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; `-` reads it from standard input.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="Recipient, as `name` or `session:name`.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Message text; `-` reads standard input.")],
     priority: Annotated[
-        Priority, typer.Option("--priority", help="How soon it wants to be read; high and urgent ask for a wake.")
+        Priority, typer.Option("--priority", help="Message priority; high and urgent request a wake.")
     ] = Priority.NORMAL,
-    kind: Annotated[MessageType, typer.Option("--type", help="What it is for.")] = MessageType.INFO,
+    kind: Annotated[MessageType, typer.Option("--type", help="Message type.")] = MessageType.INFO,
     wake: Annotated[
-        WakeReason | None, typer.Option("--wake", metavar="REASON", help="Ask to wake its reader for it now, and why.")
+        WakeReason | None, typer.Option("--wake", metavar="REASON", help="Request a wake now, for this reason.")
     ] = None,
     override: Annotated[
-        str | None, typer.Option("--override", metavar="WHY", help="With --wake: let it pass the guardrails, and why.")
+        str | None, typer.Option("--override", metavar="WHY", help="With --wake: why to override the guardrails.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="A repeat with the same key does nothing twice.")
+        str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: sends a repeat only once.")
     ] = None,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a message into an agent's inbox; with --wake, ask to wake the agent for it."""
+    """Send a message to an agent's inbox. With --wake, also request to wake the agent."""
     content = sys.stdin.read() if text == STDIN else text
     reader, reason = full_reference(to, session), None if wake is None else wake.value
     if override is not None and reason is None:
-        raise InvalidRequest("--override goes with --wake; say why its reader is to be woken")
+        raise InvalidRequest("--override needs --wake with the reason for the wake")
     if override is not None and (priority is not Priority.NORMAL or kind is not MessageType.INFO):
-        raise InvalidRequest("--override takes neither --priority nor --type; leave them out")
+        raise InvalidRequest("--override excludes --priority and --type; leave them out")
 
     async def put_message(client: Client) -> Mapping[str, Any]:
         if override is not None and reason is not None:
@@ -57,6 +57,6 @@ def send(
     if as_json:
         print_json(answer)
         return
-    typer.echo(display_text(answer["told"]))
+    typer.echo(display_text(answer["summary"]))
     ids = {name: answer[name] for name in ("message", "wake", "pulse") if answer[name]}
     note("  ".join(f"{name} {value}" for name, value in ids.items()))

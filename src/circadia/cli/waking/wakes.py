@@ -1,4 +1,4 @@
-"""`circadia wakes`: requests to wake agents, what was decided, and what would be."""
+"""`circadia wakes`: wake requests, their decisions, and what would be decided under other limits."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,28 +23,28 @@ from circadia.wake.admission import replay as replaying
 app = typer.Typer()
 
 WIDEST = 12
-"""Targets that a matrix has room for; more are listed."""
+"""Maximum number of targets in a matrix; more are printed as a list."""
 _COLOURS = {"admitted": "green", "coalesced": "green", "deferred": "yellow", "refused": "red", "expired": "red"}
 
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Asked from this date or time on; UTC if no zone.")
+    str | None, typer.Option("--since", metavar="TIME", help="Asked since this date or time; UTC if no zone.")
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")]
 
 
 @app.callback(invoke_without_command=True, epilog="Example: circadia wakes --agent writer --decision refused")
 def wakes(
     server: RemoteServer,
     context: typer.Context,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="To wake this one only.")] = None,
-    sender: Annotated[str | None, typer.Option("--from", metavar="AGENT", help="Asked by this one only.")] = None,
-    decision: Annotated[Decision | None, typer.Option("--decision", help="Decided so only.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Wakes of this agent.")] = None,
+    sender: Annotated[str | None, typer.Option("--from", metavar="AGENT", help="Asked by this agent.")] = None,
+    decision: Annotated[Decision | None, typer.Option("--decision", help="Only requests with this decision.")] = None,
     since: Since = None,
     limit: Limit = 50,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """List requests to wake agents, the newest first, with what was decided and why."""
+    """List wake requests with their decision and its reason, newest first."""
     if context.invoked_subcommand is not None:
         return
     whom, who = (None if each is None else full_reference(each, session) for each in (agent, sender))
@@ -59,13 +59,13 @@ def wakes(
             limit=limit,
         )
 
-    found = server.ask(fetch_wakes)
+    page = server.ask(fetch_wakes)
     if as_json:
-        print_json(found)
-    elif found["wakes"]:
+        print_json(page)
+    elif page["wakes"]:
         columns = ("wake", "asked", "agent", "from", "for", "decision", "why")
-        console().print(table(columns, [_row(each) for each in found["wakes"]]))
-        if found["before"] is not None:
+        console().print(table(columns, [_row(each) for each in page["wakes"]]))
+        if page["before"] is not None:
             note(f"more than {limit}; --limit shows them")
     else:
         note("no wake")
@@ -74,37 +74,37 @@ def wakes(
 @app.command(epilog="Example: circadia wakes explain writer --from lead")
 def explain(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whom to wake, as `name` or `session:name`.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent to wake, as `name` or `session:name`.")],
     sender: Annotated[
-        str | None, typer.Option("--from", metavar="AGENT", help="Who would ask; without it, you.")
+        str | None, typer.Option("--from", metavar="AGENT", help="Agent that would make the request; defaults to you.")
     ] = None,
-    reason: Annotated[WakeReason, typer.Option("--reason", help="What for.")] = WakeReason.USER_REQUEST,
+    reason: Annotated[WakeReason, typer.Option("--reason", help="Reason for the wake.")] = WakeReason.USER_REQUEST,
     override: Annotated[
-        str | None, typer.Option("--override", metavar="WHY", help="As if you let it pass the guardrails.")
+        str | None, typer.Option("--override", metavar="WHY", help="Assume that you override the guardrails.")
     ] = None,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what would be decided now, and what each guardrail says; nothing is written and nobody is woken."""
+    """Show what would be decided now, and the result of each guardrail. Writes nothing and wakes nobody."""
     whom, who = full_reference(agent, session), None if sender is None else full_reference(sender, session)
-    found = server.ask(
+    answer = server.ask(
         lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who, override=override)
     )
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
     rows = [
         (
             each["rule"],
-            Text("passes", "green") if each["passed"] else Text("against", "red"),
+            Text("passes", "green") if each["passed"] else Text("fails", "red"),
             _number(each["value"]),
             _number(each["limit"]),
             each["detail"],
         )
-        for each in found["trace"]
+        for each in answer["trace"]
     ]
-    console().print(table(("guardrail", "says", "counts", "limit", "why"), rows, numbers=("counts", "limit")))
-    typer.echo(display_text(found["told"]))
+    console().print(table(("guardrail", "result", "counts", "limit", "why"), rows, numbers=("counts", "limit")))
+    typer.echo(display_text(answer["summary"]))
 
 
 @app.command("replay", epilog="Example: circadia wakes replay --since 2026-11-01 --set max_wakes_per_day=4")
@@ -112,38 +112,38 @@ def replay_wakes(
     server: RemoteServer,
     since: Annotated[
         str,
-        typer.Option("--since", metavar="TIME", help="From this date or time on; UTC if no zone.", show_default=False),
+        typer.Option("--since", metavar="TIME", help="Since this date or time; UTC if no zone.", show_default=False),
     ],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A limit that would hold, such as max_wakes_per_day=4."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Limit to try, such as max_wakes_per_day=4."),
     ] = None,
     agent: Annotated[
-        str | None, typer.Option("--agent", metavar="AGENT", help="It would hold for this agent only.")
+        str | None, typer.Option("--agent", metavar="AGENT", help="Try the limits on this agent only.")
     ] = None,
     limit: Limit = 10_000,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell which recorded decisions would have been others under other limits."""
+    """Show which recorded decisions would change under other limits."""
     start = _instant(since)
     changes = replaying.settings_to_replay(settings_of(settings or []))
-    found = server.ask(lambda client: fetch_replay_data(client, start, limit=limit))
+    data = server.ask(lambda client: fetch_replay_data(client, start, limit=limit))
     only = None if agent is None else AgentId(full_reference(agent, session).removeprefix("default:"))
     outcomes = [
         each
-        for each in replaying.replay(found.wakes, changes, found.coordinations, since=start, only=only)
+        for each in replaying.replay(data.wakes, changes, data.coordinations, since=start, only=only)
         if each.wake.at >= start and only in (None, each.wake.agent_id)
     ]
     if as_json:
-        print_json(_replay_document(outcomes, found))
+        print_json(_replay_document(outcomes, data))
     else:
-        _show_replay(outcomes, found)
+        _show_replay(outcomes, data)
 
 
 @app.command(epilog="Example: circadia wakes matrix --since 2026-11-01")
 def matrix(server: RemoteServer, since: Since = None, as_json: AsJson = False) -> None:
-    """Show who asked to wake whom: how often, and of these how many were not granted."""
+    """Show how often each sender asked to wake each target, and how many requests were not granted."""
     pairs = server.ask(lambda client: client.wake_matrix(since=since))
     if as_json:
         print_json({"pairs": pairs})
@@ -156,19 +156,19 @@ def matrix(server: RemoteServer, since: Since = None, as_json: AsJson = False) -
 @app.command(epilog="Example: circadia wakes cancel wak_0cwd4f7k2m")
 def cancel(
     server: RemoteServer,
-    wake: Annotated[str, typer.Argument(metavar="WAKE", help="Key of the request.")],
+    wake: Annotated[str, typer.Argument(metavar="WAKE", help="Wake request ID.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take back a request that is deferred; its message stays in the inbox."""
-    found = server.ask(lambda client: client.cancel_wake(wake))
+    """Cancel a deferred request. Its message stays in the inbox."""
+    cancelled = server.ask(lambda client: client.cancel_wake(wake))
     if as_json:
-        print_json(found)
+        print_json(cancelled)
     else:
-        typer.echo(f"wake {found['id']} of {display_text(found['agent'])}: {found['decision']}")
+        typer.echo(f"wake {cancelled['id']} of {display_text(cancelled['agent'])}: {cancelled['decision']}")
 
 
 def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Listing:
-    """Return who asks (a line each) to wake whom (a column each); a list where that would be too wide."""
+    """Return a matrix with a row per sender and a column per target, or a list if it would be too wide."""
     targets = sorted({each["to"] for each in pairs})
     if len(targets) > WIDEST:
         rows = [(each["from"], each["to"], each["total"], _not_granted(each)) for each in pairs]
@@ -202,11 +202,10 @@ def _row(wake: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _replay_document(outcomes: Sequence["replaying.ReplayOutcome"], found: ReplayData) -> dict[str, Any]:
-    """Return the replay as a document."""
+def _replay_document(outcomes: Sequence["replaying.ReplayOutcome"], data: ReplayData) -> dict[str, Any]:
     return {
         "replayed": len(outcomes),
-        "complete": found.complete,
+        "complete": data.complete,
         "was": Counter(each.wake.decision.value for each in outcomes),
         "would_be": Counter(each.decision.value for each in outcomes),
         "changed": [
@@ -221,9 +220,9 @@ def _replay_document(outcomes: Sequence["replaying.ReplayOutcome"], found: Repla
     }  # fmt: skip
 
 
-def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], found: ReplayData) -> None:
+def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], data: ReplayData) -> None:
     changed = [each for each in outcomes if each.is_changed]
-    typer.echo(f"{len(changed)} of {len(outcomes)} decisions would be others")
+    typer.echo(f"{len(changed)} of {len(outcomes)} decisions would change")
     was, would = (Counter(each) for each in ([o.wake.decision for o in outcomes], [o.decision for o in outcomes]))
     counts = [(each.value, was[each], would[each]) for each in Decision if was[each] or would[each]]
     if counts:
@@ -243,10 +242,10 @@ def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], found: ReplayDat
             )
             for each in changed
         ]
-        columns = ("wake", "asked", "agent", "from", "was", "would be", "guardrail", "nothing is recorded of")
+        columns = ("wake", "asked", "agent", "from", "was", "would be", "guardrail", "no record of")
         console().print(table(columns, rows))
-    if not found.complete:
-        note("there are older requests; --limit takes more of them")
+    if not data.complete:
+        note("there are older requests; raise --limit to include them")
 
 
 def _number(value: float | None) -> str:
@@ -254,15 +253,11 @@ def _number(value: float | None) -> str:
 
 
 def _instant(text: str) -> datetime:
-    """Return the instant of a date or time.
-
-    Raises:
-        InvalidRequest: it is none.
-    """
+    """Return the instant of a date or time. Raises InvalidRequest if it is malformed."""
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidRequest(
-            f"--since {text!r} is no date or time; write it as in 2026-01-31 or 2026-01-31T12:00:00Z"
+            f"--since {text!r} is no date or time; write one such as 2026-01-31 or 2026-01-31T12:00:00Z"
         ) from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)

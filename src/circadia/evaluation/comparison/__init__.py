@@ -1,1 +1,1 @@
-"""Comparing arms on a data set: prompts, grading, measures."""
+"""Compare arms on a data set: prompts, grading, measures."""

@@ -1,4 +1,4 @@
-"""What a model is asked in an evaluation: its answers' shapes, and the prompts, each in a file of its own."""
+"""The prompts of an evaluation, each in its own file, and the shapes of the answers."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ CONTEXT: Final = "## Context"
 QUESTION: Final = "## Question"
 READY: Final = "## Ready answer, to a question that may be another one"
 ANSWER_TOKENS: Final = 600
-"""That an answer may have, reasoning included."""
+"""Limit of an answer, including reasoning."""
 REWRITE_TOKENS: Final = 1_500
 EXPECT_TOKENS: Final = 1_500
 _VERSION: Final = re.compile(r"\A# \w+, version \d+\n+")
@@ -51,17 +51,14 @@ class LikelyQuestions(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrecomputedAnswer:
-    """An answer that was worked out ahead."""
-
     question: str
     phrasings: Sequence[str]
-    """The question and its other wordings."""
+    """The question first, then its other wordings."""
     reasoning: str
     answer: str
 
 
 def build_answer_prompt(context: str, question: str, ready: PrecomputedAnswer | None = None) -> Prompt:
-    """Return a question about a context, with a ready answer beside it where one is given."""
     parts = [CONTEXT, context, "", QUESTION, question]
     if ready is not None:
         parts += ["", READY, f"Question: {_one_line(ready.question)}"]
@@ -70,18 +67,16 @@ def build_answer_prompt(context: str, question: str, ready: PrecomputedAnswer | 
 
 
 def build_rewrite_prompt(context: str) -> Prompt:
-    """Return what asks for the context, rewritten ahead."""
     return Prompt(rules=load_rules("rewrite"), data=add_fence(f"{CONTEXT}\n{context}"))
 
 
 def build_expect_prompt(context: str, count: int) -> Prompt:
-    """Return what asks for questions that are expected."""
     return Prompt(rules=load_rules("expect").replace("{count}", str(count)), data=add_fence(f"{CONTEXT}\n{context}"))
 
 
 @cache
 def load_rules(name: str) -> str:
-    """Return the rules of one file, without its version."""
+    """Return the rules in a prompt file, without its version line."""
     return _VERSION.sub("", resources.files("circadia.evaluation").joinpath(FOLDER, f"{name}.md").read_text("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""The ways in which a question is answered that are compared, and what each of them prepares while nobody waits."""
+"""The arms of a comparison: ways to answer a question, and what each prepares ahead."""
 
 import random
 from collections.abc import Collection, Sequence
@@ -32,90 +32,76 @@ from circadia.settings.answers import AnswersSettings
 
 HINT_SIMILARITY: Final = AnswersSettings.model_validate({}).hint_similarity
 UNKNOWN: Final = "unknown"
-"""What the rules have a model say that cannot tell; such an answer is not kept ready."""
+"""What the rules make a model answer when it cannot tell; such an answer is not prepared."""
 
 
 class Arm(StrEnum):
-    """One way."""
-
     NONE = "none"
-    """The whole context and the question."""
+    """The full context and the question."""
     LEARNED = "learned"
-    """The context as it was rewritten ahead, and the question."""
+    """The context as rewritten ahead, and the question."""
     ANSWERS = "answers"
-    """A ready answer, served without a call where one is found, by the same text or a judge's yes; else as `none`."""
+    """A ready answer without a call, for the same text or by a judge's verdict; without one, as `none`."""
     HINTS = "hints"
-    """A ready answer, where the lookup finds one or something near, beside the whole context and the question."""
+    """The full context and the question, with the nearest ready answer as a hint."""
     WRONG_HINTS = "wrong-hints"
-    """A ready answer that is wrong here, beside the whole context and the question: does it mislead?"""
+    """The same with a wrong ready answer: does it mislead?"""
     BOTH = "both"
-    """As `answers`, and where there is none, as `learned`."""
+    """As `answers`; without a ready answer, as `learned`."""
 
 
 LEARNED_CONTEXT_ARMS: Final = frozenset((Arm.LEARNED, Arm.BOTH))
-"""Arms that need the context rewritten."""
 READY_ANSWER_ARMS: Final = frozenset((Arm.ANSWERS, Arm.HINTS, Arm.WRONG_HINTS, Arm.BOTH))
-"""Arms that need answers made ahead."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedContext:
-    """What was made of a context while nobody waited."""
-
     learned: str
-    """The context, rewritten; as it was, if that failed."""
+    """The rewritten context; the original if rewriting failed."""
     ready: Sequence[PrecomputedAnswer]
     index: AnswerIndex
-    """Of the ready answers, by their place."""
+    """Ready answers by their place."""
     learning: EvaluationUsage
-    """What it took to rewrite the context."""
+    """Usage of the rewriting."""
     readying: EvaluationUsage
-    """What it took to expect questions and to answer them."""
+    """Usage of predicting and answering questions."""
 
     def sleep_usage(self, arm: Arm) -> EvaluationUsage:
-        """Return what an arm has spent."""
         spent = self.learning if arm in LEARNED_CONTEXT_ARMS else EvaluationUsage()
         return spent + self.readying if arm in READY_ANSWER_ARMS else spent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsedAnswer:
-    """A ready answer that was served, or shown beside a question."""
+    """A ready answer that was served or shown as a hint."""
 
     ready: PrecomputedAnswer
     served: bool
     way: MatchKind | None
-    """How the lookup found it; none if it was not looked for."""
+    """How the lookup found it; None without a lookup."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One question, answered by one arm."""
-
     arm: Arm
     case: int
     """Place of the context."""
     question: int
     """Place among its questions."""
     likely: float
-    """How likely the question was."""
     hot: EvaluationUsage
-    """What it took while somebody waited."""
+    """Usage while somebody waited."""
     right: bool
-    """Whether the answer is the key."""
     ready: str | None
-    """Whether a ready answer was served (`hit`) or shown (`hint`); none if neither."""
+    """`hit` for a served ready answer, `hint` for a shown one."""
     way: MatchKind | None
-    """How the lookup found it; none if it did not."""
     false: bool
-    """Whether that ready answer was not the key."""
+    """Whether that ready answer does not match the key."""
 
 
 class CasePreparer:
-    """Makes what arms need of contexts."""
-
     def __init__(self, asker: Asker, arms: Collection[Arm], expected: int, words: TextVectors) -> None:
-        """`expected` is how many questions of a context are answered ahead."""
+        """`expected` is the number of questions to answer ahead for each context."""
         self._asker = asker
         self._arms = frozenset(arms)
         self._expected = expected
@@ -123,11 +109,10 @@ class CasePreparer:
 
     @property
     def max_calls(self) -> int:
-        """Return how many calls a context takes, at most."""
         return bool(self._arms & LEARNED_CONTEXT_ARMS) + (1 + self._expected) * bool(self._arms & READY_ANSWER_ARMS)
 
     async def prepare(self, case: Case) -> PreparedContext:
-        """Return what was made of a context. Raises UpstreamFailed."""
+        """Prepare a context. Raises UpstreamFailed."""
         learned, learning, ready, readying = (
             case.context,
             EvaluationUsage(),
@@ -144,10 +129,10 @@ class CasePreparer:
             expectation, readying = await self._asker.ask(
                 build_expect_prompt(case.context, self._expected), LikelyQuestions, most_tokens=EXPECT_TOKENS
             )
-            for each in [] if expectation is None else expectation.questions[: self._expected]:
-                made, spent = await self._answer_ahead(case.context, each)
+            for likely_question in [] if expectation is None else expectation.questions[: self._expected]:
+                prepared, spent = await self._answer_ahead(case.context, likely_question)
                 readying += spent
-                ready += [] if made is None else [made]
+                ready += [] if prepared is None else [prepared]
         index = AnswerIndex(self._words)
         index.add(
             AnswerableQuestion(id=AnswerId(str(at)), phrasings=each.phrasings, confidence=1.0)
@@ -158,7 +143,7 @@ class CasePreparer:
     async def _answer_ahead(
         self, context: str, expected: LikelyQuestion
     ) -> tuple[PrecomputedAnswer | None, EvaluationUsage]:
-        """Answer an expected question, as it would be answered later."""
+        """Answer a likely question with the prompt that is used later."""
         if not expected.question.strip():
             return None, EvaluationUsage()
         reply, spent = await self._asker.ask(
@@ -167,14 +152,14 @@ class CasePreparer:
         if reply is None or reply.answer.strip().rstrip(".").casefold() in ("", UNKNOWN):
             return None, spent
         phrasings = (expected.question, *expected.other_wordings)
-        made = PrecomputedAnswer(
+        prepared = PrecomputedAnswer(
             question=expected.question, phrasings=phrasings, reasoning=reply.reasoning, answer=reply.answer
         )
-        return made, spent
+        return prepared, spent
 
 
 class ArmRunner:
-    """Answers the questions of one context by each arm. What was asked once with the same prompt counts for each."""
+    """Answers a context's questions by each arm; arms with the same prompt share its answer."""
 
     def __init__(self, asker: Asker, case: Case, prepared: PreparedContext, draw: random.Random) -> None:
         self._asker = asker
@@ -185,11 +170,7 @@ class ArmRunner:
         self._judged: dict[Prompt, tuple[SameQuestions | None, EvaluationUsage]] = {}
 
     async def answer(self, arm: Arm, asked: KeyedQuestion) -> tuple[str, EvaluationUsage, UsedAnswer | None]:
-        """Return the answer, what it took, and the ready answer that was used.
-
-        Raises:
-            UpstreamFailed: the model cannot be reached.
-        """
+        """Return the answer, its usage, and the ready answer that was used. Raises UpstreamFailed."""
         context = self._prepared.learned if arm in LEARNED_CONTEXT_ARMS else self._case.context
         used: UsedAnswer | None = None
         judged = EvaluationUsage()
@@ -203,7 +184,6 @@ class ArmRunner:
         return ("" if reply is None else reply.answer), spent + judged, used
 
     async def _look_up(self, question: str, *, serve: bool) -> tuple[UsedAnswer | None, EvaluationUsage]:
-        """Return the ready answer of a question, and what a judge took; to be shown, the nearest is enough."""
         index = self._prepared.index
         exact = index.find_exact(question)
         if exact is not None:
@@ -214,8 +194,8 @@ class ArmRunner:
             near = [each for each in near if each.shared_letters >= HINT_SHARED_LETTERS]
             return (self._build_used_answer(near[0], served=False) if near else None), EvaluationUsage()
         prompt = judge_prompt(question, [each.phrasing for each in similar], self._asker.today)
-        said, spent = await self._judge(prompt)
-        same = [match for number, match in enumerate(similar, 1) if said is not None and number in said.same]
+        verdict, spent = await self._judge(prompt)
+        same = [match for number, match in enumerate(similar, 1) if verdict is not None and number in verdict.same]
         return (self._build_used_answer(same[0], served=True) if same else None), spent
 
     async def _judge(self, prompt: Prompt) -> tuple[SameQuestions | None, EvaluationUsage]:
@@ -227,7 +207,7 @@ class ArmRunner:
         return UsedAnswer(ready=self._prepared.ready[int(match.answer)], served=served, way=match.kind)
 
     def _pick_wrong_answer(self, asked: KeyedQuestion) -> UsedAnswer | None:
-        """Return a ready answer that is not the key, any of them; none if there is none."""
+        """Return a random ready answer that does not match the key, None if there is none."""
         wrong = [each for each in self._prepared.ready if not matches_key(each.answer, asked.key)]
         return UsedAnswer(ready=self._draw.choice(wrong), served=False, way=None) if wrong else None
 

@@ -1,8 +1,8 @@
-"""Contexts with questions: what is measured on, and how such data are read from JSON Lines and written.
+"""Read and write data sets: contexts with questions, in JSON Lines.
 
-The format is that of the paper (Lin et al. 2025, "Sleep-time Compute: Beyond Inference Scaling at Test-time",
+The format is the paper's (Lin et al. 2025, "Sleep-time Compute: Beyond Inference Scaling at Test-time",
 https://github.com/letta-ai/sleep-time-compute): a line has a context, a question and an answer. Lines with the same
-context are one context with several questions, as in its Multi-Query GSM-Symbolic.
+context form one case, as in its Multi-Query GSM-Symbolic.
 """
 
 import json
@@ -16,62 +16,53 @@ from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.search.terms import STOP_WORDS, words
 
 PREFIXES: Final = ("stateful_gsm_symbolic_", "stateful_aime_", "")
-"""Of the keys `context` and `question`."""
+"""Prefixes of the keys `context` and `question`."""
 MARK: Final = "####"
-"""Stands before the answer in GSM-Symbolic, after its reasoning."""
+"""Separates the answer from its reasoning in GSM-Symbolic."""
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeyedQuestion:
-    """A question with its key."""
-
     text: str
     key: str
-    """The right answer."""
     likely: float | None = None
-    """How likely it is, 0 to 1, given the context: exact from the generator, or as the data tell."""
+    """Probability of the question given the context: exact from the generator, or as in the data."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A context with its questions."""
-
     name: str
     context: str
     questions: Sequence[KeyedQuestion]
 
 
 def load_cases(path: Path) -> list[Case]:
-    """Read cases.
-
-    Raises:
-        NotFound: there is no such file. InvalidRequest: a line is not of the format, or there is none.
-    """
+    """Read cases from a file. Raises NotFound: it does not exist. InvalidRequest: it is empty or malformed."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError as error:
-        raise NotFound(f"there is no file {str(path)!r}; name one in JSON Lines with --data") from error
+        raise NotFound(f"no file {str(path)!r}; name a JSON Lines file with --data") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{str(path)!r} cannot be read as UTF-8 text: {error}") from error
-    found: dict[str, list[KeyedQuestion]] = {}
+    questions_by_context: dict[str, list[KeyedQuestion]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 context, asked = _parse_line(line)
             except ValueError as error:
                 raise InvalidRequest(f"{str(path)!r}, line {number}: {error}") from error
-            found.setdefault(context, []).extend(asked)
-    if not found:
+            questions_by_context.setdefault(context, []).extend(asked)
+    if not questions_by_context:
         raise InvalidRequest(f"{str(path)!r} is empty: it needs one JSON object a line, with context, question, answer")
     return [
         Case(name=f"context {at}", context=context, questions=questions)
-        for at, (context, questions) in enumerate(found.items(), 1)
+        for at, (context, questions) in enumerate(questions_by_context.items(), 1)
     ]
 
 
 def dump_cases(cases: Sequence[Case]) -> str:
-    """Return the cases in the paper's format, with the predictability of each question."""
+    """Return the cases in the paper's format, with each question's predictability."""
     lines = [
         json.dumps(
             {
@@ -89,15 +80,15 @@ def dump_cases(cases: Sequence[Case]) -> str:
 
 
 def estimate_predictability(asked: KeyedQuestion, context: str) -> float:
-    """Return how likely the question is, as told; else the share of its telling words that the context has too."""
+    """Return the question's probability; if unknown, the share of its content words in the context."""
     if asked.likely is not None:
         return asked.likely
-    telling = set(words(asked.text)) - STOP_WORDS
-    return len(telling.intersection(words(context))) / len(telling) if telling else 0.0
+    content = set(words(asked.text)) - STOP_WORDS
+    return len(content.intersection(words(context))) / len(content) if content else 0.0
 
 
 def _parse_line(line: str) -> tuple[str, list[KeyedQuestion]]:
-    """Return the context of a line and its questions. Raises ValueError: it is not of the format."""
+    """Return the context and questions of a line. Raises ValueError: it is malformed."""
     try:
         raw: object = json.loads(line)
     except RecursionError as error:
@@ -116,7 +107,7 @@ def _parse_line(line: str) -> tuple[str, list[KeyedQuestion]]:
 
 
 def _parse_questions(row: Mapping[str, Any]) -> Iterator[KeyedQuestion]:
-    """Return the questions of a line that has a list: of objects, or of texts beside a list of answers."""
+    """Yield the questions of a list: objects, or texts with a separate list of answers."""
     questions, answers = row["questions"], row.get("answers")
     if not isinstance(questions, list) or not questions:
         raise ValueError("'questions' must be a list that is not empty")
@@ -154,8 +145,8 @@ def _require_text(row: Mapping[str, Any], key: str) -> str:
 
 
 def _split_problem(text: str) -> tuple[str, str]:
-    """Return a whole problem as the paper divides it: the last sentence asks, what stands before it is the context."""
+    """Split a problem as the paper does: the last sentence is the question, the rest is the context."""
     parts = _SENTENCE.split(text)
     if len(parts) < 2:
-        raise ValueError("there is no 'context', and 'question' is one sentence, so it has none in it")
+        raise ValueError("'context' is missing, and 'question' is one sentence without a context")
     return " ".join(parts[:-1]), parts[-1]

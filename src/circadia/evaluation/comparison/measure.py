@@ -1,4 +1,4 @@
-"""Runs the arms over contexts, and adds up what they took."""
+"""Run the arms over contexts, and sum up results and usage."""
 
 import asyncio
 import random
@@ -14,98 +14,88 @@ from circadia.evaluation.comparison.dataset import Case, estimate_predictability
 from circadia.evaluation.comparison.grading import matches_key
 
 SIZES: Final = (1, 2, 5, 10, 20)
-"""Questions of a context."""
+"""Numbers of questions a context."""
 WEIGHTS: Final = (1, 10)
-"""Of hot tokens, beside those of sleep."""
 BINS: Final = 4
-"""Of predictability, with as many questions each, as far as equally likely ones stay together."""
+"""Predictability ranges with equal numbers of questions, except that equally likely ones stay together."""
 DIGITS: Final = 3
-"""Of a predictability; questions whose digits are the same are equally likely."""
+"""Significant digits of a predictability, to which it is rounded."""
 
 
 @dataclass(kw_only=True, slots=True)
 class TrialResults:
-    """What was measured so far."""
-
     trials: list[Trial] = field(default_factory=list[Trial])
     prepared: dict[int, PreparedContext] = field(default_factory=dict[int, PreparedContext])
     """By the context's place."""
     complete: bool = False
-    """Whether nothing is missing."""
+    """Whether the run was finished."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookupCounts:
-    """Ready answers that the lookup has found in one way, and that were served or shown."""
+    """Ready answers that were used after one kind of lookup."""
 
     found: int
     false: int
-    """Those that were not the key."""
+    """Answers that do not match the key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmResult:
-    """One arm with so many questions a context."""
+    """The results of one arm for one number of questions a context."""
 
     arm: Arm
     questions: int
-    """Of each context."""
     contexts: int
     hot: tuple[float, float]
-    """Tokens of a question while somebody waits: prompt, generated."""
+    """Tokens a question while somebody waits: prompt, generated."""
     sleep: tuple[float, float]
-    """Tokens of a context while nobody waits: prompt, generated."""
+    """Tokens a context ahead of time: prompt, generated."""
     accuracy: float
-    """Share of right answers."""
     hits: float
-    """Share of questions with a ready answer that was served."""
+    """Share of questions with a served ready answer."""
     hints: float
-    """Share of questions with a ready answer beside them."""
+    """Share of questions with a ready answer as a hint."""
     false: float
-    """Share of questions with a ready answer that was not the key."""
+    """Share of questions with a ready answer that does not match the key."""
     exact: LookupCounts
-    """Found word for word."""
     meaning: LookupCounts
-    """Found by meaning."""
 
     def cost(self, weight: float, *, generated_only: bool = False) -> float:
-        """Return the tokens of a question: hot ones times the weight, and its part of those of sleep."""
+        """Return the tokens a question: weighted hot tokens plus its share of the sleep tokens."""
         start = 1 if generated_only else 0
         return weight * sum(self.hot[start:]) + sum(self.sleep[start:]) / self.questions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PredictabilityBin:
-    """One arm, and the questions of one range of predictability, which no other bin of the arm shares."""
+    """The results of one arm in one range of predictability; ranges do not overlap."""
 
     arm: Arm
     lowest: float
-    """Predictability of its least likely question."""
+    """Predictability of the least likely question."""
     highest: float
     questions: int
     hot_tokens: float
-    """Of a question, prompt and generated."""
+    """Prompt and generated tokens a question."""
     accuracy: float
     ready: float
-    """Share of questions with a ready answer, served or shown."""
+    """Share of questions with a served or shown ready answer."""
     false: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BreakEven:
-    """From how many questions a context on an arm is cheaper than none."""
+    """The number of questions a context from which an arm is cheaper than `none`."""
 
     arm: Arm
     weight: int
     generated_only: bool
-    """Whether prompts are left out, as the paper does."""
     questions: int | None
-    """None if it never is."""
+    """None for never."""
 
 
 class ArmComparison:
-    """One run."""
-
     def __init__(
         self,
         asker: Asker,
@@ -116,7 +106,7 @@ class ArmComparison:
         seed: int,
         at_once: int,
     ) -> None:
-        """`at_once` is how many contexts are worked on at the same time."""
+        """`at_once` is the number of contexts measured concurrently."""
         self._asker = asker
         self._preparing = preparing
         self._cases = cases
@@ -127,20 +117,20 @@ class ArmComparison:
 
     @property
     def step_count(self) -> int:
-        """Return how often `advance` is called."""
+        """Return how often `run` calls `advance`."""
         return sum(1 + len(case.questions) * len(self._arms) for case in self._cases)
 
     @property
     def max_calls(self) -> int:
-        """Return how many calls it takes, at most, of a provider that is never at fault."""
+        """Return the most calls that a run can take, without retries."""
         arms = set(self._arms)
         asking = len(arms - {Arm.ANSWERS, Arm.BOTH})
-        asking += bool(arms & {Arm.ANSWERS, Arm.BOTH})  # a judge
+        asking += bool(arms & {Arm.ANSWERS, Arm.BOTH})  # for the judge
         asking += (Arm.ANSWERS in arms and Arm.NONE not in arms) + (Arm.BOTH in arms and Arm.LEARNED not in arms)
         return sum(self._preparing.max_calls + asking * len(case.questions) for case in self._cases)
 
     async def run(self, advance: Callable[[], None]) -> None:
-        """Measure. What was measured stays in the tally, however it ends. Raises UpstreamFailed."""
+        """Measure; `tally` keeps what was measured, even if the run fails. Raises UpstreamFailed."""
         tasks = [asyncio.create_task(self._measure_case(at, case, advance)) for at, case in enumerate(self._cases)]
         try:
             await asyncio.gather(*tasks)
@@ -176,16 +166,16 @@ class ArmComparison:
 
 
 def compute_arm_results(tally: TrialResults, arms: Sequence[Arm], sizes: Sequence[int] = SIZES) -> list[ArmResult]:
-    """Return the figures for each size: of the first questions of all contexts that have so many, in all arms."""
-    found: list[ArmResult] = []
+    """Return the results for each size, from the contexts in which all arms answered that many questions."""
+    results: list[ArmResult] = []
     for size in sizes:
         whole = _find_complete_cases(tally, arms, size)
-        found += [_compute_arm_result(tally, arm, size, whole) for arm in arms if whole]
-    return found
+        results += [_compute_arm_result(tally, arm, size, whole) for arm in arms if whole]
+    return results
 
 
 def _find_complete_cases(tally: TrialResults, arms: Sequence[Arm], size: int) -> frozenset[int]:
-    """Return the contexts whose first questions were answered by all arms."""
+    """Return the contexts whose first `size` questions all arms answered."""
     counts: dict[int, int] = {}
     for trial in tally.trials:
         if trial.question < size:
@@ -194,26 +184,26 @@ def _find_complete_cases(tally: TrialResults, arms: Sequence[Arm], size: int) ->
 
 
 def _compute_arm_result(tally: TrialResults, arm: Arm, size: int, whole: Collection[int]) -> ArmResult:
-    trials = [each for each in tally.trials if each.arm is arm and each.case in whole and each.question < size]
+    trials = [trial for trial in tally.trials if trial.arm is arm and trial.case in whole and trial.question < size]
     sleep = sum((tally.prepared[case].sleep_usage(arm) for case in whole), EvaluationUsage())
     return ArmResult(
-        arm=arm, questions=size, contexts=len(whole), hot=_mean_tokens([each.hot for each in trials]),
+        arm=arm, questions=size, contexts=len(whole), hot=_mean_tokens([trial.hot for trial in trials]),
         sleep=(sleep.prompt / len(whole), sleep.generated / len(whole)),
-        accuracy=_share([each.right for each in trials]),
-        hits=_share([each.ready == "hit" for each in trials]),
-        hints=_share([each.ready == "hint" for each in trials]),
-        false=_share([each.false for each in trials]),
+        accuracy=_share([trial.right for trial in trials]),
+        hits=_share([trial.ready == "hit" for trial in trials]),
+        hints=_share([trial.ready == "hint" for trial in trials]),
+        false=_share([trial.false for trial in trials]),
         exact=_count_lookups(trials, MatchKind.EXACT), meaning=_count_lookups(trials, MatchKind.SIMILAR),
     )  # fmt: skip
 
 
 def _count_lookups(trials: Sequence[Trial], way: MatchKind) -> LookupCounts:
-    found = [each for each in trials if each.way is way]
-    return LookupCounts(found=len(found), false=sum(each.false for each in found))
+    matching = [trial for trial in trials if trial.way is way]
+    return LookupCounts(found=len(matching), false=sum(trial.false for trial in matching))
 
 
 def compute_bins(tally: TrialResults, arms: Sequence[Arm], count: int = BINS) -> list[PredictabilityBin]:
-    """Return the figures by predictability, the least predictable questions first; the same questions for each arm."""
+    """Return the results by predictability, the least predictable first, with the same questions for each arm."""
     by_arm = {arm: [each for each in tally.trials if each.arm is arm] for arm in arms}
     asked = set[tuple[int, int]].intersection(
         *({(each.case, each.question) for each in trials} for trials in by_arm.values())
@@ -221,12 +211,12 @@ def compute_bins(tally: TrialResults, arms: Sequence[Arm], count: int = BINS) ->
     likely = {(each.case, each.question): float(f"{each.likely:.{DIGITS}g}") for each in tally.trials}
     order = sorted(asked, key=lambda each: (likely[each], each))
     cuts = {_skip_equals([likely[each] for each in order], len(order) * at // count) for at in range(count + 1)}
-    found: list[PredictabilityBin] = []
+    bins: list[PredictabilityBin] = []
     for start, end in pairwise(sorted(cuts)):
         some = order[start:end]
         for arm in arms:
             trials = [each for each in by_arm[arm] if (each.case, each.question) in set(some)]
-            found.append(
+            bins.append(
                 PredictabilityBin(
                     arm=arm, lowest=likely[some[0]], highest=likely[some[-1]], questions=len(some),
                     hot_tokens=sum(_mean_tokens([each.hot for each in trials])),
@@ -235,26 +225,26 @@ def compute_bins(tally: TrialResults, arms: Sequence[Arm], count: int = BINS) ->
                     false=_share([each.false for each in trials]),
                 )
             )  # fmt: skip
-    return found
+    return bins
 
 
 def _skip_equals(ordered: Sequence[float], place: int) -> int:
-    """Return the first place from this one on at which a new number begins, or the end."""
+    """Return the first place from `place` on whose number differs from the previous one."""
     while 0 < place < len(ordered) and ordered[place] == ordered[place - 1]:
         place += 1
     return place
 
 
 def compute_break_even(found: Sequence[ArmResult]) -> list[BreakEven]:
-    """Return from where on each arm is cheaper than `none`, by what a question takes at the largest size measured.
+    """Return the break-even points of all arms, from the results at the largest size.
 
-    Sleep is paid once a context: over n questions it costs `sleep / n` each, and spares `weight` times the difference
-    of hot tokens, so it pays from the first n above `sleep / (weight * difference)`.
+    Sleep tokens are spent once a context. An arm pays from the first n above `sleep / (weight * difference)`, where
+    `difference` is the hot tokens that it saves a question.
     """
     largest = max((each.questions for each in found), default=0)
     by_arm = {each.arm: each for each in found if each.questions == largest}
     none = by_arm.get(Arm.NONE)
-    told: list[BreakEven] = []
+    points: list[BreakEven] = []
     for arm, each in by_arm.items() if none is not None else ():
         for generated_only in (False, True):
             start = 1 if generated_only else 0
@@ -262,8 +252,8 @@ def compute_break_even(found: Sequence[ArmResult]) -> list[BreakEven]:
             sleep = sum(each.sleep[start:])
             for weight in WEIGHTS if arm is not Arm.NONE else ():
                 questions = int(sleep / (weight * spared)) + 1 if spared > 0 else None
-                told.append(BreakEven(arm=arm, weight=weight, generated_only=generated_only, questions=questions))
-    return told
+                points.append(BreakEven(arm=arm, weight=weight, generated_only=generated_only, questions=questions))
+    return points
 
 
 def _mean_tokens(spent: Sequence[EvaluationUsage]) -> tuple[float, float]:

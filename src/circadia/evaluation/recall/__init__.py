@@ -1,1 +1,1 @@
-"""Recall on recorded conversations in LoCoMo's format."""
+"""Recall from recorded conversations in LoCoMo's format."""

@@ -1,4 +1,4 @@
-"""How much of the evidence for questions about long talks stands in the context that memory makes for each."""
+"""Measure how much of the evidence for questions about long conversations is in the contexts that memory builds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,38 +24,33 @@ from circadia.records.index_entry import Layer
 from circadia.server.scratch_store import open_scratch_store
 
 CALLS_A_TURN: Final = 0.5
-"""About what passes after each sitting ask a model (`python -m benchmarks dream_cost`), for an estimate."""
+"""About the calls a turn of passes after each sitting (`python -m benchmarks dream_cost`), for an estimate."""
 ALL: Final = "all"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionRecall:
-    """One question, and what its context holds."""
-
     talk: str
     kind: str
     recall: float
-    """Share of the evidence that stands in the context as it was said."""
+    """Share of the evidence that is quoted in the context."""
     covered: float
-    """The same, with what notes in the context rest on."""
+    """The same, including the evidence of notes in the context."""
     tokens: int
-    """Of the context."""
 
 
 @dataclass(kw_only=True, slots=True)
 class LocomoResults:
-    """What was measured so far."""
-
     asked: list[QuestionRecall] = field(default_factory=list[QuestionRecall])
     full: dict[str, int] = field(default_factory=dict[str, int])
-    """Tokens of each whole talk."""
+    """Tokens of each full conversation."""
     turns: dict[str, int] = field(default_factory=dict[str, int])
     calls: int = 0
     prompt: int = 0
     generated: int = 0
     passes: int = 0
     failed: int = 0
-    """Passes that did not do all of their work."""
+    """Passes that failed or left work undone."""
     notes: int = 0
     complete: bool = False
 
@@ -67,9 +62,9 @@ async def measure_recall(
     to: LocomoResults,
     advance: Callable[[], None],
 ) -> None:
-    """Tell each talk to a bank of its own, with a pass after each sitting, and make a context for each question.
+    """Store each conversation in a new bank with a pass after each sitting, and build a context for each question.
 
-    What was measured stays in `to`, however it ends.
+    `to` keeps what was measured, even if the run fails.
     """
     embedder = BundledEmbedder()
     for talk in talks:
@@ -85,7 +80,7 @@ async def measure_recall(
 
 
 def count_steps(talks: Sequence[LongConversation]) -> int:
-    """Return how often `advance` is called: once a sitting, and once a question."""
+    """Return how often `measure_recall` calls `advance`."""
     return sum(len(_split_sittings(talk)) + len(talk.asked) for talk in talks)
 
 
@@ -139,7 +134,7 @@ async def _remember(running: PassHarness, bank: Bank, turns: Sequence[DialogueTu
 async def _measure_question(
     running: PassHarness, bank: Bank, talk: str, asked: EvidenceQuestion, evidence: frozenset[str]
 ) -> QuestionRecall:
-    """Make the context of a question as the gateway does, with an agent's default budget."""
+    """Build the context of a question as the gateway does, with an agent's default budget."""
     policy = AgentPolicy()
     question = await running.memory.retrieval.prepare_question(asked.question)
     async with running.store.begin_read() as tx:
@@ -162,7 +157,6 @@ async def _measure_question(
 
 
 def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, command: str, at: datetime) -> Findings:
-    """Return what was found."""
     talks = list(measured.full)
     kinds = sorted({each.kind for each in measured.asked if each.kind})
     groups = [
@@ -254,21 +248,21 @@ def _build_charts(rows: Sequence[dict[str, Any]]) -> list[Chart]:
 def _build_notes(measured: LocomoResults, mind: ChatModel | None) -> list[str]:
     policy = AgentPolicy()
     notes = [
-        "recall: the share of a question's evidence, turns of the talk, that stands in its context as it was said, "
-        "the mean of all questions that have evidence. with notes: also what notes in the context rest on. all of "
-        "it: questions whose whole evidence stands there.",
+        "recall: the share of a question's evidence, turns of the talk, that its context quotes, averaged over all "
+        "questions with evidence. with notes: the same, including the evidence of notes in the context. all of it: the "
+        "share of questions whose context has all of the evidence.",
         f"The budget is an agent's default: {policy.stable_tokens:,} tokens for blocks and {policy.fitting_tokens:,} "
-        "for what fits the question. A token is a third of the bytes, as Circadia counts, for both sides alike.",
-        "A talk is told to a bank of its own, turn by turn, with a pass after each sitting; vectors are the bundled "
-        "embedder's.",
+        "for what fits the question. Both sides count a third of the bytes as tokens, as Circadia does.",
+        "Each talk is stored in a new bank, turn by turn, with a pass after each sitting. The bundled embedder makes "
+        "the vectors.",
     ]
     if mind is None:
         notes.append(
-            "No model was given, so passes ran only the operations that need none, and no token was spent; with "
-            "--model a model consolidates, and what it takes is told."
+            "Without a model, passes ran only the operations that need none and spent no tokens. With --model, a model "
+            "consolidates, and the report shows its usage."
         )
     if measured.failed:
-        notes.append(f"{measured.failed} of {measured.passes} passes did not do all of their work.")
+        notes.append(f"{measured.failed} of {measured.passes} passes failed or left work undone.")
     if not measured.asked:
         notes.append("No talk was finished, so there is no recall.")
     return notes

@@ -1,4 +1,4 @@
-"""Passes in this process, as the server runs them, one after the other, with a model that is none."""
+"""Run passes in this process as the server does, one after the other, by default with a rule-based model."""
 
 import asyncio
 import contextlib
@@ -35,11 +35,11 @@ WITHOUT_LIMITS: Final[Mapping[str, Any]] = {
     "model": "none", "passes_per_hour": 100_000, "max_passes_per_hour": 100_000,
     "budget": {"per_pass": {}, "per_day": {}}, "fleet_budget": {"per_day": {}},
 }  # fmt: skip
-"""Settings that keep no pass from running; the model is given beside them."""
+"""Settings without limits on passes; the model is passed separately."""
 
 
 class RecordingModel:
-    """A model, scripted if none is given, that keeps what it was asked and how long it took, which is no pass' time."""
+    """Wraps a model and records its prompts and its time, which is not a pass's own; rule-based by default."""
 
     def __init__(self, mind: ChatModel | None = None, clock: Clock | None = None) -> None:
         self._mind = mind or RuleBasedModel()
@@ -47,14 +47,14 @@ class RecordingModel:
         self.name = self._mind.name
         self.upstream = self._mind.upstream
         self.asked: list[str] = []
-        """What a model would read: rules, data, and the schema of the answer."""
+        """What a model would read: rules, data, and the answer's schema."""
         self.used: list[Usage] = []
-        """What each answer took, as the model tells."""
+        """Usage of each answer, as the model reports it."""
         self.seconds = 0.0
         self.cpu_seconds = 0.0
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return its answer. Raises Unusable."""
+        """Return the model's answer. Raises ModelAnswerError."""
         began, spent = self._clock.monotonic(), time.process_time()
         try:
             answer, used = await self._mind.ask(prompt, output, most_tokens=most_tokens)
@@ -66,33 +66,27 @@ class RecordingModel:
             self.cpu_seconds += time.process_time() - spent
 
     def price(self, used: Usage) -> int | None:
-        """Return what it costs."""
         return self._mind.price(used)
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return what it may cost."""
         return self._mind.worst_price(input_tokens, output_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassTiming:
-    """One pass."""
-
     sleep_pass: Pass
-    """Its row at the end."""
+    """The final row."""
     seconds: float
-    """From its begin to its end, without the time of the model."""
+    """Duration without the model's time."""
     cpu_seconds: float
-    """Of this process meanwhile, without the model."""
+    """CPU time of this process without the model's."""
 
 
 class PassFailed(RuntimeError):
-    """A pass did not do all of its work."""
+    """A pass failed or left work undone."""
 
 
 class PassHarness:
-    """Runs passes over the banks of one store."""
-
     def __init__(
         self,
         store: Store,
@@ -112,7 +106,7 @@ class PassHarness:
         self._worker = worker
 
     async def run_pass(self, bank: Bank) -> PassTiming:
-        """Run a pass over all that waits in the bank. Raises PassFailed: it failed, or left something over."""
+        """Run a pass over all pending work of the bank. Raises PassFailed: it failed, or left work undone."""
         ended = asyncio.Event()
 
         def on_signal(key: str, data: Mapping[str, object]) -> None:
@@ -149,10 +143,7 @@ async def open_pass_harness(
     clock: Clock | None = None,
     embedder: Embedder | None = None,
 ) -> AsyncGenerator[PassHarness]:
-    """Join what runs passes over a store, as the server does it; `mind` none is a server without a model.
-
-    Without an embedder searches go by words alone.
-    """
+    """Open a harness wired like the server; `mind` None has no model, `embedder` None searches by words alone."""
     clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
     settings = Settings.model_validate({"sleeptime": dict(WITHOUT_LIMITS)})
     memory = build_memory_services(settings, clock, ids, signals, embedder)

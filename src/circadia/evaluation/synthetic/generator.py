@@ -1,4 +1,4 @@
-"""Makes contexts with many questions: the same for a seed, with keys, and with how likely each question is."""
+"""Generate contexts with many questions from a seed, with their keys and probabilities."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,10 @@ from circadia.evaluation.synthetic.world import PossibleQuestion, World, format_
 from circadia.evaluation.synthetic.worlds import WORLDS
 
 MAX_QUESTIONS: Final = 20
-"""Questions of a context."""
 WORDINGS: Final = (5, 3, 3, 3, 2)
-"""How often people choose each wording of a question; a model that expects some of them does not know the others."""
+"""Frequencies of a question's wordings; a model that expects some of them does not know the others."""
 REMARKS: Final = 4
 THINGS: Final = 8
-"""That a context tells of."""
 _GOODS_NAMES: Final = """
 pears plums lemons candles ropes kettles spoons brushes lanterns mirrors baskets blankets onions figs
 """
@@ -44,7 +42,7 @@ Facts = dict[tuple[str, str], str]
 
 
 def generate_cases(seed: int, count: int, questions: int = MAX_QUESTIONS) -> list[Case]:
-    """Return so many contexts, of each world in turn, with so many different questions each."""
+    """Return contexts of each world in turn, with `questions` different questions each."""
     return [
         _generate_case(random.Random(f"{seed}/{at}"), at, WORLDS[at % len(WORLDS)], questions) for at in range(count)
     ]
@@ -54,11 +52,11 @@ def _generate_case(draw: random.Random, at: int, world: World, questions: int) -
     facts = _FACTS[world.name](draw)
     named = world.fact_sentences[-1].thing if world.name == "family" else world.fact_sentences[0].thing
     focus = draw.choice(sorted({thing for relation, thing in facts if relation in _find_relations(world, named)}))
-    told = list(_render_sentences(world, facts))
-    draw.shuffle(told)
-    told += draw.sample(world.remarks, REMARKS)
-    draw.shuffle(told)
-    text = " ".join((world.opening, world.focus.fill_gaps({"focus": focus}), *told))
+    sentences = list(_render_sentences(world, facts))
+    draw.shuffle(sentences)
+    sentences += draw.sample(world.remarks, REMARKS)
+    draw.shuffle(sentences)
+    text = " ".join((world.opening, world.focus.fill_gaps({"focus": focus}), *sentences))
     asked = [
         _word_question(draw, each)
         for each in _sample_questions(draw, list_possible_questions(world, facts, focus), questions)
@@ -67,19 +65,21 @@ def _generate_case(draw: random.Random, at: int, world: World, questions: int) -
 
 
 def _find_relations(world: World, thing: str) -> set[str]:
-    return {gap for told in world.fact_sentences if told.thing == thing for gap in told.form.gaps if gap != thing}
+    return {
+        gap for pattern in world.fact_sentences if pattern.thing == thing for gap in pattern.form.gaps if gap != thing
+    }
 
 
 def _render_sentences(world: World, facts: Facts) -> Iterator[str]:
-    """Return a sentence for each thing of each kind of sentence that has all its values."""
-    for told in world.fact_sentences:
-        relations = [gap for gap in told.form.gaps if gap != told.thing]
+    """Yield a sentence for each pattern and each thing with all of its values."""
+    for pattern in world.fact_sentences:
+        relations = [gap for gap in pattern.form.gaps if gap != pattern.thing]
         for thing in dict.fromkeys(thing for relation, thing in facts if relation == relations[0]):
-            yield told.form.fill_gaps({told.thing: thing, **{each: facts[each, thing] for each in relations}})
+            yield pattern.form.fill_gaps({pattern.thing: thing, **{each: facts[each, thing] for each in relations}})
 
 
 def _sample_questions(draw: random.Random, every: Sequence[PossibleQuestion], count: int) -> list[PossibleQuestion]:
-    """Return different questions, the likelier the sooner drawn, in any order; so the first few are as likely as all.
+    """Draw different questions, likelier ones first, and shuffle them, so that the first few are as likely as all.
 
     The keys are those of Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir".
     """
@@ -112,7 +112,7 @@ def _generate_timetable(draw: random.Random) -> Facts:
 
 
 def _generate_family(draw: random.Random) -> Facts:
-    """Return a grandmother with three daughters, who have the rest of the children between them."""
+    """Return a grandmother with three daughters, and the daughters' children."""
     facts: Facts = {}
     eldest, *daughters = draw.sample(_MOTHERS, 4)
     ages = {eldest: draw.randint(66, 84)}

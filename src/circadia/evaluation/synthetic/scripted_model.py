@@ -1,8 +1,8 @@
-"""A scripted model for evaluations: it works the answer out of what stands in the prompt, always the same.
+"""A scripted model for evaluations that derives each answer from its prompt, deterministically.
 
-It knows the sentences of the four worlds, and nothing of the world at hand but what its prompt says. What it is bad at
-is stated here: it thinks `STEP_TOKENS` for each step of work, and lets a ready answer to another question mislead it in
-`MISLED_SHARE` of all cases. It works no other text out: there it answers `unknown`.
+It knows the sentences of the four worlds, and only the facts in its prompt. It spends `STEP_TOKENS` on each step of
+reasoning, and takes a ready answer to another question for the right one in `MISLED_SHARE` of all cases. To any other
+text it answers `unknown`.
 """
 
 import hashlib
@@ -42,17 +42,16 @@ from circadia.llm.usage import Usage
 T = TypeVar("T", bound=BaseModel)
 
 BYTES_A_TOKEN: Final = 4
-"""About what tokenizers make of English."""
+"""About as tokenizers count English."""
 STEP_TOKENS: Final = 30
-"""That it thinks for each step, beside what it writes: a fact looked up, a sum, a look at a ready answer."""
+"""Reasoning tokens a step, in addition to the answer: a fact looked up, a sum, a check of a ready answer."""
 MISLED_SHARE: Final = 0.2
-"""Share of the ready answers to other questions that it takes for the answer."""
+"""Share of ready answers to other questions that mislead it."""
 DERIVED_RESULTS: Final = 30
-"""Results that it states in a learned context, the likeliest first."""
+"""Results in a learned context, the likeliest first."""
 PHRASINGS: Final = 2
 """Wordings in which it expects a question; people use more."""
 CACHED_CONTEXTS: Final = 64
-"""Contexts whose reading is kept."""
 UNKNOWN: Final = "unknown"
 COUNT: Final = re.compile(r"the (\d+) most likely questions")
 _READY: Final = re.compile(r"Question: (.*)\nReasoning: .*\nAnswer: (.*)")
@@ -60,26 +59,22 @@ _READY: Final = re.compile(r"Question: (.*)\nReasoning: .*\nAnswer: (.*)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedContext:
-    """What it makes of a context."""
-
     world: World
     facts: Mapping[tuple[str, str], str]
-    """Values, by relation and thing."""
+    """Values by relation and thing."""
     stated_answers: Mapping[tuple[str, str], str]
-    """Answers that the context states, by kind of question and what stands in its gaps."""
+    """Stated answers by kind of question and the values in its gaps."""
     focus: str | None
-    """What people ask for most, if it says so."""
+    """The thing that people ask about most, if stated."""
 
 
 class ScriptedEvalModel:
-    """Answers what an evaluation asks."""
-
     def __init__(self) -> None:
         self.name = "scripted"
         self.upstream = "scripted"
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Return the answer. Raises ModelAnswerError: it is no question of an evaluation."""
+        """Return the answer. Raises ModelAnswerError: the prompt is not an evaluation's."""
         steps = 0
         if output is ReasonedAnswer:
             steps, answer = build_reply(prompt.data)
@@ -100,16 +95,14 @@ class ScriptedEvalModel:
         )
 
     def price(self, used: Usage) -> int | None:
-        """Return 0: it costs nothing."""
         return 0
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return 0: it costs nothing."""
         return 0
 
 
 def build_reply(data: str) -> tuple[int, ReasonedAnswer]:
-    """Return how many steps the answer took, and the answer."""
+    """Return the number of reasoning steps, and the answer."""
     context, rest = _text_between(data, CONTEXT, QUESTION), _text_between(data, QUESTION, "</data")
     question, _, beside = rest.partition(READY)
     question, ready = question.strip(), _READY.search(beside)
@@ -126,22 +119,21 @@ def build_reply(data: str) -> tuple[int, ReasonedAnswer]:
 
 
 def build_rewritten_context(data: str) -> tuple[int, RewrittenContext]:
-    """Return how many steps the learned context took, and the context: its facts, and the likeliest results."""
+    """Return the number of reasoning steps, and a context of facts and the likeliest results."""
     context = _text_between(data, CONTEXT, "</data")
     read = parse_context(context)
     if read is None:
         return 1, RewrittenContext(context=context)
-    kept = [each for each in split_sentences(context) if _is_fact_sentence(read.world, each)]
+    sentences = [each for each in split_sentences(context) if _is_fact_sentence(read.world, each)]
     every = [each for each in list_possible_questions(read.world, read.facts, read.focus) if len(each.lines) > 1]
     likely = sorted(every, key=lambda each: -each.likely)[:DERIVED_RESULTS]
     stated = [
         each.kind.answer_template.fill_gaps({**each.values, _answer_gap(each.kind): each.answer}) for each in likely
     ]
-    return sum(len(each.lines) for each in likely), RewrittenContext(context="\n".join([*kept, *stated]))
+    return sum(len(each.lines) for each in likely), RewrittenContext(context="\n".join([*sentences, *stated]))
 
 
 def predict_likely_questions(data: str, count: int) -> LikelyQuestions:
-    """Return the likeliest questions."""
     read = parse_context(_text_between(data, CONTEXT, "</data"))
     every = [] if read is None else list_possible_questions(read.world, read.facts, read.focus)
     likely = sorted(every, key=lambda each: -each.likely)[:count]
@@ -149,28 +141,28 @@ def predict_likely_questions(data: str, count: int) -> LikelyQuestions:
 
 
 def _build_likely_question(question: PossibleQuestion) -> LikelyQuestion:
-    said = [form.fill_gaps(question.values) for form in question.kind.wordings[:PHRASINGS]]
-    return LikelyQuestion(question=said[0], other_wordings=said[1:])
+    wordings = [form.fill_gaps(question.values) for form in question.kind.wordings[:PHRASINGS]]
+    return LikelyQuestion(question=wordings[0], other_wordings=wordings[1:])
 
 
 @lru_cache(maxsize=CACHED_CONTEXTS)
 def parse_context(context: str) -> ParsedContext | None:
-    """Return what a context tells; none if it is of no world that is known."""
-    said = list(split_sentences(context))
-    found = [_parse_for_world(world, said) for world in WORLDS]
-    best = max(found, key=lambda each: len(each.facts) + len(each.stated_answers))
+    """Return the facts in a context; None if it is not from a known world."""
+    sentences = list(split_sentences(context))
+    candidates = [_parse_for_world(world, sentences) for world in WORLDS]
+    best = max(candidates, key=lambda each: len(each.facts) + len(each.stated_answers))
     return best if best.facts or best.stated_answers else None
 
 
-def _parse_for_world(world: World, said: list[str]) -> ParsedContext:
+def _parse_for_world(world: World, sentences: list[str]) -> ParsedContext:
     facts: dict[tuple[str, str], str] = {}
     known: dict[tuple[str, str], str] = {}
     focus: str | None = None
-    for sentence in said:
-        for told in world.fact_sentences:
-            values = told.form.parse_sentence(sentence)
+    for sentence in sentences:
+        for pattern in world.fact_sentences:
+            values = pattern.form.parse_sentence(sentence)
             if values is not None:
-                facts |= {(gap, values[told.thing]): each for gap, each in values.items() if gap != told.thing}
+                facts |= {(gap, values[pattern.thing]): each for gap, each in values.items() if gap != pattern.thing}
         for kind in world.kinds:
             stated = kind.answer_template.parse_sentence(sentence)
             if stated is not None:
@@ -181,7 +173,7 @@ def _parse_for_world(world: World, said: list[str]) -> ParsedContext:
 
 
 def _is_fact_sentence(world: World, sentence: str) -> bool:
-    forms = [*(told.form for told in world.fact_sentences), *(kind.answer_template for kind in world.kinds)]
+    forms = [*(pattern.form for pattern in world.fact_sentences), *(kind.answer_template for kind in world.kinds)]
     return any(form.parse_sentence(sentence) is not None for form in forms)
 
 
@@ -194,7 +186,6 @@ def _question_key(values: Values) -> str:
 
 
 def _parse_question(world: World, question: str) -> tuple[QuestionKind, Values] | None:
-    """Return what a question asks for; none if it is no question of the world."""
     for kind in world.kinds:
         for form in kind.wordings:
             values = form.parse_sentence(question)
@@ -204,7 +195,7 @@ def _parse_question(world: World, question: str) -> tuple[QuestionKind, Values] 
 
 
 def _work_out_answer(read: ParsedContext | None, question: str, lines: list[str]) -> str:
-    """Return the answer and write down its steps."""
+    """Return the answer, and append its steps to `lines`."""
     understood = None if read is None else _parse_question(read.world, question)
     if read is None or understood is None:
         lines.append("the context is not of a kind that can be read")
@@ -225,14 +216,14 @@ def _work_out_answer(read: ParsedContext | None, question: str, lines: list[str]
 
 
 def _is_same_question(read: ParsedContext | None, question: str, other: str) -> bool:
-    """Return whether both ask for the same: word for word, or as it understands them."""
+    """Return whether both ask the same, as texts or as questions of the world."""
     if normalize(question).equals(normalize(other)):
         return True
     return read is not None and _is_same_in_world(read.world, question, other)
 
 
 def find_same_questions(data: str) -> SameQuestions:
-    """Return which of the numbered questions ask the same, in any of the worlds."""
+    """Return the numbered questions that ask the same in any of the worlds."""
     asked = re.search(r"^question: (.*)$", data, re.M)
     listed = re.findall(r"^(\d+)\. (.*)$", data, re.M) if asked is not None else []
     return SameQuestions(
@@ -254,12 +245,12 @@ def _is_same_in_world(world: World, question: str, other: str) -> bool:
 
 
 def _hash_fraction(question: str, other: str) -> float:
-    """Return a number from 0 to 1 that only the two texts decide."""
+    """Return a number from 0 to 1 that depends only on the two texts."""
     return int.from_bytes(hashlib.sha256(f"{question}\0{other}".encode()).digest()[:4]) / 2**32
 
 
 def _text_between(data: str, begin: str, end: str) -> str:
-    """Return what stands between two marks: after the first one of the one, before the last of the other."""
+    """Return the text between the first `begin` and the last `end`."""
     _, _, after = data.partition(begin)
     before, found, _ = after.rpartition(end)
     return (before if found else after).strip()

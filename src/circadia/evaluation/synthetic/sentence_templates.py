@@ -1,4 +1,4 @@
-"""Sentences with gaps: they are said of values, and values are read out of them again."""
+"""Sentences with gaps, which can be filled with values and parsed back."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,13 +28,12 @@ class SentenceTemplate:
         )
 
     def fill_gaps(self, values: Mapping[str, object]) -> str:
-        """Return the sentence."""
         return self.text.format_map(values)
 
     def parse_sentence(self, sentence: str) -> Mapping[str, str] | None:
-        """Return the values in the gaps; none if it is another sentence."""
-        found = self._pattern.fullmatch(sentence.strip().rstrip(".?!"))
-        return None if found is None else found.groupdict()
+        """Return the values in the gaps; None if the sentence does not match."""
+        match = self._pattern.fullmatch(sentence.strip().rstrip(".?!"))
+        return None if match is None else match.groupdict()
 
 
 def _gap_pattern(gap: str) -> str:
@@ -44,5 +43,5 @@ def _gap_pattern(gap: str) -> str:
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """Return the sentences of a text, without the marks of a list."""
+    """Yield the sentences of a text, without list marks."""
     return (each for part in _END.split(text) if (each := part.strip().lstrip("-*• ")))

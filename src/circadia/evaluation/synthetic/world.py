@@ -1,8 +1,7 @@
-"""What a small world is made of: what is told of it, what people ask, and how an answer follows from what is told.
+"""The parts of a small world: its facts, the questions about it, and how their answers follow from the facts.
 
-A kind of question has a program, which looks facts up, one after the other, and works out the answer. Both sides run
-it: the generator on the facts that it has drawn, for the key, and the scripted model on the facts that it has read in
-its prompt, so that it knows what stands there and nothing else.
+Each kind of question has a program that looks facts up and derives the answer. The generator runs it on the generated
+facts to get the key; the scripted model runs it on the facts parsed from its prompt, so it knows nothing else.
 """
 
 import math
@@ -14,32 +13,29 @@ from typing import Final
 from circadia.evaluation.synthetic.sentence_templates import SentenceTemplate
 
 Values = Mapping[str, str]
-"""What stands in the gaps, by gap."""
+"""Values by gap."""
 FOCUS_SHARE: Final = 0.4
-"""Share of the questions about one thing that ask for the thing that people ask for most, where the text names it."""
+"""Share of the questions about one thing that are about the focus, if the context names one."""
 AMOUNTS: Final = range(2, 10)
-"""Numbers that people put into their questions."""
+"""Numbers in people's questions."""
 OF: Final = " of"
-"""Ends the name of a relation that is read from value to thing."""
+"""Suffix of a relation that is read from value to thing."""
 MINUTES_AN_HOUR: Final = 60
 MINUTES_A_DAY: Final = 24 * 60
 
 
 class FactNotStated(Exception):
-    """A fact is not told."""
+    """A fact that the answer needs is missing."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Derivation:
-    """The way to an answer."""
-
     facts: Mapping[tuple[str, str], str]
-    """Values, by relation and thing."""
+    """Values by relation and thing."""
     lines: list[str] = field(default_factory=list[str])
-    """What was done, one step a line."""
 
     def look_up(self, relation: str, thing: str) -> str:
-        """Return a value. Raises FactNotStated: it is not told."""
+        """Return a value, and record the step. Raises FactNotStated."""
         value = self.facts.get((relation, thing))
         if value is None:
             raise FactNotStated(f"{relation} of {thing}")
@@ -47,77 +43,71 @@ class Derivation:
         return value
 
     def look_up_number(self, relation: str, thing: str) -> int:
-        """Return a value that is a number. Raises FactNotStated: it is not told."""
         return int(self.look_up(relation, thing))
 
     def list_things(self, relation: str) -> Sequence[str]:
-        """Return all that have a value."""
         return find_things(self.facts, relation)
 
     def add_step(self, line: str, result: object) -> str:
-        """Write down a step that works something out, and return its result."""
+        """Record a derivation step, and return its result."""
         self.lines.append(f"{line} = {result}")
         return str(result)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentencePattern:
-    """A kind of sentence in a context: what stands in one gap has the values of the others."""
+    """A kind of sentence in a context: one gap is the thing, the others are its values."""
 
     form: SentenceTemplate
     thing: str
-    """Gap of what it tells of; the other gaps are relations."""
+    """Gap of the thing; the other gaps are relations."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionKind:
-    """A kind of question."""
-
     name: str
     """Unique in its world."""
     frequency: float
-    """How often people ask so, beside the other kinds of the world."""
+    """Relative to the other kinds in the world."""
     wordings: Sequence[SentenceTemplate]
-    """The question, the commonest wording first."""
+    """Most common wording first."""
     gaps: Mapping[str, str]
-    """Gaps, each with the relation whose things stand in it; an empty one is for a number of the asker's."""
+    """The relation whose things fill each gap; empty for a number chosen by the asker."""
     answer_template: SentenceTemplate
-    """How the answer is stated ahead; its gap `answer…` is for the answer."""
+    """States the answer ahead, in its gap `answer…`."""
     program: Callable[[Derivation, Values], str]
-    """Works it out. Raises Unknown."""
+    """Derives the answer. Raises FactNotStated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class World:
-    """One of them."""
-
     name: str
     opening: str
-    """First sentence; it tells nothing."""
+    """First sentence, without facts."""
     fact_sentences: Sequence[SentencePattern]
     focus: SentenceTemplate
-    """Says what people ask for most; its gap is `focus`."""
+    """Names what people ask about most, in its gap `focus`."""
     kinds: Sequence[QuestionKind]
     remarks: Sequence[str]
-    """Sentences that help with no question."""
+    """Sentences without facts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PossibleQuestion:
-    """A question that can be asked of a world's facts."""
+    """A question about the facts of a world, with its answer."""
 
     kind: QuestionKind
     values: Values
-    """What stands in its gaps."""
+    """Values in its gaps."""
     likely: float
-    """How likely it is the next one, among all that are possible."""
+    """Probability among all possible questions."""
     answer: str
     lines: Sequence[str]
-    """How the answer follows, one step a line."""
+    """Derivation of the answer, one step a line."""
 
     @property
     def identity_key(self) -> tuple[str, Sequence[tuple[str, str]]]:
-        """Return what is the same for the same question in other words."""
+        """Return a key that all wordings of the question share."""
         return self.kind.name, sorted((gap, value.casefold()) for gap, value in self.values.items())
 
 
@@ -126,9 +116,9 @@ def list_possible_questions(
 ) -> list[PossibleQuestion]:
     """Return all questions that the facts answer, in the order of the world's kinds.
 
-    A kind is as likely as people ask so, each thing as any other but the focus, and each number as any other.
+    Kinds are weighted by frequency; within a kind, things other than the focus, and numbers, are equally likely.
     """
-    found: list[PossibleQuestion] = []
+    possible: list[PossibleQuestion] = []
     for kind in world.kinds:
         for values, likely in _fill_gaps(kind, facts, focus):
             work = Derivation(facts=facts)
@@ -136,15 +126,15 @@ def list_possible_questions(
                 answer = kind.program(work, values)
             except FactNotStated:
                 continue
-            found.append(PossibleQuestion(kind=kind, values=values, likely=likely, answer=answer, lines=work.lines))
-    whole = sum(each.likely for each in found)
-    return [replace(each, likely=each.likely / whole) for each in found]
+            possible.append(PossibleQuestion(kind=kind, values=values, likely=likely, answer=answer, lines=work.lines))
+    whole = sum(each.likely for each in possible)
+    return [replace(each, likely=each.likely / whole) for each in possible]
 
 
 def _fill_gaps(
     kind: QuestionKind, facts: Mapping[tuple[str, str], str], focus: str | None
 ) -> Iterator[tuple[Values, float]]:
-    """Return all fillings of a kind's gaps, with how likely each is."""
+    """Yield all fillings of a kind's gaps with their weights."""
     choices: list[list[tuple[str, float]]] = []
     for gap, relation in kind.gaps.items():
         every = list(find_things(facts, relation)) if relation else [str(amount) for amount in AMOUNTS]
@@ -158,7 +148,7 @@ def _fill_gaps(
 
 
 def find_things(facts: Mapping[tuple[str, str], str], relation: str) -> Sequence[str]:
-    """Return what has a value for a relation, in the order in which it was told; for `mother of`, what is a mother."""
+    """Return the things with a value for a relation, in order; for `mother of`, the mothers."""
     if relation.endswith(OF):
         wanted = relation.removesuffix(OF)
         return list(dict.fromkeys(value for (known, _), value in facts.items() if known == wanted))
@@ -166,24 +156,22 @@ def find_things(facts: Mapping[tuple[str, str], str], relation: str) -> Sequence
 
 
 def parse_minutes(time: str) -> int:
-    """Return minutes since midnight."""
+    """Return the minutes since midnight of a time such as `08:30`."""
     hours, rest = time.split(":")
     return MINUTES_AN_HOUR * int(hours) + int(rest)
 
 
 def format_clock_time(value: int) -> str:
-    """Return a time of day."""
     hours, rest = divmod(value % MINUTES_A_DAY, MINUTES_AN_HOUR)
     return f"{hours:02}:{rest:02}"
 
 
 def lookup_program(relation: str, gap: str) -> Callable[[Derivation, Values], str]:
-    """Return a program that looks a value up."""
     return lambda work, values: work.look_up(relation, values[gap])
 
 
 def surplus_program(relation: str, gap: str) -> Callable[[Derivation, Values], str]:
-    """Return a program for by how much one has more than the other, which raises Unknown where it has not."""
+    """Return a program for how much one exceeds the other; it raises FactNotStated if it does not."""
 
     def program(work: Derivation, values: Values) -> str:
         one, two = work.look_up_number(relation, values[gap]), work.look_up_number(relation, values["other"])
@@ -195,45 +183,41 @@ def surplus_program(relation: str, gap: str) -> Callable[[Derivation, Values], s
 
 
 def extreme_program(relation: str, pick: Callable[[Iterable[str]], str]) -> Callable[[Derivation, Values], str]:
-    """Return a program for the one thing that has the most, or the least; it raises Unknown where it is not one."""
+    """Return a program for the thing with the extreme value; it raises FactNotStated without a single one."""
 
     def program(work: Derivation, _: Values) -> str:
         every = {thing: work.look_up(relation, thing).zfill(5) for thing in work.list_things(relation)}
         if len(every) < 2:
             raise FactNotStated(relation)
         best = pick(every.values())
-        found = [thing for thing, value in every.items() if value == best]
-        if len(found) > 1:
+        best_things = [thing for thing, value in every.items() if value == best]
+        if len(best_things) > 1:
             raise FactNotStated(f"{relation} is the same of several")
-        return work.add_step(f"{relation} of all, compared", found[0])
+        return work.add_step(f"{relation} of all, compared", best_things[0])
 
     return program
 
 
 def compute_worth(work: Derivation, values: Values) -> str:
-    """Return what all of one kind of goods are worth."""
     count, price = work.look_up_number("count", values["goods"]), work.look_up_number("price", values["goods"])
     return work.add_step(f"{count} * {price}", count * price)
 
 
 def compute_price(work: Derivation, values: Values) -> str:
-    """Return what some of them cost."""
     price, amount = work.look_up_number("price", values["goods"]), int(values["amount"])
     return work.add_step(f"{amount} * {price}", amount * price)
 
 
 def compute_remaining(work: Derivation, values: Values) -> str:
-    """Return how many are left of them when some are sold."""
     count, amount = work.look_up_number("count", values["goods"]), int(values["amount"])
     return work.add_step(f"{count} - {amount}", count - amount)
 
 
 def compute_arrival(work: Derivation, values: Values) -> str:
-    """Return when a train arrives, late or not."""
     time, lasts = work.look_up("time", values["town"]), work.look_up_number("minutes", values["town"])
     late = int(values.get("late", 0))
-    told = f"{time} + {lasts} minutes" + (f" + {late} minutes" if late else "")
-    return work.add_step(told, format_clock_time(parse_minutes(time) + lasts + late))
+    line = f"{time} + {lasts} minutes" + (f" + {late} minutes" if late else "")
+    return work.add_step(line, format_clock_time(parse_minutes(time) + lasts + late))
 
 
 def compute_minutes_later(work: Derivation, values: Values) -> str:
@@ -246,18 +230,16 @@ def compute_minutes_later(work: Derivation, values: Values) -> str:
 
 
 def find_grandmother(work: Derivation, values: Values) -> str:
-    """Return the mother of the mother. Raises FactNotStated: one is not told."""
     return work.look_up("mother", work.look_up("mother", values["child"]))
 
 
 def count_children(work: Derivation, values: Values) -> str:
-    """Return how many children somebody has."""
     found = [child for child in work.list_things("mother") if work.look_up("mother", child) == values["mother"]]
     return work.add_step(f"children whose mother is {values['mother']}", len(found))
 
 
 def compute_earliest_day(work: Derivation, values: Values) -> str:
-    """Return after how many days a task is done, with all that goes before it."""
+    """Return the days until a task is done, including all tasks before it."""
     task, total = values["task"], work.look_up_number("days", values["task"])
     while ("before", task) in work.facts:
         task = work.look_up("before", task)
@@ -267,7 +249,7 @@ def compute_earliest_day(work: Derivation, values: Values) -> str:
 
 
 def compute_workload(work: Derivation, values: Values) -> str:
-    """Return how many days somebody works. Raises FactNotStated: at nothing."""
+    """Return somebody's days of work. Raises FactNotStated: no task."""
     total, found = 0, 0
     for task in work.list_things("worker"):
         if work.look_up("worker", task) == values["worker"]:
@@ -279,17 +261,14 @@ def compute_workload(work: Derivation, values: Values) -> str:
 
 
 def compute_age(work: Derivation, values: Values) -> str:
-    """Return how old somebody will be."""
     age, amount = work.look_up_number("age", values["person"]), int(values["amount"])
     return work.add_step(f"{age} + {amount}", age + amount)
 
 
 def compute_delayed_days(work: Derivation, values: Values) -> str:
-    """Return how long a task takes that takes longer."""
     days, amount = work.look_up_number("days", values["task"]), int(values["amount"])
     return work.add_step(f"{days} + {amount}", days + amount)
 
 
 def build_templates(*texts: str) -> Sequence[SentenceTemplate]:
-    """Return the wordings of one question."""
     return tuple(SentenceTemplate(text) for text in texts)

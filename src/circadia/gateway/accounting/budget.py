@@ -1,8 +1,8 @@
-"""Allow-list and daily budgets of model calls (GATE-66).
+"""Model allow-lists and daily budgets (GATE-66).
 
-Calls are exact: a budgeted call is written to the ledger, in the transaction that counts, before it goes upstream.
-Tokens and money are reserved there by estimate and settled by the provider's figures, so what can be spent beyond a
-limit is the difference between truth and estimate of the calls in flight. The day is the UTC day.
+Call counts are exact: a budgeted call is recorded, in the counting transaction, before it goes upstream. Tokens and
+money are reserved by estimate and settled by the provider's figures, so an agent can exceed a limit only by the
+estimation error of its calls in flight. The day is the UTC day.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from circadia.stores.base import Store
 _logger = logging.getLogger(__name__)
 
 DEFAULT_OUTPUT_TOKENS = 4096
-"""Reserved for the output of a call that sets no limit of its own: the usual default of providers."""
+"""Output tokens reserved for a call that sets no limit: the usual default of providers."""
 _NANOUSD: Final = 10**9
-"""A US dollar, as the ledger counts."""
+"""Billionths of a US dollar, the ledger's unit."""
 
 
 def require_model(agent: Agent, request: ModelRequest, route: Route) -> None:
-    """Raise Forbidden if the agent may not use a model that body or path name, or leaves it to the provider."""
+    """Raise Forbidden if the agent may not use a model in body or path, or names none although it is restricted."""
     models = agent.policy.models
     if models is None:
         return
@@ -45,34 +45,31 @@ def require_model(agent: Agent, request: ModelRequest, route: Route) -> None:
 
 
 def has_budget(policy: AgentPolicy) -> bool:
-    """Return whether the agent has any daily limit."""
     return (policy.max_calls_per_day, policy.max_tokens_per_day, policy.max_usd_per_day) != (None, None, None)
 
 
 class CallBudgetGuard:
-    """Counts against the ledger."""
-
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
         self._releasing: set[asyncio.Task[None]] = set()
 
     async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
-        """Raise LimitReached if the day has no room for a call of this size, with `waiting` calls held already."""
+        """Raise LimitReached if the day has no room for a call of this size after `waiting` held calls."""
         async with self._store.begin_read() as tx:
             spent = await tx.calls.sum_usage(agent.id, self._today())
         self._require(agent, spent, waiting=waiting, tokens=tokens, nanousd=nanousd)
 
     async def reserve(self, agent: Agent, call: Call) -> Call:
-        """Write the call as reserved if the day has room for it, and return it with the moment that counts.
+        """Record the call as reserved if the day has room for it, and return it with the time of the reservation.
 
-        People are told of a budget of which it takes the last fifth (WAKE-76).
+        An alert is recorded when the call reaches the last fifth of a budget (WAKE-76).
 
         Raises:
             LimitReached: the day has no room.
         """
         async with self._store.begin_write() as tx:
-            call = replace(call, at=self._clock.now())  # its day is the one it is checked against
+            call = replace(call, at=self._clock.now())  # the day that it is checked against
             await tx.agents.lock(agent.id)
             spent = await tx.calls.sum_usage(agent.id, self._today())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
@@ -86,7 +83,6 @@ class CallBudgetGuard:
         return call
 
     def release(self, call_id: CallId) -> None:
-        """Take a reservation back that was not used; nobody waits for it."""
         releasing = asyncio.create_task(self._remove(call_id))
         self._releasing.add(releasing)
         releasing.add_done_callback(self._releasing.discard)
@@ -96,7 +92,7 @@ class CallBudgetGuard:
             async with self._store.begin_write() as tx:
                 await tx.calls.remove(call_id)
         except CircadiaError as error:
-            _logger.warning("a reservation that was not used stays for the day: %s", error)
+            _logger.warning("an unused reservation stays for the day: %s", error)
 
     def _today(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
@@ -108,14 +104,14 @@ class CallBudgetGuard:
                 shown = f"{limit / _NANOUSD:g} US dollars" if name == "max_usd_per_day" else f"{limit}"
                 wait = (self._today() + timedelta(days=1) - self._clock.now()).total_seconds()
                 raise LimitReached(
-                    f"{agent.reference!r} has used its {name} ({shown}); it starts anew at 00:00 UTC, or the operator "
-                    "raises it",
+                    f"{agent.reference!r} has used its {name} ({shown}); it resets at 00:00 UTC, or the operator "
+                    "can raise it",
                     retry_after_seconds=wait,
                 )
 
 
 def _limits(policy: AgentPolicy, spent: AgentSpend) -> Sequence[tuple[str, int | None, int]]:
-    """Return the setting, the limit and what is spent of calls, tokens and billionths of a US dollar."""
+    """Return setting, limit and use of calls, tokens and billionths of a US dollar."""
     usd = None if policy.max_usd_per_day is None else int(policy.max_usd_per_day * _NANOUSD)
     return (
         ("max_calls_per_day", policy.max_calls_per_day, spent.calls),
@@ -125,12 +121,12 @@ def _limits(policy: AgentPolicy, spent: AgentSpend) -> Sequence[tuple[str, int |
 
 
 def _nearly_used_budgets(policy: AgentPolicy, spent: AgentSpend, call: Call) -> Mapping[str, float]:
-    """Return the budgets whose last fifth this call is the first to touch, and what is used or reserved with it."""
-    found: dict[str, float] = {}
+    """Return the budgets whose last fifth this call is the first to reach, with use and reservation."""
+    budgets: dict[str, float] = {}
     more = (1, call.reserved_tokens, call.reserved_nanousd)
     for (name, limit, used), size in zip(_limits(policy, spent), more, strict=True):
         if limit and used < BUDGET_SHARE * limit <= used + size:
             both = (used + size, limit)
-            told = [each / _NANOUSD for each in both] if name == "max_usd_per_day" else both
-            found |= zip((name.replace("max_", "").replace("per_day", "today"), name), told, strict=True)
-    return found
+            amounts = [amount / _NANOUSD for amount in both] if name == "max_usd_per_day" else both
+            budgets |= zip((name.replace("max_", "").replace("per_day", "today"), name), amounts, strict=True)
+    return budgets

@@ -1,4 +1,4 @@
-"""Ids that a provider hands out belong to the agent that got them (GATE-60)."""
+"""Ids issued by a provider belong to the agent that received them (GATE-60)."""
 
 from collections.abc import Iterable
 
@@ -10,11 +10,11 @@ from circadia.records.agent import Agent
 from circadia.stores.base import Store
 
 REMEMBERED = 10_000
-"""Ids kept in memory; the rest is read from the database."""
+"""Ids cached in memory; the rest is read from the database."""
 
 
 class Owners:
-    """Records who got an id and refuses it to others, in the same words as one that does not exist."""
+    """Records the owner of each id. Others get the same error as for an id that does not exist."""
 
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
@@ -22,7 +22,6 @@ class Owners:
         self._known: BoundedDict[tuple[str, str], AgentId] = BoundedDict(REMEMBERED)
 
     async def require(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
-        """Raise NotFound unless every id was handed to this agent."""
         for provider_id in ids:
             owner = self._known.get((upstream, provider_id))
             if owner is None:
@@ -32,14 +31,14 @@ class Owners:
                 raise NotFound(f"{provider_id!r} was not handed to {agent.reference!r} through this gateway")
 
     async def record(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
-        """Make the agent the owner of new ids; durable on return, so that no caller has an id that it does not own."""
-        new = [each for each in ids if (upstream, each) not in self._known]
+        """Record the agent as owner of new ids, durable on return: no caller ever holds an id without an owner."""
+        new = [provider_id for provider_id in ids if (upstream, provider_id) not in self._known]
         if not new:
             return
         async with self._store.begin_write() as tx:
             for provider_id in new:
                 await tx.provider_ids.add(upstream, provider_id, agent.id, self._clock.now())
-            owners = {each: await tx.provider_ids.owner(upstream, each) for each in new}
+            owners = {provider_id: await tx.provider_ids.owner(upstream, provider_id) for provider_id in new}
         for provider_id, owner in owners.items():
-            if owner is not None:  # the first owner stays, whoever was handed the id again
+            if owner is not None:  # the first owner stays, even if the id is issued again
                 self._known[(upstream, provider_id)] = owner

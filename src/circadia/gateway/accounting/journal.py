@@ -1,4 +1,4 @@
-"""Writes what nobody waits for (events of the gate, usage, conversations) in batches, in order."""
+"""Writes gate events, usage and conversations in the background, in ordered batches."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -13,15 +13,13 @@ from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 
 BOUND: Final = 200_000
-"""Lines kept while the database is away; about 100 MB."""
+"""Lines kept while the database is unavailable; about 100 MB."""
 _BATCH: Final = 2_000
 
 Line = Event | Call | Conversation
 
 
 class Journal(WriteBehindQueue[Line]):
-    """A queue in front of the store."""
-
     def __init__(self, clock: Clock, store: Store, signals: Signals, saw: Callable[[Line], None]) -> None:
         super().__init__(clock, what="lines of events and usage", bound=BOUND, batch=_BATCH)
         self._store = store
@@ -29,16 +27,14 @@ class Journal(WriteBehindQueue[Line]):
         self._saw = saw
 
     def put(self, entry: Line) -> None:
-        """Have the line written soon."""
         super().put(entry)
         self._saw(entry)
 
     def event(self, kind: EventType, session: str, agent: str, **data: object) -> None:
-        """Have an event of now written soon."""
         self.put(Event(type=kind, at=self._clock.now(), session=session, agent=agent, data=data))
 
     async def write_agent_events(self, tx: Tx, agent: Agent) -> None:
-        """Write the events of an agent that wait in this transaction, and so before those that it writes itself."""
+        """Write an agent's queued events in this transaction, so that they precede the events it adds itself."""
 
         def of_agent(line: Line) -> bool:
             return isinstance(line, Event) and (line.session, line.agent) == (agent.session, agent.name)
@@ -49,9 +45,8 @@ class Journal(WriteBehindQueue[Line]):
             tx.after_rollback(lambda: self.put_back(events))
 
     async def write(self, batch: Sequence[Line]) -> None:
-        """Write lines in one transaction."""
         async with self._store.begin_write() as tx:
-            self._begun = True  # what `bring` wrote before is not in the batch any more
+            self._begun = True  # from now on `write_agent_events` cannot take lines out of this batch
             events = [line for line in batch if isinstance(line, Event)]
             calls = [line for line in batch if isinstance(line, Call)]
             talks = {(line.agent_id, line.id): line for line in batch if isinstance(line, Conversation)}

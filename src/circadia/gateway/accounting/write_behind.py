@@ -1,7 +1,7 @@
-"""Work that nobody waits for, done in batches, in order.
+"""Background writes, in ordered batches.
 
-What a caller is acknowledged for goes through the store's own transactions instead. A batch that fails is kept and
-tried again; beyond a bound the oldest entries are dropped and counted, so that a dead database never fills the memory.
+Acknowledged work goes through the store's own transactions instead. A failed batch is kept and retried. Above a
+bound the oldest entries are dropped and counted, so that a dead database never fills the memory.
 """
 
 import asyncio
@@ -19,18 +19,17 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 0.05
-"""Time that entries gather before they are written; what a reader lags behind at most, when all is well."""
+"""Time that entries gather before a write, and so the usual maximum lag of a reader."""
 RETRY_SECONDS: Final = 1.0
-"""Time until a failed batch is tried again."""
 
 
 class WriteBehindQueue(ABC, Generic[T]):
-    """A queue in front of the store."""
+    """A bounded queue in front of the store."""
 
     def __init__(
         self, clock: Clock, *, what: str, bound: int, batch: int, pause_seconds: float = PAUSE_SECONDS
     ) -> None:
-        """`what` names the entries in the log; `bound` is the most that are kept, `batch` what is written at once."""
+        """`what` names the entries in the log; `bound` limits the queue, `batch` one write."""
         self._clock = clock
         self._what = what
         self._bound = bound
@@ -43,13 +42,12 @@ class WriteBehindQueue(ABC, Generic[T]):
         self._stopping = False
         self._batch_now: list[T] = []
         self._begun = False
-        """Whether the batch is being written, not only waiting for its turn; a `write` says so that lets `take_out`."""
+        """Whether the batch is being written, not only waiting; set by a `write` that allows `take_out` until then."""
         self.dropped = 0
         self.taken = 0
-        """Entries that there ever were."""
+        """Entries ever queued."""
 
     def put(self, entry: T) -> None:
-        """Have the entry written soon."""
         if len(self._entries) >= self._bound:
             self._entries.popleft()
             self.dropped += 1
@@ -58,7 +56,7 @@ class WriteBehindQueue(ABC, Generic[T]):
         self._some.set()
 
     def take_out(self, wanted: Callable[[T], bool]) -> list[T]:
-        """Return entries whose turn to be written has not come, in order; who takes them writes them."""
+        """Remove and return matching entries whose write has not begun, in order. The caller must write them."""
         batch = [] if self._begun else self._batch_now
         taken = [entry for entry in (*batch, *self._entries) if wanted(entry)]
         if taken:
@@ -67,29 +65,26 @@ class WriteBehindQueue(ABC, Generic[T]):
         return taken
 
     def put_back(self, entries: Sequence[T]) -> None:
-        """Have entries written after all that were taken out."""
         self._entries.extendleft(reversed(entries))
         self._some.set()
 
     @property
     def waiting(self) -> int:
-        """Return how many entries are not written yet."""
         return len(self._entries)
 
     @property
     def finished_count(self) -> int:
-        """Return how many entries of all that there ever were are written, or lost."""
+        """Return the number of entries that were written, taken out or dropped."""
         return self.taken - len(self._entries) - len(self._batch_now)
 
     def stop(self) -> None:
-        """Let `run` end after what it is writing now; a cancellation could leave a batch written and queued again."""
+        """Let `run` end after the current write; cancelling it could leave a batch both written and queued."""
         self._stopping = True
         self._some.set()
         if self._pausing is not None:
             self._pausing.cancel()
 
     async def run(self) -> None:
-        """Write until `stop` is called."""
         while not self._stopping:
             await self._some.wait()
             await self._gather()
@@ -100,7 +95,6 @@ class WriteBehindQueue(ABC, Generic[T]):
                 await self._clock.sleep(RETRY_SECONDS)
 
     async def _gather(self) -> None:
-        """Let entries come together, unless it is to end."""
         self._pausing = asyncio.ensure_future(self._clock.sleep(0 if self._stopping else self._pause_seconds))
         try:
             await asyncio.wait((self._pausing,))
@@ -108,11 +102,7 @@ class WriteBehindQueue(ABC, Generic[T]):
             self._pausing.cancel()
 
     async def flush(self) -> None:
-        """Write all entries that there are now; those that come meanwhile gather, or each write would have a few only.
-
-        Raises:
-            StorageUnavailable: the entries are kept.
-        """
+        """Write all entries queued now, while later ones gather. Raises StorageUnavailable and keeps the entries."""
         async with self._writing:
             due = len(self._entries)
             while due > 0 and self._entries:
@@ -124,7 +114,7 @@ class WriteBehindQueue(ABC, Generic[T]):
                 except StorageUnavailable:
                     self._entries.extendleft(reversed(batch))
                     raise
-                except Exception:  # an entry that the database cannot hold must cost neither the others nor the queue
+                except Exception:  # an entry that the database rejects must not cost the others or the queue
                     _logger.exception("%d %s cannot be written together", len(batch), self._what)
                     self._begun = True
                     await self._write_one_by_one(batch)
@@ -134,7 +124,7 @@ class WriteBehindQueue(ABC, Generic[T]):
                 self._some.clear()
 
     async def last_flush(self) -> None:
-        """Write what is left, once; a database that is away at the end cannot be waited for."""
+        """Write the rest once; an unavailable database is not waited for."""
         try:
             await self.flush()
         except StorageUnavailable as error:
@@ -153,8 +143,4 @@ class WriteBehindQueue(ABC, Generic[T]):
 
     @abstractmethod
     async def write(self, batch: Sequence[T]) -> None:
-        """Write entries in one transaction.
-
-        Raises:
-            StorageUnavailable: try them again later.
-        """
+        """Write entries in one transaction. Raises StorageUnavailable to have them retried later."""

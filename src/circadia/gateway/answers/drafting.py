@@ -1,7 +1,7 @@
-"""Puts questions that nobody has asked yet to an agent's model, as the agent's own calls would (ANS-01).
+"""Sends expected questions to an agent's model as the agent's own calls would (ANS-01).
 
-What goes to the provider is the scope's own call with the expected question in it, and with what the bank says to that.
-Nobody is told of it, nothing is captured, and it counts for the sleep tier.
+The provider receives the scope's own call with the expected question and the bank's context for it. Nothing is
+captured or reported, and the sleep tier pays.
 """
 
 import asyncio
@@ -38,32 +38,27 @@ from circadia.stores.base import Store, Tx
 T = TypeVar("T", bound=BaseModel)
 
 MOST_TOKENS: Final = 4_000
-"""Output of an answer, reasoning included, unless the scope's calls allow less: a longer one is not kept."""
+"""Output limit of an answer, including reasoning, unless the scope's calls allow less; longer ones are not kept."""
 SECONDS: Final = 120.0
-"""Longest wait for an answer."""
 _LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
     "chat_completions": ("max_tokens", "max_completion_tokens"),
     "responses": ("max_output_tokens",),
     "messages": ("max_tokens",),
 }
-"""Where calls say how long an answer may be, by dialect; OpenAI itself has the last."""
+"""Fields that limit the length of an answer, by dialect; OpenAI itself has the last."""
 _ABOUT_THE_QUESTION: Final = frozenset({400, 413, 422})
-"""Statuses that another question may not get; all others would have met any question."""
+"""Statuses caused by this question; any other status would meet any question."""
 _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _FrameTarget:
-    """Where a scope's calls go, and what speaks with it."""
-
     provider: Provider
     dialect: Dialect
     voice: AnswerCodec
 
 
 class GatewayAnswerDrafter:
-    """See `Ahead`."""
-
     def __init__(
         self,
         clock: Clock,
@@ -79,7 +74,7 @@ class GatewayAnswerDrafter:
         self._providers = providers
 
     async def find_agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
-        """Return whose frame it is; none if the agent is gone, off, or may not reach bank, provider or model now."""
+        """Return the frame's agent; None if it is gone, off, or may no longer reach bank, provider or model."""
         agent = await tx.agents.get(frame.scope.agent_id)
         if agent is None or agent.deleted_at is not None or not agent.enabled or self._resolve_target(frame) is None:
             return None
@@ -93,7 +88,6 @@ class GatewayAnswerDrafter:
     async def draft_question(
         self, bank: Bank, frame: AnswerFrame, question: str, *, known: Collection[str] = ()
     ) -> QuestionDraft | None:
-        """See `Ahead`."""
         way = self._resolve_target(frame)
         limited = None if way is None else _limit_output(way, frame, question)
         if way is None or limited is None:
@@ -102,17 +96,17 @@ class GatewayAnswerDrafter:
         prompt = way.dialect.prompt(body)
         if prompt is None:
             return None
-        looked_for = await self._memory.retrieval.prepare_question(question, explained=False)
+        prepared_question = await self._memory.retrieval.prepare_question(question, explained=False)
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             agent = None if present is None else await self.find_agent(tx, present, frame)
             if present is None or agent is None:
                 return None
-            given = agent.policy.inject
+            injects = agent.policy.inject
             context = await self._memory.contexts.build(
-                tx, present, looked_for if given else None, known=(*prompt.texts, *known),
-                stable_tokens=agent.policy.stable_tokens if given else 0,
-                fitting_tokens=agent.policy.fitting_tokens if given else 0,
+                tx, present, prepared_question if injects else None, known=(*prompt.texts, *known),
+                stable_tokens=agent.policy.stable_tokens if injects else 0,
+                fitting_tokens=agent.policy.fitting_tokens if injects else 0,
             )  # fmt: skip
             rests: AnswerBasis = await self._lookup.fetch_rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
@@ -125,7 +119,7 @@ class GatewayAnswerDrafter:
         )  # fmt: skip
 
     def _resolve_target(self, frame: AnswerFrame) -> _FrameTarget | None:
-        """Return where its calls go; none if the file does not know of it, or lets it pass no more."""
+        """Return where the calls of a frame go; None if the configuration no longer allows them."""
         provider = self._providers.get(frame.upstream)
         dialect = None if provider is None else provider.dialects.get(frame.dialect)
         if provider is None or dialect is None or dialect.answer_codec is None:
@@ -138,7 +132,7 @@ class GatewayAnswerDrafter:
 
 
 class ReplayModel:
-    """An agent's model, asked through one of its own calls. It answers with `AnticipatedAnswer` only."""
+    """An agent's model, called through one of its own calls. It returns only `AnticipatedAnswer`."""
 
     def __init__(self, clock: Clock, provider: Provider, voice: AnswerCodec, frame: AnswerFrame) -> None:
         self.name = frame.model
@@ -149,11 +143,7 @@ class ReplayModel:
         self._frame = frame
 
     async def ask(self, prompt: Asking, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
-        """Send the body that `prompt.data` is; return what the provider answers, and what it used.
-
-        Raises:
-            ModelAnswerError: it answers nothing of use.
-        """
+        """Send `prompt.data` as the body; return answer and usage. Raises ModelAnswerError without a usable answer."""
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(SECONDS):
@@ -169,15 +159,15 @@ class ReplayModel:
         if answered is None:
             raise ModelAnswerError("the provider's answer was not of its API", passing=True)
         used = answered.usage
-        told = AnticipatedAnswer(
+        anticipated = AnticipatedAnswer(
             text=answered.text, reasoning=answered.reasoning, called=answered.called, cut=answered.cut,
             tokens=(used.input_tokens or 0) + (used.output_tokens or 0), nanousd=self.price(used),
             seconds=self._clock.monotonic() - began, at=self._clock.now(),
         )  # fmt: skip
-        return cast("T", told), used
+        return cast("T", anticipated), used
 
     async def _send_body(self, body: bytes) -> bytes:
-        """Return the answer's whole body. Raises Unusable, UpstreamFailed."""
+        """Return the whole body of the answer. Raises ModelAnswerError, UpstreamFailed."""
         headers = [(b"content-type", b"application/json")]
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self._frame.headers]
         answer, whole = await self._provider.upstream.send("POST", self._frame.target, headers, body, again=False)
@@ -190,36 +180,34 @@ class ReplayModel:
                     retry_after_seconds=parse_seconds(answer.header(b"retry-after")),
                 )  # fmt: skip
             if whole is None or is_stream(answer):
-                raise ModelAnswerError("the provider sent a stream, which nobody asked for", passing=True)
+                raise ModelAnswerError("the provider sent a stream that was not requested", passing=True)
             return whole
         finally:
             answer.close()
 
     def price(self, used: Usage) -> int | None:
-        """Return the price in billionths of a US dollar; none if it is not known."""
         return self._provider.prices.price(self.name, used, self._clock.now())
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
-        """Return the most that a question of this size can cost; none if no price is known."""
         return self._provider.prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())
 
 
 def _limit_output(way: _FrameTarget, frame: AnswerFrame, question: str) -> tuple[bytes, int] | None:
-    """Return the body that asks the question, with a limit to its output, and that limit; none if it cannot be asked.
+    """Return the question's body with an output limit, and that limit; None if it cannot be asked.
 
-    A limit changes no answer but one that it cuts, and that is not kept.
+    A limit changes only an answer that it cuts, and that one is not kept.
     """
     try:
         body = way.voice.build_question_body(frame.body, question)
         limit = way.dialect.parse_request(body).output_limit
-        said: dict[str, object] = orjson.loads(body)
-        thinking = as_object(said.get("thinking")).get("budget_tokens")
-        most = MOST_TOKENS + (thinking if isinstance(thinking, int) else 0)  # it must be less than the limit
+        request: dict[str, object] = orjson.loads(body)
+        thinking = as_object(request.get("thinking")).get("budget_tokens")
+        most = MOST_TOKENS + (thinking if isinstance(thinking, int) else 0)  # the budget must be less than the limit
         if limit is not None and limit <= most:
             return body, limit
         names = _LIMITS[frame.dialect]
         default = names[-1] if provider_at(way.provider.upstream.settings.base_url) == "openai" else names[0]
-        said[next((each for each in names if said.get(each) is not None), default)] = most
-        return orjson.dumps(said), most
+        request[next((name for name in names if request.get(name) is not None), default)] = most
+        return orjson.dumps(request), most
     except (ValueError, TypeError, LookupError, InvalidRequest):  # a frame of another version
         return None

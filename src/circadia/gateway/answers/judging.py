@@ -1,4 +1,4 @@
-"""Judges of ready answers on the path of a call: the sleep tier's model, and the limits of any judge (ANS-13)."""
+"""Judges of ready answers during a call: the sleep tier's model, and the limits of any judge (ANS-13)."""
 
 import asyncio
 import hashlib
@@ -32,31 +32,29 @@ from circadia.stores.base import Store
 _logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS: Final = 2.0
-"""How long a call waits for a judge (ANS-13); then the answer is shown as a hint."""
+"""Maximum wait of a call for a judge (ANS-13); after that the answer is shown as a hint."""
 MAX_OUTPUT_TOKENS: Final = 200
 _BUDGET_ID: Final = AgentId("answer-check")
-"""The ledger counts the calls of all servers under this id."""
+"""Agent id of the judge's calls, of all servers, in the ledger."""
 _BUDGET_WINDOW: Final = timedelta(hours=1)
 _BREAKER_TIMEOUTS: Final = 3
 _BREAKER_SECONDS: Final = 60.0
 _RECENT_LOOKUPS: Final = 100
 _MAX_WAITS: Final = 10
-"""Of the recent lookups of an agent: one in ten (ANS-13)."""
+"""Maximum waits among an agent's recent lookups: one in ten (ANS-13)."""
 _KEPT_VERDICTS: Final = 20_000
 """About 200 bytes each."""
 _KEPT_AGENTS: Final = 2_000
 _NO_SECONDS: Final = 3600.0
-"""How long a no holds (ANS-13)."""
+"""Validity of a negative verdict (ANS-13)."""
 
 
 class SameQuestions(BaseModel):
-    """What the model says."""
-
     same: list[int] = Field(description="Numbers of the questions that ask the same.", max_length=20)
 
 
 class ModelJudge:
-    """Asks the sleep tier's model. Each call is reserved in the ledger first, in the budget of all servers."""
+    """Asks the sleep tier's model. Each call is first reserved in the ledger, in one budget for all servers."""
 
     waits = True
 
@@ -71,11 +69,7 @@ class ModelJudge:
         self._calls_per_hour = calls_per_hour
 
     async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[JudgeVerdict] | None:
-        """Return a verdict for each candidate; none if the budget is spent or the model did not answer.
-
-        Raises:
-            TimeoutError: the caller's time limit.
-        """
+        """Return a verdict for each candidate; None if the budget is spent or the model did not answer."""
         began, call = self._clock.monotonic(), await self._reserve(agent)
         if call is None:
             return None
@@ -89,11 +83,11 @@ class ModelJudge:
             used = error.used
             _logger.warning("a ready answer for %r is not checked: %s", agent.reference, error.cause)
             return None
-        finally:  # a call that was given up was paid for all the same
+        finally:  # an abandoned call must be paid for all the same
             self._journal.put(self._settle(call, used, self._clock.monotonic() - began))
 
     async def _reserve(self, agent: Agent) -> Call | None:
-        """Write the call into the ledger; none if the budget of the hour is spent."""
+        """Record the call in the ledger; None if the hour's budget is spent."""
         now = self._clock.now()
         call = Call(
             id=CallId(self._ids.new("call")), at=now, agent_id=_BUDGET_ID, session="", agent=agent.policy.bank or "",
@@ -119,7 +113,6 @@ class ModelJudge:
 
 
 def judge_prompt(asked: str, candidates: Sequence[str], today: date) -> Prompt:
-    """Return what a model is asked about a question and its candidates."""
     lines = [f"{number}. {one_line(text)}" for number, text in enumerate(candidates, 1)]
     return build_fixed_prompt("same_question", "\n".join([f"date: {today}", f"question: {one_line(asked)}", *lines]))
 
@@ -132,21 +125,18 @@ class _LookupEntry:
 
 @dataclass(kw_only=True, slots=True)
 class _AgentLookups:
-    """The recent lookups of an agent."""
-
     recent: deque[_LookupEntry] = field(default_factory=lambda: deque[_LookupEntry](maxlen=_RECENT_LOOKUPS))
 
     @property
     def required_similarity(self) -> float:
-        """Return the similarity that a lookup needs to wait: that of the best tenth, once there are enough."""
+        """Return the similarity of the best tenth of the lookups, required for a wait; 0 until there are enough."""
         if len(self.recent) < _RECENT_LOOKUPS:
             return 0.0
-        return sorted(each.similarity for each in self.recent)[-_MAX_WAITS]
+        return sorted(lookup.similarity for lookup in self.recent)[-_MAX_WAITS]
 
     @property
     def waits(self) -> int:
-        """Return how many of them waited."""
-        return sum(each.waited for each in self.recent)
+        return sum(lookup.waited for lookup in self.recent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +147,20 @@ class _VerdictEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeStats:
-    """How an agent's lookups used the judge."""
-
     lookups: int
-    """Recent lookups, 100 at most."""
+    """At most 100."""
     waits: int
-    """Those that waited for the judge."""
     bar: float
-    """Similarity from which on the next one may wait."""
+    """Minimum similarity for the next wait."""
     breaker_open: bool
-    """Whether nobody is asked for now, after three time-outs in a row."""
+    """Whether the judge is paused after three time-outs in a row."""
 
 
 class JudgeLimits:
-    """Asks a judge within the limits of ANS-13, and remembers what it said.
+    """Asks a judge within the limits of ANS-13 and caches its verdicts.
 
-    A verdict is kept for the answer, both texts and the judge, in memory only; the bank's generation moves with
-    `forget`, and an answer that sampling finds wrong is another one when it is made again.
+    A verdict is cached for the answer, both texts and the judge, in memory only. `forget` changes the bank's
+    generation, and an answer that sampling finds wrong gets a new id when it is prepared again.
     """
 
     def __init__(self, clock: Clock, judge: Judge) -> None:
@@ -185,14 +172,14 @@ class JudgeLimits:
         self._open_until = 0.0
 
     def cached_verdict(self, bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> bool | None:
-        """Return what the judge said of these two questions; none if it did not, or a no is too old."""
+        """Return the cached verdict about these two questions; None without one or if a negative one has expired."""
         known = self._verdicts.get(_key(bank, asked, answer, phrasing))
         if known is None or (not known.same and (self._clock.now() - known.at).total_seconds() >= _NO_SECONDS):
             return None
         return known.same
 
     def admit(self, agent: AgentId, similarity: float | None) -> bool:
-        """Count a lookup, and return whether it may wait for the judge; `similarity` is none if it needs no judge."""
+        """Count a lookup and return whether it may wait for the judge; `similarity` is None if it needs none."""
         lookups = self._agents.get(agent) or _AgentLookups()
         self._agents[agent] = lookups
         admitted = similarity is not None and not self._breaker_open()
@@ -202,7 +189,7 @@ class JudgeLimits:
         return admitted
 
     async def ask(self, agent: Agent, bank: Bank, asked: str, matches: Sequence[Match]) -> bool:
-        """Ask about all matches in one call and remember what is said; return whether any is the same."""
+        """Ask about all matches in one call and cache the verdicts; return whether any asks the same."""
         verdicts = await self._ask(agent, asked, [match.phrasing for match in matches])
         now = self._clock.now()
         for match, verdict in zip(matches, verdicts, strict=True) if verdicts is not None else ():
@@ -211,14 +198,13 @@ class JudgeLimits:
         return any(verdict.same for verdict in verdicts or ())
 
     async def try_once(self, agent: Agent, asked: str, phrasing: str) -> JudgeVerdict | None:
-        """Return what a judge that costs nothing says; none if asking costs something, or nobody can tell."""
+        """Return the verdict of a judge that costs nothing; None if asking costs something or fails."""
         if self._judge.waits:
             return None
         verdicts = await self._ask(agent, asked, [phrasing])
         return verdicts[0] if verdicts else None
 
     def stats(self, agent: AgentId) -> JudgeStats:
-        """Return how an agent's lookups used the judge in this process."""
         lookups = self._agents.get(agent) or _AgentLookups()
         return JudgeStats(
             lookups=len(lookups.recent),
@@ -238,7 +224,7 @@ class JudgeLimits:
             self._timeouts += 1
             if self._timeouts >= _BREAKER_TIMEOUTS:
                 self._timeouts, self._open_until = 0, self._clock.monotonic() + _BREAKER_SECONDS
-            _logger.warning("a ready answer for %r is not checked: too slow", agent.reference)
+            _logger.warning("a ready answer for %r is not checked: the judge is too slow", agent.reference)
             return None
         except CircadiaError as error:
             _logger.warning("a ready answer for %r is not checked: %s", agent.reference, error)
@@ -251,5 +237,5 @@ class JudgeLimits:
 
 
 def _key(bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> tuple[BankId, int, AnswerId, bytes]:
-    texts = "\0".join("\0".join(normalize(each)) for each in (asked, phrasing))
+    texts = "\0".join("\0".join(normalize(text)) for text in (asked, phrasing))
     return bank.id, bank.generation, answer, hashlib.sha256(texts.encode("utf-8", "surrogatepass")).digest()

@@ -1,9 +1,9 @@
-"""Decides what a call gets of the answers that are ready: the answer, a hint in its context, or nothing (ANS-03).
+"""Decides what a call gets of the ready answers: the answer, a hint in its context, or nothing (ANS-03).
 
-An answer is served only where all that it could depend on is known: the frame that it was made in, and the bank. What
-was agreed earlier in the conversation is neither ("from now on in French", "I mean the shop in Berlin"). So each
-question before must have been given a served answer as well. Else, and where the question is held, has files or results
-of tools, or wants what no ready answer has, it is a hint at most.
+An answer is served only if everything it may depend on is known: its frame and the bank. Agreements from earlier in
+the conversation ("from now on in French", "I mean the shop in Berlin") are in neither, so each earlier question must
+have got a served answer, too. Otherwise it is at most a hint, as for a question that is held, has files or tool
+results, or requests what no ready answer has.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _STORABLE: Final = frozenset(
         b"accept-language",
     }
 )  # fmt: skip
-"""Headers that may change an answer and have no secret in them."""
+"""Headers that may change an answer and contain no secret."""
 _HARMLESS: Final = frozenset(
     {
         b"accept", b"accept-charset", b"cache-control", b"content-type", b"date", b"dnt", b"max-forwards", b"origin",
@@ -62,16 +62,13 @@ _HARMLESS_KINDS: Final = (
     b"x-stainless-", b"x-circadia-", b"x-forwarded-", b"x-b3-", b"x-datadog-", b"x-envoy-", b"cf-", b"sec-",
     b"x-amz-cf-", b"x-azure-", b"x-vercel-", b"fly-",
 )  # fmt: skip
-"""How names begin of the telemetry of SDKs, of traces, proxies and browsers."""
+"""Prefixes of headers of SDK telemetry, traces, proxies and browsers."""
 
 
 def answer_changing_headers(
     headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes] = ()
 ) -> Sequence[tuple[bytes, bytes]]:
-    """Return those of a caller's headers that may change the answer, in an order of their own.
-
-    Those that are declared `volatile` do not, unless they are known to.
-    """
+    """Return the headers that may change the answer, sorted; `volatile` ones only if they are known to change it."""
     return sorted(
         header
         for header in to_upstream(headers)
@@ -82,7 +79,7 @@ def answer_changing_headers(
 
 
 def are_headers_storable(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether all of them may be written down; without one of them nothing must be asked ahead."""
+    """Return whether all headers may be recorded; if not, nothing may be asked ahead."""
     return all(name in _STORABLE for name, _ in headers)
 
 
@@ -92,13 +89,13 @@ ANSWER: Final = b"x-circadia-answer"
 ANSWER_ID: Final = b"x-circadia-answer-id"
 ANSWER_REASON: Final = b"x-circadia-answer-reason"
 LOADING: Final = b"loading"
-"""Why it is a miss where the answers of the bank are still being loaded."""
+"""Reason of a miss while the bank's answers are still loading."""
 REASONING: Final = 400
-"""Characters of the reasoning that a hint tells."""
+"""Maximum characters of reasoning in a hint."""
 HISTORIES: Final = 20_000
 """Conversations of served answers, about 200 bytes each; a forgotten one gets hints."""
 _QUERY: Final = re.compile(r"((api-version|beta)=[A-Za-z0-9_.-]*(&|$))*")
-"""What of a target is kept: what else a caller writes there may be a secret."""
+"""The query parameters that are kept; any other may contain a secret."""
 _FRESH: Final = frozenset(("no-cache", "no-store"))
 _HINT: Final = (
     "- A question that was expected, and its answer as it was worked out ahead. What is asked now may be something "
@@ -108,28 +105,20 @@ _HINT: Final = (
 
 @per_call
 class CallQuestion:
-    """A question that a call asks, as ready answers see it."""
-
     call: ModelCall
-    """The call."""
     scope: AnswerScope
-    """Whose question, asked how."""
     framed: FramedCall
-    """What the call says."""
     user: str | None
-    """Who asks."""
     conversation: str
-    """The conversation of the call."""
     headers: Sequence[tuple[bytes, bytes]]
-    """Those of the call that may change the answer."""
+    """The headers that may change the answer."""
     serves: bool
-    """Whether its answer may be a ready one."""
 
     def to_answer_frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
-        """Return what `asked` such questions were asked in, to be asked ahead; none if they must not be."""
+        """Return the frame of `asked` such questions, to ask ahead in; None if that is not allowed."""
         call = self.call
-        kept = _QUERY.fullmatch(call.target.partition("?")[2]) and are_headers_storable(self.headers)
-        if not self.framed.body or not kept:
+        is_storable = _QUERY.fullmatch(call.target.partition("?")[2]) and are_headers_storable(self.headers)
+        if not self.framed.body or not is_storable:
             return None
         return AnswerFrame(
             bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
@@ -140,28 +129,22 @@ class CallQuestion:
 
 @per_call
 class Lookup:
-    """What was found for a question, and what its call gets of that."""
-
     asked: CallQuestion
-    """The question."""
     bank: Bank
-    """Where it was looked for."""
     found: LookupResult
     outcome: LookupOutcome
-    """What the call gets."""
     checkable: bool = False
-    """Whether the answer would be served if a judge said that both questions ask the same."""
+    """Whether a judge's yes would serve the answer."""
     seconds: float
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return what the caller is told of it."""
-        told = [(ANSWER, self.outcome.value.encode())]
+        lines = [(ANSWER, self.outcome.value.encode())]
         if self.found.loading:
-            told.append((ANSWER_REASON, LOADING))
+            lines.append((ANSWER_REASON, LOADING))
         if self.outcome is not LookupOutcome.MISS and self.found.answer is not None:
-            told.append((ANSWER_ID, self.found.answer.id.encode()))
-        return told
+            lines.append((ANSWER_ID, self.found.answer.id.encode()))
+        return lines
 
     @property
     def is_same_question(self) -> bool:
@@ -170,7 +153,7 @@ class Lookup:
         return match is not None and (match.kind is MatchKind.EXACT or self.found.outcome is LookupOutcome.HIT)
 
     def repeats(self, text: str) -> bool:
-        """Return whether a text of the call says nothing beside the question of the answer, or the served answer."""
+        """Return whether a text of the call only repeats the answer's question or the served answer."""
         answer, match = self.found.answer, self.found.match
         if not self.is_same_question or answer is None or match is None:
             return False
@@ -181,7 +164,7 @@ class Lookup:
         return match.kind is MatchKind.EXACT or only_asks(text)
 
     def hint(self, room: int) -> str:
-        """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
+        """Return the answer as part of a context with room for `room` tokens; empty if it does not fit."""
         answer = self.found.answer
         if self.outcome is not LookupOutcome.HINT or answer is None:
             return ""
@@ -193,29 +176,26 @@ class Lookup:
 
 
 class ServedHistories:
-    """Conversations in which nothing but served answers was said, by the hash of all that was said in them."""
+    """Conversations with served answers only, by the hash of everything said."""
 
     def __init__(self) -> None:
         self._known: BoundedDict[tuple[AgentId, str | None, str], None] = BoundedDict(HISTORIES)
 
     def has_history(self, agent: AgentId, user: str | None, said: str) -> bool:
-        """Return whether it is one."""
         return (agent, user, said) in self._known
 
     def add(self, agent: AgentId, user: str | None, said: Iterable[str]) -> None:
-        """Keep one, by each hash that its next call may come with."""
-        for each in said:
-            self._known[agent, user, each] = None
+        """Add a conversation under each hash with which its next call may come."""
+        for said_hash in said:
+            self._known[agent, user, said_hash] = None
 
 
 class AnswerResolver:
-    """Looks ready answers up, and decides what a call gets."""
-
     def __init__(
         self, clock: Clock, ids: IdSource, lookup: AnswerLookup, trust: AnswerAccuracy, volatile: VolatileSpans,
         judge: JudgeLimits | None, headers: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        """No answer depends on what is `volatile` of a system prompt, nor on these `headers`."""
+        """No answer depends on `volatile` spans of a system prompt, nor on these `headers`."""
         self._clock = clock
         self._ids = ids
         self.lookup: Final = lookup
@@ -228,16 +208,16 @@ class AnswerResolver:
     def read_question(
         self, call: ModelCall, user: str | None, body: bytes, *, conversation: str, held: bool
     ) -> CallQuestion | None:
-        """Return the question of a call for which ready answers are looked up; none if none are.
+        """Return the question to look up for a call; None without one.
 
-        The model of a call that was `held` may be told of it, so its answer is no ready one.
+        A call that was `held` may mention the wake to its model, so no ready answer is served to it.
         """
         policy, voice = call.agent.policy, call.dialect.answer_codec
         if voice is None or not wants_lookups(policy) or not call.route.generates or _wants_fresh_answer(call.headers):
             return None
         try:
             framed = voice.frame_call(body, self._volatile)
-        except Exception:  # the boundary of ready answers: no fault of theirs may cost a call its memory
+        except Exception:  # the boundary of ready answers: their faults must not cost a call its memory
             _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
             return None
         if framed is None or not framed.question.strip() or call.request.model is None:
@@ -252,37 +232,31 @@ class AnswerResolver:
         )  # fmt: skip
 
     async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:
-        """Look an answer up, in a reading transaction.
-
-        A hint is to be put into the context; where that has no room for it, the call gets nothing.
-        """
+        """Look up an answer in a read transaction. A hint without room in the context becomes a miss."""
         began = self._clock.monotonic()
-        found, serves = MISS, False
+        result, serves = MISS, False
         question = asked.framed.question
         try:
             if bank.answers and len(question) <= MAX_CHARACTERS:
-                found = await self.lookup.find(
+                result = await self.lookup.find(
                     tx, bank, asked.scope, question, asked.conversation, partial(self._verdict, bank, question)
                 )
-                serves = asked.serves and (found.match is not None or bool(found.candidates))
+                serves = asked.serves and (result.match is not None or bool(result.candidates))
                 serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
         except (CircadiaError, NotASingleRead):
             raise
         except Exception:  # as above
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
-            found, serves = MISS, False
-        outcome = LookupOutcome.HINT if found.outcome is LookupOutcome.HIT and not serves else found.outcome
+            result, serves = MISS, False
+        outcome = LookupOutcome.HINT if result.outcome is LookupOutcome.HIT and not serves else result.outcome
         judged = self.judge is not None and asked.call.agent.policy.capture
         return Lookup(
-            asked=asked, bank=bank, found=found, outcome=outcome, seconds=self._clock.monotonic() - began,
-            checkable=serves and judged and bool(found.candidates),
+            asked=asked, bank=bank, found=result, outcome=outcome, seconds=self._clock.monotonic() - began,
+            checkable=serves and judged and bool(result.candidates),
         )  # fmt: skip
 
     async def says_same(self, lookup: Lookup) -> bool:
-        """Ask the judge, if this lookup may wait for it; return whether a candidate asks the same.
-
-        What it says is remembered, so that the answer is found when it is looked up again.
-        """
+        """Ask the judge, if this lookup may wait; return whether a candidate asks the same. The verdict is cached."""
         agent, candidates = lookup.asked.call.agent, lookup.found.candidates
         if self.judge is None:
             return False
@@ -294,7 +268,7 @@ class AnswerResolver:
         return None if self.judge is None else self.judge.cached_verdict(bank, question, answer, phrasing)
 
     def render_answer(self, lookup: Lookup) -> bytes:
-        """Return the ready answer as the provider would have sent it, whole or as a stream, as the call asks."""
+        """Return the ready answer as the provider would send it, whole or as a stream, as the call requests."""
         call, answer = lookup.asked.call, lookup.found.answer
         voice = call.dialect.answer_codec
         assert voice is not None
@@ -307,7 +281,7 @@ class AnswerResolver:
 
 
 def wants_lookups(policy: AgentPolicy) -> bool:
-    """Return whether ready answers are looked up for an agent: not if there is no place for a hint, and no more."""
+    """Return whether ready answers are looked up for an agent; hints need a place in its context."""
     hints = policy.inject and policy.fitting_tokens > 0
     return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
 
@@ -323,20 +297,22 @@ def _hint(answer: Answer, reasoning: str) -> str:
         cut = reasoning if len(reasoning) <= REASONING else f"{reasoning[:REASONING]} […]"
         parts.append(f"how it was found: {cut}")
     parts.append(f"answer: {answer.text}")
-    # Set in, as a context's other lines are, so that none of it looks like the beginning of another's.
+    # Indented like a context's other lines, so that no line looks like the start of another item.
     return "\n    ".join(line for part in parts for line in part.splitlines())
 
 
 def _wants_fresh_answer(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether the caller wants an answer that nobody has kept (RFC 9111, 5.2.1)."""
-    said = first_value(headers, b"cache-control")
-    return said is not None and not _FRESH.isdisjoint(each.strip().lower() for each in said.split(","))
+    """Return whether the caller refuses stored answers (RFC 9111, 5.2.1)."""
+    cache_control = first_value(headers, b"cache-control")
+    return cache_control is not None and not _FRESH.isdisjoint(
+        directive.strip().lower() for directive in cache_control.split(",")
+    )
 
 
 def _digest(call: ModelCall, framed: FramedCall, headers: Iterable[tuple[bytes, bytes]]) -> str:
-    told = hashlib.sha256(framed.digest.encode())
+    hash_state = hashlib.sha256(framed.digest.encode())
     for part in (call.provider.upstream.name, call.route.dialect, call.target):
-        told.update(b"\0" + part.encode("utf-8", "surrogateescape"))
+        hash_state.update(b"\0" + part.encode("utf-8", "surrogateescape"))
     for name, value in headers:
-        told.update(b"\0" + name + b"\0" + value)
-    return told.hexdigest()
+        hash_state.update(b"\0" + name + b"\0" + value)
+    return hash_state.hexdigest()

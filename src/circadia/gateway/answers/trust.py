@@ -1,4 +1,4 @@
-"""Whether the ready answers of an agent are right often enough to be served (ANS-07)."""
+"""Whether an agent's ready answers are right often enough to be served (ANS-07)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,20 +14,18 @@ from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
 
 MAX_TRUST_ENTRIES: Final = 10_000
-"""Banks and agents of which it is kept, about 200 bytes each."""
+"""Cached banks and agents, about 200 bytes each."""
 TRUST_EVENTS: Final = (EventType.ANSWERS_FELL_BACK, EventType.ANSWERS_TRUSTED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _TrustEntry:
     answers: int
-    """The bank's count of changes to its answers by then: who finds one wrong, drops it."""
+    """The bank's change counter of answers; a wrong answer is dropped, which moves it."""
     trusted: bool
 
 
 class AnswerAccuracy:
-    """Keeps it between calls, and looks again behind them."""
-
     def __init__(self, clock: Clock, settings: AnswersSettings) -> None:
         self._clock = clock
         self._settings = settings
@@ -35,14 +33,14 @@ class AnswerAccuracy:
         self._told: BoundedDict[tuple[BankId, AgentId], bool] = BoundedDict(MAX_TRUST_ENTRIES)
 
     async def is_trusted(self, tx: Tx, bank: Bank, agent: AgentId) -> bool:
-        """Return whether answers are served, in any transaction; asked anew only if the bank's answers have changed."""
+        """Return whether answers are served, in any transaction; reloaded only if the bank's answers changed."""
         known = self._known.get((bank.id, agent))
         if known is None or known.answers != bank.answers:
             known = await self._load_trust(tx, bank, agent)
         return known.trusted
 
     async def update_trust(self, tx: Tx, bank: Bank, agent: Agent) -> None:
-        """Look again, in a writing transaction; a change is an event, of which there is one for all processes."""
+        """Reload the trust in a write transaction; a change is recorded as one event for all processes."""
         now = (await self._load_trust(tx, bank, agent.id)).trusted
         key = (bank.id, agent.id)
         if self._told.get(key) is now:
@@ -64,11 +62,11 @@ class AnswerAccuracy:
         return known
 
     async def _last_reported(self, tx: Tx, bank: Bank, agent: Agent) -> bool:
-        """Return what was told last; where nothing was, answers are trusted."""
+        """Return the last reported trust; answers are trusted if nothing was reported."""
         number, last = 0, True
-        while found := await tx.events.find_after(number, session=agent.session, agent=agent.name, types=TRUST_EVENTS):
-            number = found[-1].number
-            for event in found:
+        while events := await tx.events.find_after(number, session=agent.session, agent=agent.name, types=TRUST_EVENTS):
+            number = events[-1].number
+            for event in events:
                 if event.data.get("bank_id") == bank.id:
                     last = event.type is EventType.ANSWERS_TRUSTED
         return last

@@ -1,4 +1,4 @@
-"""Which headers cross the gateway."""
+"""Header filtering between the agent, the gateway and the provider."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -13,15 +13,15 @@ HOP_BY_HOP: Final = frozenset(
 )  # fmt: skip
 """Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
 CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
-"""Where a token comes: as OpenAI's SDKs send theirs, as Anthropic's, as those for Azure and as Google's."""
+"""Where each SDK puts its token: OpenAI, Anthropic, Azure and Google."""
 _NOT_UPSTREAM: Final = HOP_BY_HOP | CREDENTIALS | {
     b"host", b"content-length", b"accept-encoding", b"cookie", b"expect",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
-"""What stays here: the agent's token, what the client library sets anew, and what is meant for Circadia."""
+"""Request headers that stay here: the agent's token, what the client library sets itself, and Circadia's own."""
 _NOT_BACK: Final = HOP_BY_HOP | {b"set-cookie", b"set-cookie2"}
-"""What stays here of an answer; with the headers of CORS, which say what pages of the provider's own site may do."""
+"""Response headers that stay here. CORS headers do too: they describe the provider's own site."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -33,24 +33,24 @@ def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byt
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the caller's headers that go on. Names are in lower case, as ASGI has them."""
-    given = list(headers)
-    kept = without_token(given, _NOT_UPSTREAM)
-    dropped = named_by_connection(given)
-    return [header for header in kept if header[0] not in dropped] if dropped else kept
+    """Return the caller's headers for the upstream. Names must be in lower case, as in ASGI."""
+    received = list(headers)
+    passed = without_token(received, _NOT_UPSTREAM)
+    dropped = named_by_connection(received)
+    return [header for header in passed if header[0] not in dropped] if dropped else passed
 
 
 def without_token(
     headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes] = CREDENTIALS
 ) -> list[tuple[bytes, bytes]]:
-    """Return a caller's headers but for these, and for any other that holds its token (`ocp-apim-subscription-key`)."""
+    """Drop the `dropped` headers and any other that contains the caller's token (`ocp-apim-subscription-key`)."""
     token = bearer(headers)
-    own = token.encode("latin-1") if token else b"\0"  # which stands in no header
+    own = token.encode("latin-1") if token else b"\0"  # a byte that no header contains
     return [header for header in headers if header[0] not in dropped and own not in header[1]]
 
 
 def query_without_token(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> bytes:
-    """Return the query without the parameters that hold the caller's token, as `?key=` does."""
+    """Drop the query parameters that contain the caller's token, such as `?key=`."""
     token = bearer(headers)
     if not query or not token:
         return query
@@ -58,24 +58,20 @@ def query_without_token(headers: Sequence[tuple[bytes, bytes]], query: bytes) ->
 
 
 def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """Return headers as client libraries take them."""
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
 
 
 def to_caller(
     headers: Iterable[tuple[bytes, bytes]], *, length: bool, secrets: Collection[bytes] = ()
 ) -> list[tuple[bytes, bytes]]:
-    """Return the upstream's headers that go back, but for those that hold one of the `secrets`.
-
-    `length` says whether its content-length still holds.
-    """
-    given = [(name.lower(), value) for name, value in headers]
-    dropped = _NOT_BACK | named_by_connection(given)
+    """Return the upstream's headers for the caller, without `secrets`; `length` keeps content-length."""
+    received = [(name.lower(), value) for name, value in headers]
+    dropped = _NOT_BACK | named_by_connection(received)
     if not length:
         dropped |= {b"content-length"}
     return [
         (name, value)
-        for name, value in given
+        for name, value in received
         if name not in dropped
         and not name.startswith(b"access-control-")
         and not _BAD_VALUE.search(value)
@@ -84,7 +80,7 @@ def to_caller(
 
 
 def first_value(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
-    """Return the value of the first header of this (lower-case) name."""
+    """Return the first value of a header; `wanted` is in lower case."""
     for name, value in headers:
         if name == wanted:
             return value.decode("latin-1")
@@ -92,26 +88,26 @@ def first_value(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | 
 
 
 def decode_name_header(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
-    """Return the name that such a header says: UTF-8, as URLs have it, or else Latin-1, as some clients send it."""
-    given = first_value(headers, wanted)
-    if given is None or given.isascii():
-        return given
+    """Return a header that holds a name, decoded as UTF-8 like a URL, else as Latin-1, which some clients send."""
+    value = first_value(headers, wanted)
+    if value is None or value.isascii():
+        return value
     try:
-        return given.encode("latin-1").decode()
+        return value.encode("latin-1").decode()
     except UnicodeDecodeError:
-        return given
+        return value
 
 
 def parse_seconds(text: str | None) -> float | None:
-    """Return a header's number of seconds, none if it is no plain number (`Retry-After` may also be a date)."""
+    """Parse a plain number of seconds; None for anything else (`Retry-After` may also be a date)."""
     return float(text) if text is not None and _NUMBER.fullmatch(text.strip()) else None
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the token that came as `Authorization: Bearer`, else as `x-api-key`, `api-key` or `x-goog-api-key`."""
-    given = first_value(headers, b"authorization")
-    if given and given[:7].lower() == "bearer ":
-        return given[7:].strip() or None
+    """Return the token from `Authorization: Bearer`, else from `x-api-key`, `api-key` or `x-goog-api-key`."""
+    authorization = first_value(headers, b"authorization")
+    if authorization and authorization[:7].lower() == "bearer ":
+        return authorization[7:].strip() or None
     return (
         first_value(headers, b"x-api-key")
         or first_value(headers, b"api-key")

@@ -1,4 +1,4 @@
-"""The paths that the model door lets through: a list, never everything, since one provider key serves all agents."""
+"""The model door's allow-list of paths. It is a list because one provider key serves all agents."""
 
 import re
 from collections.abc import Sequence
@@ -8,68 +8,57 @@ from urllib.parse import unquote_to_bytes
 from circadia.errors import CallerError, ConfigError, Forbidden, InvalidRequest, MethodNotAllowed
 
 _PREFIX = r"(?:/api)?(?:/openai)?(?:/v\d{1,2}(?:(?:alpha|beta)\d?)?)?(?:/openai)?"
-"""What providers put before the endpoint: `/v1`, `/openai/v1`, `/api/v1`, `/v1beta/openai`, or nothing."""
+"""Prefixes that providers put before an endpoint: `/v1`, `/openai/v1`, `/api/v1`, `/v1beta/openai`, or nothing."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
-"""What an id in a path may look like once it is decoded."""
 _OF_MODELS = frozenset({"deployments", "engines", "models"})
-"""Segments behind which any id is a model (`/x/deployments/{id}/chat/completions`)."""
+"""Any id after one of these segments is a model (`/x/deployments/{id}/chat/completions`)."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _RULE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
 _PLACES = frozenset({"{id}", "{own}", "{model}", "{name}"})
-"""What stands in the place of a segment: any id, one of the caller's own, a model, a model whose name has slashes."""
+"""Path placeholders: any id, an id of the caller, a model, and a model whose name has slashes."""
 _NAMED = re.compile(f"({_PREFIX}/models/)([^/]+)".encode())
 """Where SDKs send names such as `meta/llama-3`, with the slash encoded."""
 _SLASH = re.compile(rb"%2f", re.IGNORECASE)
 _PLACE = re.compile(r"\{(?:id|own|model)\}(?::[A-Za-z]+)?")
-"""What an operator may write for an id, with a method behind it as Google has them (`{model}:embedContent`)."""
+"""An operator's placeholder, optionally with a Google-style method after it (`{model}:embedContent`)."""
 _LITERAL = re.compile(r"[A-Za-z0-9_.:@+~-]+")
 _ODD = re.compile(rb"[^!-~]|[\\?#]")
 _ENCODED_TRICK = re.compile(rb"%(?:2e|2f|5c|25|[01][0-9a-f]|7f)", re.IGNORECASE)
-"""Dots, slashes, backslashes, percent signs and control characters, none of which an id needs to encode."""
+"""Encoded dots, slashes, backslashes, percent signs and control characters. No id needs them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Route:
-    """A request that may pass."""
-
     dialect: str
-    """Key of the dialect that reads it; `plain` for those that are only passed on."""
+    """Key of the dialect; `plain` is only passed on."""
     generates: bool
     """Whether it is held while its agent sleeps (GATE-40, GATE-41)."""
     owned_ids: tuple[str, ...] = ()
-    """Provider-side ids in the path, which must belong to the caller."""
+    """Provider-side ids in the path. They must belong to the caller."""
     model: str | None = None
-    """The model, where the path names it: then the path decides, as it does at the provider."""
+    """The model in the path. As at the provider, it overrides the body."""
     streams: bool = False
-    """Whether the path asks for a stream, which comes as events if the query says `alt=sse`."""
+    """Whether the path asks for a stream. It is sent as events if the query has `alt=sse`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """A request that may not pass."""
-
     error: CallerError
-    """Why, and what to do."""
     allow: tuple[str, ...] = ()
-    """Methods for the header Allow, where only the method is wrong."""
+    """Methods for the Allow header if only the method is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """One line of the list."""
-
     method: str
-    """The method."""
     pattern: re.Pattern[str]
-    """The whole path as it comes, still encoded; each id is a group."""
+    """Matches the whole path, still encoded; each id is a group."""
     groups: tuple[str, ...] = ()
-    """For each group, which of `_PLACES` it is."""
+    """For each group, its placeholder from `_PLACES`."""
     dialect: str = "plain"
-    """Key of the dialect."""
     generates: bool = False
-    """Whether it is held."""
     exact: bool = False
-    """Whether it is meant wherever its path is, although an id or a name could be in the place of its last word."""
+    """Whether it wins over rules that match its last word as an id or a name."""
 
 
 _STREAMING = "streamGenerateContent"
@@ -81,12 +70,10 @@ _GENERATING = {
     "/messages": "messages",
 }
 _RESPONSES = (("compact", "compacted_response", True), ("input_tokens", "input_tokens", False))
-"""What stands behind `/responses/` and is no id: dialect, and whether it generates."""
+"""Words after `/responses/` that are not ids: name, dialect, and whether it generates."""
 _VERBS = {"generateContent": "generate_content", _STREAMING: "generate_content", "countTokens": "count_content_tokens"}
-"""Google's methods of a model, with their dialects."""
 _COUNTING = frozenset({"count_tokens", "input_tokens", "count_content_tokens"})
 _DEPLOYED = ("/chat/completions", "/completions", "/embeddings")
-"""What Azure has below `/openai/deployments/{model}`."""
 _PASSING = (
     "DELETE /responses/{own}",
     "POST /responses/{own}/cancel",
@@ -149,32 +136,32 @@ _ENDPOINT_RULES = _build_endpoint_rules()
 
 
 def parse_rules(lines: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the operator's own rules, each written as `METHOD /path/{id}`.
+    """Parse the operator's own rules, each written as `METHOD /path/{id}`.
 
     A path that ends like a known endpoint (`/openai/deployments/{id}/chat/completions`) is read like it. Any other
     POST is held while its agent sleeps; other methods pass.
 
     Raises:
-        ConfigError: a line is no rule.
+        ConfigError: a line is not a valid rule.
     """
     return tuple(_parse(line) for line in lines)
 
 
 def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route | Refusal:
-    """Return what the list says of a request; `raw_path` is the path behind `/llm/{upstream}`, still encoded."""
-    wrong = _find_path_flaw(_decode_path(raw_path))
-    if wrong is not None:
-        shown = raw_path[:200].decode("ascii", "backslashreplace")
-        return Refusal(error=InvalidRequest(f"the path {shown!r} {wrong}; send the plain path of an endpoint"))
+    """Match a request against the allow-list; `raw_path` is the path after `/llm/{upstream}`, still encoded."""
+    flaw = _find_path_flaw(_decode_path(raw_path))
+    if flaw is not None:
+        excerpt = raw_path[:200].decode("ascii", "backslashreplace")
+        return Refusal(error=InvalidRequest(f"the path {excerpt!r} {flaw}; send the plain path of an endpoint"))
     path = raw_path.decode("ascii")
-    found = [
+    matches = [
         (rule, match) for rule in (*_ENDPOINT_RULES, *rules) if (match := rule.pattern.fullmatch(path)) is not None
     ]
-    meant = [each for each in found if each[0].exact] or found
-    for rule, match in meant:
+    candidates = [match for match in matches if match[0].exact] or matches
+    for rule, match in candidates:
         if rule.method == method:
             return _route(rule, match)
-    return _refuse(method, path, tuple(sorted({rule.method for rule, _ in meant})))
+    return _refuse(method, path, tuple(sorted({rule.method for rule, _ in candidates})))
 
 
 def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
@@ -182,8 +169,10 @@ def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
     model: str | None = None
     for raw, place in zip(match.groups(), rule.groups, strict=True):
         name = unquote_to_bytes(raw).decode("utf-8", "replace")
-        if any(_SEGMENT.fullmatch(each) is None for each in (name.split("/") if place == "{name}" else [name])):
-            return Refusal(error=InvalidRequest(f"{name[:200]!r} in the path is no id; send it as it was given"))
+        if any(_SEGMENT.fullmatch(part) is None for part in (name.split("/") if place == "{name}" else [name])):
+            return Refusal(
+                error=InvalidRequest(f"{name[:200]!r} in the path is not an id; send the id that the provider returned")
+            )
         if place == "{own}":
             owned.append(name)
         elif place == "{model}":
@@ -193,7 +182,7 @@ def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
 
 
 def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
-    if allow and not (method == "POST" and ":" in path.rpartition("/")[2]):  # Google's methods stand behind a colon
+    if allow and not (method == "POST" and ":" in path.rpartition("/")[2]):  # Google's methods follow a colon
         message = f"{method} is not possible on {path!r}; use {' or '.join(allow)}"
         return Refusal(error=MethodNotAllowed(message), allow=allow)
     if "realtime" in path.split("/"):
@@ -206,13 +195,13 @@ def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
 
 
 def _decode_path(raw_path: bytes) -> bytes:
-    """Return the path as a server may read it that decodes the slashes in a model's name; any other stays."""
+    """Return the path with the slashes of a model's name decoded, as some servers read it."""
     named = _NAMED.fullmatch(raw_path)
     return raw_path if named is None else named[1] + _SLASH.sub(b"/", named[2])
 
 
 def _find_path_flaw(raw_path: bytes) -> str | None:
-    """Return what is wrong with a path that another server might read in another way than this one, else none."""
+    """Return what is wrong with a path that another server might read differently, or None."""
     if not raw_path.startswith(b"/"):
         return "does not start with a slash"
     if _ODD.search(raw_path):
@@ -236,7 +225,7 @@ def _parse(line: str) -> Rule:
         literal = _LITERAL.fullmatch(segment) is not None and segment not in (".", "..")
         if not literal and _PLACE.fullmatch(segment) is None:
             raise ConfigError(
-                f"`paths` has {line!r}; {segment!r} is no segment: use a plain word, {{id}}, {{own}} or {{model}}"
+                f"`paths` has {line!r}; {segment!r} is not a segment: use a plain word, {{id}}, {{own}} or {{model}}"
             )
     if method != "POST":
         return _compile(method, path, generates=False)

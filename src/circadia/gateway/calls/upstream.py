@@ -1,4 +1,4 @@
-"""Sends an admitted call to its provider, and again where that is safe (GATE-62, GATE-63)."""
+"""Sends an admitted call to its provider and repeats it where that is safe (GATE-62, GATE-63)."""
 
 import io
 from collections.abc import Awaitable, Callable
@@ -14,13 +14,13 @@ from circadia.network_errors import tls_hint
 from circadia.settings import UpstreamSettings, build_key_header
 
 _WHOLE_KINDS: Final = frozenset({"", "application/json", "text/html", "text/plain"})
-"""Of these nobody makes use before the end; errors of proxies are among them."""
+"""Answers of these types are useful only when complete; errors of proxies are among them."""
 FIRST_PAUSE_SECONDS = 0.25
-"""Pause before the first repeat; doubled each time."""
+"""Pause before the first repeat. Each further pause is twice as long."""
 
 
 class Upstream:
-    """One model provider. No message, log or error holds its key."""
+    """One model provider. No message, log or error contains its key."""
 
     def __init__(
         self,
@@ -44,15 +44,16 @@ class Upstream:
         self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool,
         clear: Callable[[], Awaitable[None]] | None = None,
     ) -> tuple[ProviderResponse, bytes | None]:  # fmt: skip
-        """Send the call; return the answer, with its whole body unless it is a stream; `close` it when done with it.
+        """Send the call; return the answer, with its whole body unless it streams. The caller must `close` the answer.
 
-        A refused connection is tried again, as often as the settings say; and, where `again` says that a repeat does
-        no harm, so are a connection that breaks off before the answer, 429 with a bearable `Retry-After`, and 5xx. The
-        last answer is given as it is. An answer that breaks off is final: the work was done. `target` is path and query
-        behind the base URL, as they came. `clear` is awaited directly before each time that it is written.
+        A refused connection is retried up to the configured number. With `again` (a repeat does no harm), so are a
+        connection that breaks before the answer, 429 with a short enough `Retry-After`, and 5xx. The last answer is
+        returned as it is. An answer that breaks off is final: the work was done. `target` is path and query after the
+        base URL, unchanged. `clear` is awaited directly before each write.
 
         Raises:
-            UpstreamFailed: no connection, or a broken answer, in the end. UpstreamTimedOut: it took too long.
+            UpstreamFailed: no connection, or a broken answer, after all retries.
+            UpstreamTimedOut: it took too long.
         """
         attempt, target = 0, self.settings.target_path(target)
         while True:
@@ -91,18 +92,20 @@ class Upstream:
             raise UpstreamFailed(f"upstream {self.name!r} redirects; the operator must set its base_url")
 
     def headers_back(self, answer: ProviderResponse) -> list[tuple[bytes, bytes]]:
-        """Return the headers of an answer that go to its caller; none of them holds the key."""
+        """Return an answer's headers for the caller, without any that contain the key."""
         return to_caller(answer.headers, length=False, secrets=(self._key,) if self._key else ())
 
     def without_key(self, body: bytes) -> bytes:
-        """Return a body, or a part of one, without the key, should the provider have repeated it."""
+        """Mask the key in a body or a part of one, in case the provider repeated it."""
         return body.replace(self._key, b"[key]") if self._key else body
 
     async def read_whole(self, answer: ProviderResponse) -> bytes:
-        """Return all of an answer.
+        """Read the whole answer.
 
         Raises:
-            UpstreamFailed: it is too long. UpstreamTimedOut: it stopped. ConnectionBroken: it broke off.
+            UpstreamFailed: it is too long.
+            UpstreamTimedOut: it stalled.
+            ConnectionBroken: it broke off.
         """
         try:
             chunks: list[bytes] = []
@@ -117,31 +120,27 @@ class Upstream:
             raise UpstreamTimedOut(f"upstream {self.name!r} stopped in its answer") from error
 
     def _retry_pause(self, answer: ProviderResponse, backoff: float | None) -> float | None:
-        """Return how long to wait before a repeat; none if the answer is final."""
+        """Return the pause in seconds before a repeat; None if the answer is final."""
         if answer.status < 500 and answer.status != 429:
             return None
         if (answer.header(b"x-should-retry") or "").lower() == "false":
             return None
-        told = answer.header(b"retry-after")
-        exact = parse_seconds(answer.header(b"retry-after-ms"))  # as OpenAI and Azure say it, beside the other
-        wait = parse_seconds(told) if exact is None else exact / 1000
-        if wait is None and (told or answer.status == 429):  # a date, which is for the caller to read
+        retry_after = answer.header(b"retry-after")
+        exact = parse_seconds(answer.header(b"retry-after-ms"))  # sent by OpenAI and Azure beside the other
+        wait = parse_seconds(retry_after) if exact is None else exact / 1000
+        if wait is None and (retry_after or answer.status == 429):  # a date, which the caller must read
             return None
         chosen = wait if wait is not None else backoff
         return chosen if chosen is not None and chosen <= self.settings.retry_max_seconds else None
 
 
 def provider_headers(name: str, settings: UpstreamSettings, key: str | None) -> list[tuple[bytes, bytes]]:
-    """Return the headers that every call to the provider has.
-
-    Raises:
-        ConfigError: the key is nothing that a header can hold.
-    """
+    """Return the headers sent with every call. Raises ConfigError if the key cannot be sent in a header."""
     headers = [(b"Accept-Encoding", b"identity")]
     if key:
         if not key.isascii() or not key.isprintable():
             raise ConfigError(
-                f"the key of upstream {name!r} has signs that no key has, perhaps a line break at its end"
+                f"the key of upstream {name!r} contains characters that no key has, perhaps a line break at its end"
             )
         header, value = build_key_header(key, api=settings.api, header=settings.key_header)
         headers.append((header.encode(), value.encode()))
@@ -149,17 +148,15 @@ def provider_headers(name: str, settings: UpstreamSettings, key: str | None) -> 
 
 
 def sendable_body(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Return what aiohttp sends without blocking the event loop: it writes plain bytes in one go."""
+    """Return a body that aiohttp sends without blocking the event loop: it writes plain bytes in one go."""
     return io.BytesIO(body) if body and len(body) > 2**20 else body or None
 
 
 def is_stream(answer: ProviderResponse) -> bool:
-    """Return whether the answer is an event stream."""
     return (answer.header(b"content-type") or "").lower().startswith("text/event-stream")
 
 
 def is_json(answer: ProviderResponse) -> bool:
-    """Return whether the answer says that it is JSON."""
     kind = _content_type(answer)
     return kind == "application/json" or kind.endswith("+json")
 
@@ -169,7 +166,7 @@ def _content_type(answer: ProviderResponse) -> str:
 
 
 def _comes_in_pieces(answer: ProviderResponse) -> bool:
-    """Return whether it is sent on as it comes: events, and lines, sound and the like whose length nobody told."""
+    """Return whether the answer is sent on as it arrives: events, or lines, sound and the like of unknown length."""
     if is_stream(answer):
         return True
     whole = _content_type(answer) in _WHOLE_KINDS or is_json(answer) or answer.header(b"content-length") is not None

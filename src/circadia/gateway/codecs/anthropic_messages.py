@@ -1,4 +1,4 @@
-"""Answering in the place of Anthropic's messages."""
+"""Answer codec for Anthropic's messages."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -27,7 +27,7 @@ UNCHANGING: Final = {
     "fallback_credit_token": "what an earlier refusal paid for",
     "thread": "what was said before, which is no part of a frame",
 }
-"""Keys that never change an answer of Anthropic's."""
+"""Keys that never change an answer of Anthropic's, with the reason."""
 _KEPT: Final = FrameFields(
     operators="messages",
     system="system",
@@ -47,10 +47,9 @@ _WORDS: Final = ("text", "thinking", "redacted_thinking")
 
 
 class MessagesAnswerCodec:
-    """Speaks as `POST …/messages`."""
+    """The codec of `POST …/messages`."""
 
     def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
-        """Return what the body asks, and in which frame."""
         try:
             request = fields.load(body)
             messages = fields.objects(request, "messages")
@@ -60,11 +59,9 @@ class MessagesAnswerCodec:
         return framing.build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
 
     def build_question_body(self, frame_body: str, question: str) -> bytes:
-        """Return the body that asks the question in the frame."""
         return framing.add_question(frame_body, "messages", question)
 
     def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
-        """Return what the message says."""
         answer = framing.parse_answer_object(whole)
         if answer.get("type") != "message":
             return None
@@ -81,12 +78,11 @@ class MessagesAnswerCodec:
         )
 
     def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
-        """Return a message."""
         content = [{"type": "text", "text": text}]
         return orjson.dumps(_message(id, model) | {"content": content, "stop_reason": _WHOLE})
 
     def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
-        """Return the events of a message; these tell their usage unasked."""
+        """Return the events of a message; these always contain the usage."""
         message = framing.parse_answer_object(whole)
         if message.get("type") != "message":
             return None
@@ -127,7 +123,6 @@ def _events(message: dict[str, object]) -> Iterator[tuple[str, dict[str, object]
 
 
 def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
-    """Return how a block of content begins, and what its deltas say."""
     begun = dict(block)
     deltas: list[dict[str, object]] = []
     if "input" in block:
@@ -140,7 +135,7 @@ def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str,
         if "citations" in block:
             begun["citations"] = list[object]()
             cited = fields.as_list(block["citations"])
-            deltas.extend({"type": "citations_delta", "citation": each} for each in cited)
+            deltas.extend({"type": "citations_delta", "citation": citation} for citation in cited)
     elif block.get("type") == "thinking":
         begun |= {"thinking": "", "signature": ""}
         deltas.append({"type": "thinking_delta", "thinking": block.get("thinking")})

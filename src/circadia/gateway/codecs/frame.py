@@ -1,4 +1,4 @@
-"""What an answer depends on beside what was said, as a digest; and what of a system prompt may change without it."""
+"""The frame digest: everything an answer depends on except the conversation and volatile spans of the prompt."""
 
 import re
 from collections.abc import Sequence
@@ -13,41 +13,36 @@ from circadia.settings.answers import compile_pattern
 
 _MARK: Final = "\0"
 _KEPT: Final = 64
-"""System prompts whose form without volatile spans is remembered; they are some 10 KB each."""
+"""Number of system prompts cached without volatile spans; each has about 10 KB."""
 _MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
-"""Fields that mark where a provider's cache ends."""
 
 
 def digest(*parts: object) -> str:
-    """Return the digest of some JSON values; the order of keys does not matter to it, that of lists does.
-
-    Raises:
-        orjson.JSONEncodeError: a value is nested too deeply.
-    """
+    """Return a digest that ignores the order of keys. Raises orjson.JSONEncodeError if nested too deeply."""
     return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
 def without_cache_marks(value: object) -> object:
-    """Return an item or a tool without marks of caches, which move as a conversation grows."""
+    """Return an item or tool without its cache marks, which move as a conversation grows."""
     if not isinstance(value, dict):
         return value
-    return {key: each for key, each in cast("dict[str, object]", value).items() if key not in _MARKS}
+    return {key: field for key, field in cast("dict[str, object]", value).items() if key not in _MARKS}
 
 
 class VolatileSpans:
-    """Takes out of a system prompt what may change without a new frame (`AnswersSettings.volatile`).
+    """Removes spans of a system prompt that may change without a new frame (`AnswersSettings.volatile`).
 
-    The patterns of the kinds take a bounded number of steps at each character, so a prompt takes linear time.
+    The built-in patterns take a bounded number of steps per character, so a prompt takes linear time.
     """
 
     def __init__(self, spans: Sequence[str] = ()) -> None:
-        # An operator's pattern is written for the text as it is, and a date may have a time or an id in it.
+        # Operator patterns come first: they are written for the original text, and a date may contain a time or an id.
         self._declared = [compile_pattern(span) for span in spans if span not in _KINDS]
         self._kinds = [pattern for kind, pattern in _KINDS.items() if kind in spans]
         self._kept = lru_cache(maxsize=_KEPT)(self._remove_spans)
 
     def content(self, content: object) -> object:
-        """Return the normal form of what an operator says, without what may change."""
+        """Return the normal form of an operator's content, without volatile spans."""
         normal = hash_chain.normalize_content(content)
         if not (self._declared or self._kinds):
             return normal
@@ -61,22 +56,22 @@ class VolatileSpans:
     def _remove_spans(self, text: str) -> str:
         for pattern in self._declared:
             text = pattern.sub(_MARK, text)
-        kept: list[str] = []
+        pieces: list[str] = []
         at = 0
         for near in _NUMBERS.finditer(text) if self._kinds else ():
             start, end = max(near.start() - _AROUND, 0), near.end() + _AROUND
-            said = text[start:end]
+            span = text[start:end]
             for pattern in self._kinds:
-                said = pattern.sub(_MARK, said)
-            kept += (text[at:start], said)
+                span = pattern.sub(_MARK, span)
+            pieces += (text[at:start], span)
             at = end
-        return "".join((*kept, text[at:]))
+        return "".join((*pieces, text[at:]))
 
 
 _AROUND: Final = 40
-"""Characters beside a digit in which what belongs to it stands: all that the kinds know has digits."""
+"""Characters around a digit that are searched: every built-in kind contains digits."""
 _NUMBERS: Final = re.compile(rf"[0-9](?:[^0-9]{{0,{2 * _AROUND}}}+[0-9])*+")
-"""Digits with no more between them than belongs to both."""
+"""Runs of digits whose surroundings overlap."""
 _IDS = r"""
     (?<![0-9A-Za-z])
     (?: [0-9a-fA-F]{8} - (?:[0-9a-fA-F]{4}-){3} [0-9a-fA-F]{12} | (?:0x)? [0-9a-fA-F]{16,}+ )
@@ -117,4 +112,4 @@ _KINDS: Final = {
     "times": re.compile(_TIMES, re.VERBOSE),
     "dates": re.compile(_DATES, re.VERBOSE),
 }
-"""In the order in which they are taken out."""
+"""In the order of removal."""

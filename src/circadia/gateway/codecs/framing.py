@@ -1,4 +1,4 @@
-"""What the voices of all endpoints share: which turn is the question, and the frame around it."""
+"""Shared by the codecs: which turn is the question, and the frame around it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
@@ -11,43 +11,35 @@ from circadia.gateway.payload import fields
 from circadia.gateway.payload.prompt import TEXTS, Side, join_texts
 
 _FORMAL: Final = frozenset({"role", "content", "type", "id", "status", "cache_control"})
-"""Fields of a user's message beside which it has nothing but its text."""
+"""A user message with fields beside these contains more than text."""
 
 _PIECE: Final = 80
-"""Characters of a streamed piece at most: an event of it is about three times as long."""
+"""Maximum characters per streamed piece; its event is about three times as long."""
 
 
 class ConversationItem(NamedTuple):
-    """One item of a conversation."""
-
     side: Side
-    """Who it comes from."""
     fields: dict[str, object]
-    """It."""
 
 
 class AnswerExclusion(NamedTuple):
-    """Why a ready answer must not be the answer to a call."""
-
     why: str
     """In words; `it` is the call."""
     ahead: bool = True
-    """Whether its frame may be asked ahead all the same, for a hint."""
+    """Whether its frame may still be asked ahead for a hint."""
 
 
 class FrameFields(NamedTuple):
-    """What of a call goes where."""
-
     operators: str
-    """Key under which its frame lists the operator's messages."""
+    """Key of the operator's messages in the frame."""
     system: str | None
-    """Key of what the operator says beside the messages."""
+    """Key of the system prompt outside the messages."""
     unchanging: Mapping[str, str]
     """Keys that never change an answer, each with the reason."""
     unasked: frozenset[str]
-    """Keys that a question asked ahead goes without."""
+    """Keys removed from a question asked ahead."""
     fixed: Mapping[str, object] = {}
-    """What it says instead."""
+    """Fields that replace them."""
 
 
 class _LastTurn(NamedTuple):
@@ -63,7 +55,7 @@ def build_framed_call(
     kept: FrameFields,
     bars: Iterable[AnswerExclusion],
 ) -> FramedCall | None:
-    """Return a call in its frame; none if that is nested too deeply to be read."""
+    """Return the call in its frame; None if the frame is nested too deeply to be read."""
     operators = [item.fields for item in items if item.side is Side.OPERATOR]
     turn, barred = _find_last_turn(items), list(bars)
     why = turn.bar or next((bar.why for bar in barred), "")
@@ -84,18 +76,14 @@ def build_framed_call(
 
 
 def add_question(frame_body: str, key: str, question: str) -> bytes:
-    """Return the body of a frame with one more message, that of the user.
-
-    Raises:
-        InvalidRequest: it is the body of no frame.
-    """
+    """Return a frame's body with one more user message. Raises InvalidRequest if it is not the body of a frame."""
     request = fields.load(frame_body.encode())
     operators = fields.objects(request, key)
     return orjson.dumps(request | {key: [*operators, {"role": "user", "content": question}]})
 
 
 def parse_answer_object(whole: bytes) -> dict[str, object]:
-    """Return a provider's answer; an empty object if it is none, or tells an error."""
+    """Parse a provider's answer; an empty object if it is not one or contains an error."""
     try:
         answer = fields.as_object(orjson.loads(whole))
     except orjson.JSONDecodeError:
@@ -104,7 +92,7 @@ def parse_answer_object(whole: bytes) -> dict[str, object]:
 
 
 def split_text(text: str) -> Iterator[str]:
-    """Yield a text in the pieces in which it is streamed, cut behind a space where there is one."""
+    """Yield the pieces of a streamed text, cut after a space if there is one."""
     start = 0
     while start < len(text):
         end = start + _PIECE
@@ -115,7 +103,7 @@ def split_text(text: str) -> Iterator[str]:
 
 
 def tool_exclusions(tools: object) -> Iterable[AnswerExclusion]:
-    """Yield what keeps a call with these tools from being answered for: those that act where nobody watches."""
+    """Yield reasons not to serve a call with these tools: those that act unobserved."""
     for tool in map(fields.as_object, fields.as_list(tools)):
         if tool.get("type") == "mcp" or "server_url" in tool:
             yield AnswerExclusion("the provider calls a remote MCP server for it", ahead=False)
@@ -124,7 +112,7 @@ def tool_exclusions(tools: object) -> Iterable[AnswerExclusion]:
 
 
 def wants(request: Mapping[str, object], key: str, *but: object) -> bool:
-    """Return whether a field says something other than these values, null and false."""
+    """Return whether a field has a value other than these, null and false."""
     value = request.get(key)
     return not (value is None or value is False or value in but)
 
@@ -149,7 +137,7 @@ def _operator(item: dict[str, object], volatile: VolatileSpans) -> object:
 
 
 def _find_last_turn(items: Sequence[ConversationItem]) -> _LastTurn:
-    """Return what the user asks last, and what of it keeps a ready answer from being the answer."""
+    """Return the user's last question and what prevents a ready answer to it."""
     spoken = [at for at, item in enumerate(items) if item.side is not Side.OPERATOR]
     if not spoken or items[spoken[-1]].side is not Side.USER:
         return _LastTurn("", "the last word is not the user's", 0)

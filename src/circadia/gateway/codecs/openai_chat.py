@@ -1,4 +1,4 @@
-"""Answering in the place of OpenAI's chat completions."""
+"""Answer codec for OpenAI's chat completions."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -29,14 +29,13 @@ OPENAI_UNCHANGING: Final = {
     "prompt_cache_retention": "how long the provider keeps what it has read",
     "service_tier": "how soon the answer comes, and its price",
 }
-"""Keys that never change an answer of OpenAI's."""
+"""Keys that never change an answer of OpenAI's, with the reason."""
 UNCHANGING: Final = OPENAI_UNCHANGING | {"prediction": "a guess that only makes the answer come sooner"}
-"""Those of chat completions."""
 OPENAI_UNASKED: Final = frozenset(
     {"stream", "stream_options", "user", "safety_identifier", "metadata", "store", "prompt_cache_options",
      "top_logprobs", "moderation"}
 )  # fmt: skip
-"""Keys that a question asked ahead goes without: the form of an answer, and whose it is."""
+"""Keys removed from a question asked ahead: they set the form of the answer or its user."""
 _KEPT: Final = FrameFields(
     operators="messages",
     system=None,
@@ -58,16 +57,15 @@ _NOTHING: Final = {
 _WHOLE: Final = (None, "stop", "eos")
 _CALLED: Final = ("tool_calls", "function_call")
 _FOUND: Final = ("citations", "search_results", "annotations", "images", "videos", "executed_tools")
-"""Members of a message, a choice or the whole that show what a search or a tool of the provider's has found."""
+"""Fields of a message, a choice or the answer with results of a provider's search or tool."""
 _MORE: Final = ("tool_calls", "function_call", "refusal", "audio")
-"""Members of a message that say that it is more than words."""
+"""Fields of a message that make it more than text."""
 
 
 class ChatAnswerCodec:
-    """Speaks as `POST …/chat/completions`."""
+    """The codec of `POST …/chat/completions`."""
 
     def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
-        """Return what the body asks, and in which frame."""
         try:
             request = fields.load(body)
             messages = fields.objects(request, "messages")
@@ -79,11 +77,9 @@ class ChatAnswerCodec:
         return framing.build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
 
     def build_question_body(self, frame_body: str, question: str) -> bytes:
-        """Return the body that asks the question in the frame."""
         return framing.add_question(frame_body, "messages", question)
 
     def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
-        """Return what the first choice says."""
         answer = framing.parse_answer_object(whole)
         choices = fields.as_list(answer.get("choices"))
         choice = fields.as_object(choices[0]) if choices else {}
@@ -104,14 +100,12 @@ class ChatAnswerCodec:
         )
 
     def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
-        """Return a chat completion."""
         message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-        told = {"object": "chat.completion", "created": int(at.timestamp()), "model": model}
-        return orjson.dumps({"id": f"chatcmpl-{id}", **told, "choices": [choice], "usage": _NOTHING})
+        head = {"object": "chat.completion", "created": int(at.timestamp()), "model": model}
+        return orjson.dumps({"id": f"chatcmpl-{id}", **head, "choices": [choice], "usage": _NOTHING})
 
     def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
-        """Return the chunks of a chat completion."""
         answer = framing.parse_answer_object(whole)
         choices = list(map(fields.as_object, fields.as_list(answer.get("choices"))))
         if not choices:
@@ -130,10 +124,10 @@ class ChatAnswerCodec:
 
 
 def tool_choice_exclusions(choice: object) -> Iterator[AnswerExclusion]:
-    """Yield what keeps a call with this `tool_choice` of OpenAI's, or `function_call`, from being answered for."""
-    if isinstance(choice, dict):  # one tool, or those that are allowed
-        said = fields.as_object(cast("object", choice))
-        free = "auto" in (said.get("mode"), fields.as_object(said.get("allowed_tools")).get("mode"))
+    """Yield reasons not to serve a call with this OpenAI `tool_choice` or `function_call`."""
+    if isinstance(choice, dict):  # one tool, or a list of allowed tools
+        options = fields.as_object(cast("object", choice))
+        free = "auto" in (options.get("mode"), fields.as_object(options.get("allowed_tools")).get("mode"))
     else:
         free = choice in (None, "auto", "none")
     if not free:
@@ -141,17 +135,17 @@ def tool_choice_exclusions(choice: object) -> Iterator[AnswerExclusion]:
 
 
 def _steps(choice: dict[str, object]) -> Iterator[dict[str, object]]:
-    """Yield what the chunks of a choice say: its role, its words in pieces, all else in one, and its end."""
+    """Yield the chunks of a choice: its role, its text in pieces, everything else in one, and its end."""
     message = {name: value for name, value in fields.as_object(choice.get("message")).items() if value is not None}
     yield {"delta": {"role": message.pop("role", "assistant"), "content": "", "refusal": None}}
-    said = message.pop("content", None)
-    for piece in framing.split_text(said) if isinstance(said, str) else ():
+    content = message.pop("content", None)
+    for piece in framing.split_text(content) if isinstance(content, str) else ():
         yield {"delta": {"content": piece}}
     calls = map(fields.as_object, fields.as_list(message.pop("tool_calls", None)))
     numbered = [{"index": index, **call} for index, call in enumerate(calls)]
     rest = {name: value for name, value in {**message, "tool_calls": numbered}.items() if value not in ("", [])}
-    if rest or not isinstance(said, str | None):
-        yield {"delta": rest if isinstance(said, str | None) else {**rest, "content": said}}
+    if rest or not isinstance(content, str | None):
+        yield {"delta": rest if isinstance(content, str | None) else {**rest, "content": content}}
     yield {"delta": {}, "logprobs": choice.get("logprobs"), "finish_reason": choice.get("finish_reason")}
 
 
@@ -170,4 +164,4 @@ def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
     if wants(request, "moderation"):
         yield AnswerExclusion("it asks for moderation")
     if wants(request, "store"):
-        yield AnswerExclusion("the provider is to keep the answer")
+        yield AnswerExclusion("the provider must keep the answer")

@@ -1,4 +1,4 @@
-"""Answering in the place of OpenAI's responses."""
+"""Answer codec for OpenAI's responses."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -23,13 +23,12 @@ UNCHANGING: Final = OPENAI_UNCHANGING | {
     "previous_response_id": "what was said before, which is no part of a frame",
     "conversation": "what was said before, which is no part of a frame",
 }
-"""Keys that never change an answer of the responses API."""
 _KEPT: Final = FrameFields(
     operators="input",
     system="instructions",
     unchanging=UNCHANGING,
     unasked=OPENAI_UNASKED | {"background", "previous_response_id", "conversation"},
-    # What nobody asked is not to be found among what the provider keeps.
+    # A question that no user asked must not appear among the provider's stored responses.
     fixed={"store": False},
 )
 _NOTHING: Final = {
@@ -41,15 +40,14 @@ _NOTHING: Final = {
 }
 _ENDS: Final = ("completed", "incomplete", "failed")
 _WRITTEN: Final = {"arguments": "function_call_arguments", "input": "custom_tool_call_input"}
-"""Members of an item that are written piece by piece, with the events that do so."""
+"""Item fields that are streamed in pieces, and the name of their events."""
 _PROBABILITIES: Final = "message.output_text.logprobs"
 
 
 class ResponsesAnswerCodec:
-    """Speaks as `POST …/responses`."""
+    """The codec of `POST …/responses`."""
 
     def frame_call(self, body: bytes, volatile: VolatileSpans) -> FramedCall | None:
-        """Return what the body asks, and in which frame."""
         try:
             request = fields.load(body)
             items = _items(request)
@@ -58,11 +56,9 @@ class ResponsesAnswerCodec:
         return framing.build_framed_call(request, items, volatile, _KEPT, _exclusions(request))
 
     def build_question_body(self, frame_body: str, question: str) -> bytes:
-        """Return the body that asks the question in the frame."""
         return framing.add_question(frame_body, "input", question)
 
     def parse_answer(self, whole: bytes) -> DecodedAnswer | None:
-        """Return what the messages of the output say."""
         answer = framing.parse_answer_object(whole)
         status = answer.get("status")
         if answer.get("object") != "response" or status not in ("completed", "incomplete"):
@@ -70,9 +66,9 @@ class ResponsesAnswerCodec:
         output = [fields.as_object(item) for item in fields.as_list(answer.get("output"))]
         messages = [item for item in output if item.get("type") == "message"]
         thoughts = [item for item in output if item.get("type") == "reasoning"]
-        said = [join_texts(item.get("content")) for item in messages]
+        texts = [join_texts(item.get("content")) for item in messages]
         return DecodedAnswer(
-            text="\n\n".join(filter(None, said)),
+            text="\n\n".join(filter(None, texts)),
             reasoning="\n\n".join(filter(None, map(_reasoning_text, thoughts))),
             called=len(messages) + len(thoughts) < len(output) or any(map(_is_more, messages)),
             cut=status == "incomplete",
@@ -80,11 +76,11 @@ class ResponsesAnswerCodec:
         )
 
     def build_answer(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
-        """Return a response that the provider does not keep."""
+        """Return a response that the provider does not store."""
         return orjson.dumps(_completed_response(text, id, model, int(at.timestamp())))
 
     def build_events(self, whole: bytes, *, usage: bool) -> bytes | None:
-        """Return the events of a response; these tell their usage unasked."""
+        """Return the events of a response; these always contain the usage."""
         response = framing.parse_answer_object(whole)
         if response.get("object") != "response":
             return None
@@ -95,15 +91,11 @@ class ResponsesAnswerCodec:
 
 
 def _items(request: dict[str, object]) -> list[ConversationItem]:
-    """Return the items that count for the request's chain.
-
-    Raises:
-        InvalidRequest: there is no list of items, and no text.
-    """
-    given = request.get("input")
-    if isinstance(given, str):
-        return [ConversationItem(Side.USER, {"role": "user", "content": given})]
-    items = [] if given is None else fields.objects(request, "input")
+    """Return the items that count for the request's chain. Raises InvalidRequest for a malformed `input`."""
+    input_value = request.get("input")
+    if isinstance(input_value, str):
+        return [ConversationItem(Side.USER, {"role": "user", "content": input_value})]
+    items = [] if input_value is None else fields.objects(request, "input")
     return [ConversationItem(_side(item), item) for item in items if item.get("type") != "reasoning"]
 
 
@@ -111,18 +103,18 @@ def _side(item: dict[str, object]) -> Side:
     kind = item.get("type")
     if kind in (None, "message"):
         return OPENAI_SIDES.get(str(item.get("role")), Side.MODEL)
-    told = str(kind).endswith("_output") or kind == "mcp_approval_response"
-    return Side.TOOL if told else Side.MODEL
+    from_tool = str(kind).endswith("_output") or kind == "mcp_approval_response"
+    return Side.TOOL if from_tool else Side.MODEL
 
 
 def _reasoning_text(item: dict[str, object]) -> str:
-    """Return what an item of reasoning tells: the model's own words if the provider shows them, else the summary."""
+    """Return the text of a reasoning item: the full reasoning if the provider shows it, else the summary."""
     parts = fields.as_list(item.get("content")) or fields.as_list(item.get("summary"))
     return "\n\n".join([str(text) for part in parts if (text := fields.as_object(part).get("text"))])
 
 
 def _is_more(message: dict[str, object]) -> bool:
-    """Return whether a message is more than words: a refusal, or words that cite what a tool has found."""
+    """Return whether a message is more than text: a refusal, or text that cites tool results."""
     parts = [fields.as_object(part) for part in fields.as_list(message.get("content"))]
     return any(part.get("type") != "output_text" or bool(part.get("annotations")) for part in parts)
 
@@ -187,7 +179,7 @@ def _events(response: dict[str, object]) -> Iterator[tuple[str, dict[str, object
 
 
 def _item_events(item: dict[str, object], where: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield what fills an item of the output: the words of its parts, or the arguments of its call."""
+    """Yield the events that fill an output item: the text of its parts, or the arguments of its call."""
     for name, count in (("summary", "summary_index"), ("content", "content_index")):
         for index, part in enumerate(map(fields.as_object, fields.as_list(item.get(name)))):
             place = where | {count: index}
@@ -207,7 +199,7 @@ def _part_events(
     event = "reasoning_summary_text" if part.get("type") == "summary_text" else str(part.get("type"))
     more: dict[str, object] = {"logprobs": []} if event == "output_text" else {}
     begun: dict[str, object] = part | {name: ""}
-    begun |= {each: [] for each in ("annotations", "logprobs") if each in part}
+    begun |= {field: [] for field in ("annotations", "logprobs") if field in part}
     yield f"response.{kind}.added", place | {"part": begun}
     for piece in framing.split_text(text):
         yield f"response.{event}.delta", place | {"delta": piece} | more
@@ -219,11 +211,11 @@ def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:
     yield from tool_choice_exclusions(request.get("tool_choice"))
     yield from framing.tool_exclusions(request.get("tools"))
     if fields.as_object(request.get("prompt")).get("variables"):
-        yield AnswerExclusion("its prompt template is filled with what nobody sees here", ahead=False)
+        yield AnswerExclusion("it fills a stored prompt template with variables", ahead=False)
     if wants(request, "previous_response_id") or wants(request, "conversation"):
         yield AnswerExclusion("the provider keeps its conversation")
     if request.get("store") is not False:
-        yield AnswerExclusion("the provider is to keep the answer")
+        yield AnswerExclusion("the provider must keep the answer")
     if wants(request, "background"):
         yield AnswerExclusion("it is answered in the background")
     if wants(request, "top_logprobs", 0) or _PROBABILITIES in fields.as_list(request.get("include")):

@@ -1,1 +1,1 @@
-"""What differs between the providers' APIs: one file per endpoint, pure functions over bytes."""
+"""The providers' APIs: one file per endpoint, pure functions over bytes."""

@@ -1,4 +1,4 @@
-"""Anthropic's messages, and the counting of their tokens."""
+"""Anthropic's messages and token counting."""
 
 import re
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from circadia.gateway.payload.user_turn import add_line, ends_in_user
 from circadia.llm.usage import Usage
 
 _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
-"""Device and account, and the session."""
+"""Device and account, then the session."""
 
 
 class AnthropicMessages(Plain):
@@ -46,7 +46,6 @@ class AnthropicMessages(Plain):
         super().__init__("anthropic")
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says."""
         request = fields.load(body)
         messages = fields.objects(request, "messages")
         container = _container(request)
@@ -63,11 +62,11 @@ class AnthropicMessages(Plain):
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body with `line` at the end of the last user message, after tool results and cache marks."""
+        """Append `line` to the last user message, after tool results and cache marks."""
         return add_line(body, "messages", "text", line)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
-        """Return its messages; memory goes behind the system prompt with all its cache marks."""
+        """Read the messages; memory goes after the system prompt and all its cache marks."""
         try:
             text = body.decode()
             places = dict(splice.members(text, splice.value_start(text)))
@@ -76,43 +75,36 @@ class AnthropicMessages(Plain):
             return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer; there is never an event to take out."""
         return StreamedMessage(chain) if streamed else BufferedMessage(chain)
 
 
 class CountTokens(AnthropicMessages):
-    """`POST …/messages/count_tokens`: the same request, which generates nothing; memory's part of it counts too."""
+    """`POST …/messages/count_tokens`: the same request, which generates nothing. Added memory counts too."""
 
     endpoint = "count_tokens"
     counts_tokens = True
     answer_codec: AnswerCodec | None = None
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says; it writes nothing and is no turn."""
         return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: nothing that is counted was written before a sleep."""
+        """Return the body unchanged: a token count is never held."""
         return body
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher that finds no usage: counting uses no tokens."""
         return TokenCountMeter(())
 
 
 class BufferedMessage(BufferedMeter):
-    """Reads a message."""
-
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
         self._answer: dict[str, object] = {}
 
     def answer_so_far(self) -> AnswerContent | None:
-        """Return what the message says."""
         return _answer_content(fields.as_list(self._answer.get("content")), self._answer.get("stop_reason"))
 
     def read_answer(self, answer: dict[str, object]) -> None:
-        """Take model, usage, container and the message's hash."""
         self.model = fields.as_text(answer.get("model"))
         self.usage = messages_usage(answer.get("usage")) or Usage()
         self.complete = answer.get("type") == "message"
@@ -123,8 +115,6 @@ class BufferedMessage(BufferedMeter):
 
 
 class StreamedMessage(StreamedMeter):
-    """Reads the events of a streamed message."""
-
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
         self._counts: dict[str, object] = {}
@@ -134,7 +124,7 @@ class StreamedMessage(StreamedMeter):
         self._stopped: object = None
 
     def read_event_data(self, frame: dict[str, object]) -> bool:
-        """Take what an event adds; none is ever taken out."""
+        """Read an event; none is ever removed."""
         match frame.get("type"):
             case "content_block_delta":
                 self._delta(frame)
@@ -162,11 +152,9 @@ class StreamedMessage(StreamedMeter):
         return False
 
     def answer_so_far(self) -> AnswerContent | None:
-        """Return what the message has said so far."""
         return _answer_content(self._content(), self._stopped)
 
     def finish(self) -> None:
-        """Hash what the message said."""
         if self._chars_left >= 0 and self.complete:
             self._continue_chain(("assistant", hash_chain.normalize_content(self._content())))
 
@@ -193,10 +181,10 @@ class StreamedMessage(StreamedMeter):
                 self._pieces.clear()
 
     def _count(self, usage: object) -> None:
-        """Lay new counts over earlier ones: those of `message_delta` are totals, and those it omits still hold."""
-        told = {key: value for key, value in fields.as_object(usage).items() if value is not None}
-        if told:
-            self._counts |= told
+        """Merge new counts into earlier ones: `message_delta` reports totals, and counts it omits still hold."""
+        counts = {key: value for key, value in fields.as_object(usage).items() if value is not None}
+        if counts:
+            self._counts |= counts
             self.usage = messages_usage(self._counts) or Usage()
 
     def _add_container_id(self, container: object) -> None:
@@ -217,18 +205,17 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
             side = Side.OPERATOR if message.get("role") == "system" else Side.MODEL
             messages.append(RequestMessage(side=side, said=join_texts(content)))
             continue
-        said = text_by_side(Side.USER, content)
+        words = text_by_side(Side.USER, content)
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [join_texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
         slot = partial(content_end_slot, text, place.start, "text")
         messages.append(
-            RequestMessage(side=Side.USER, said=said, results=[each for each in results if each], slot=slot)
+            RequestMessage(side=Side.USER, said=words, results=[each for each in results if each], slot=slot)
         )
     return build_prompt(text, messages, end, lead="" if system is None else join_texts(system.value))
 
 
 def _answer_content(content: Sequence[object], stopped: object) -> AnswerContent | None:
-    """Return what the blocks of a message say; none if that is nothing."""
     blocks = [fields.as_object(block) for block in content]
     calls = [
         f"{block.get('name')}({orjson.dumps(block.get('input')).decode()})"
@@ -247,11 +234,11 @@ def _normalize_message(message: dict[str, object]) -> object:
 
 
 def _is_turn(messages: list[dict[str, object]]) -> bool:
-    """Return whether the last message is the user's and says more than results of tools."""
+    """Return whether the last message is the user's and contains more than tool results."""
     if not ends_in_user(messages):
         return False
-    said = [message.get("content") for message in messages if message.get("role") == "user"]
-    parts = fields.as_list(said[-1]) if said else []
+    contents = [message.get("content") for message in messages if message.get("role") == "user"]
+    parts = fields.as_list(contents[-1]) if contents else []
     return not parts or any(fields.as_object(part).get("type") != "tool_result" for part in parts)
 
 
@@ -262,21 +249,21 @@ def _end_user(request: dict[str, object]) -> str | None:
     if not isinstance(metadata, dict):
         raise InvalidRequest(f"`metadata` is {fields.kind(metadata)}; send an object")
     user_id = cast("dict[str, object]", metadata).get("user_id")
-    if isinstance(user_id, dict):  # what it is in a string, as Claude Code sends it
+    if isinstance(user_id, dict):  # the string form as an object, sent by Claude Code
         return _person(orjson.dumps(cast("dict[str, object]", user_id)).decode())
     return _person(fields.text(cast("dict[str, object]", metadata), "user_id"))
 
 
 def _person(user_id: str | None) -> str | None:
-    """Return who it is: what Claude Code sends, in either of two forms, names the session too, which is no person."""
-    said = user_id or ""
-    if said.startswith("{"):
+    """Return the end user; both forms of Claude Code's id also contain a session, which is removed."""
+    user = user_id or ""
+    if user.startswith("{"):
         with suppress(orjson.JSONDecodeError):
-            known = fields.as_object(orjson.loads(said))
-            account, session = known.get("account_uuid") or "", known.get("session_id")
-            said = f"user_{known.get('device_id')}_account_{account}_session_{session}"
-    found = _CLAUDE_CODE.fullmatch(said)
-    return user_id if found is None else found[1]
+            ids = fields.as_object(orjson.loads(user))
+            account, session = ids.get("account_uuid") or "", ids.get("session_id")
+            user = f"user_{ids.get('device_id')}_account_{account}_session_{session}"
+    match = _CLAUDE_CODE.fullmatch(user)
+    return user_id if match is None else match[1]
 
 
 def _container(request: dict[str, object]) -> str | None:

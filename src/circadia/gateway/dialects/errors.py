@@ -1,4 +1,4 @@
-"""Error bodies and in-band error events in the shapes that the providers send and their SDKs raise."""
+"""Error bodies and in-band error events in the providers' shapes."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -30,24 +30,23 @@ _GRPC_STATUSES = {
 }
 _TOO_LONG_CODES: Final = ("context_length_exceeded", "request_too_large")
 _TOO_LONG: Final = re.compile(r"prompt is too long|context (?:window|length|limit|size)", re.IGNORECASE)
-"""How Anthropic, OpenAI and servers with their APIs say it; the codes are those of OpenAI and Anthropic."""
+"""Messages of Anthropic, OpenAI and compatible servers; the codes are those of OpenAI and Anthropic."""
 
 
 def is_too_long(status: int, body: bytes) -> bool:
-    """Return whether an error says that the request is longer than the model's context, or than the API takes."""
+    """Return whether an error means that the request exceeds the model's context or the API's size limit."""
     if status not in (400, 413, 422):
         return False
     try:
         whole = orjson.loads(body)
         error = whole.get("error", whole)
-        said = [str(error.get(name) or "") for name in ("code", "type")]
-        return any(each in _TOO_LONG_CODES for each in said) or bool(_TOO_LONG.search(str(error.get("message") or "")))
+        codes = [str(error.get(name) or "") for name in ("code", "type")]
+        return any(code in _TOO_LONG_CODES for code in codes) or bool(_TOO_LONG.search(str(error.get("message") or "")))
     except (ValueError, AttributeError):
         return False
 
 
 def openai_error(status: int, code: str, message: str) -> bytes:
-    """Return OpenAI's error body."""
     return orjson.dumps({"error": _openai_detail(status, code, message)})
 
 
@@ -57,12 +56,12 @@ def openai_error_event(status: int, code: str, message: str) -> bytes:
 
 
 def openai_responses_error_event(status: int, code: str, message: str) -> bytes:
-    """Return the `error` event of the responses API; its own members, and the `error` that makes the SDKs raise."""
+    """Return the `error` event of the responses API: its own members, and the `error` that makes the SDKs raise."""
     return _responses_event(_openai_detail(status, code, message))
 
 
 def anthropic_error(status: int, code: str, message: str) -> bytes:
-    """Return Anthropic's error body, which has no room for a code."""
+    """Return Anthropic's error body, which has no field for a code."""
     default = "api_error" if status >= 500 else "invalid_request_error"
     kind = _ANTHROPIC_TYPES.get(status, default)
     return orjson.dumps({"type": "error", "error": {"type": kind, "message": message}, "request_id": None})
@@ -74,7 +73,7 @@ def anthropic_error_event(status: int, code: str, message: str) -> bytes:
 
 
 def gemini_error(status: int, code: str, message: str) -> bytes:
-    """Return Google's error body, which has a status of gRPC in the place of a code."""
+    """Return Google's error body, which has a gRPC status instead of a code."""
     kind = _GRPC_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     return orjson.dumps({"error": {"code": status, "message": message, "status": kind}})
 
@@ -85,19 +84,19 @@ def gemini_error_event(status: int, code: str, message: str) -> bytes:
 
 
 def openai_event_of(body: bytes) -> bytes | None:
-    """Return the error of a provider's answer as an event of a chat completion; none if there is no error in it."""
+    """Return a provider's error as an event of a chat completion; None if the body has no error."""
     error = _error_in(body)
     return None if error is None else b"data: %b\n\n" % orjson.dumps({"error": error})
 
 
 def openai_responses_event_of(body: bytes) -> bytes | None:
-    """Return the error of a provider's answer as an event of the responses API; none if there is no error in it."""
+    """Return a provider's error as an event of the responses API; None if the body has no error."""
     error = _error_in(body)
     return None if error is None else _responses_event(error)
 
 
 def anthropic_event_of(body: bytes) -> bytes | None:
-    """Return the error of a provider's answer as an event of Anthropic's; none if there is no error in it."""
+    """Return a provider's error as an event of Anthropic's; None if the body has no error."""
     error = _error_in(body)
     return None if error is None else b"event: error\ndata: %b\n\n" % orjson.dumps(orjson.loads(body))
 
@@ -124,14 +123,9 @@ def _openai_detail(status: int, code: str, message: str) -> dict[str, str | None
 
 
 class ErrorShape(NamedTuple):
-    """How an API tells of errors."""
-
     body: Callable[[int, str, str], bytes]
-    """Makes an error body of status, code and message."""
     read_event: Callable[[int, str, str], bytes]
-    """Makes an error event for the middle of a stream."""
     event_of: Callable[[bytes], bytes | None]
-    """Makes an error event of the body of a provider's error."""
 
 
 SHAPES: Final[Mapping[str, ErrorShape]] = {
@@ -139,4 +133,4 @@ SHAPES: Final[Mapping[str, ErrorShape]] = {
     "anthropic": ErrorShape(anthropic_error, anthropic_error_event, anthropic_event_of),
     "gemini": ErrorShape(gemini_error, gemini_error_event, openai_event_of),
 }
-"""By the value of an upstream's `api`."""
+"""Keyed by an upstream's `api`."""

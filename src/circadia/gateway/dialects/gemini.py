@@ -1,4 +1,4 @@
-"""Google's own API for Gemini: the model stands in the path, and so does whether the answer is a stream."""
+"""Google's own Gemini API. The path names the model and whether the answer is a stream."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ class GenerateContent(Plain):
         super().__init__("gemini")
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says; the path says which model, and whether it is a stream."""
+        """Parse the body; model and streaming come from the path."""
         request = fields.load(body)
         contents = fields.objects(request, "contents")
         settings = fields.as_object(_json_member(request, "generationConfig"))
@@ -42,19 +42,18 @@ class GenerateContent(Plain):
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body with `line` as a part more of the last content of role user."""
+        """Add `line` as a part of the last content of role user."""
         try:
             return _add_line(body.decode(), line).encode()
         except ValueError:
             return body
 
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
-        """Return the answer as the one event of a stream, or each of a list as one."""
+        """Return the answer as the only event of a stream; a list as one event per item."""
         answers = _answers(whole)
         return b"".join(map(format_event, answers)) if answers else None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer; there is never an event to take out."""
         return _StreamedContent(chain) if streamed else _BufferedContent(chain)
 
 
@@ -65,24 +64,20 @@ class CountContentTokens(GenerateContent):
     counts_tokens = True
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says; it writes nothing and is no turn."""
         request = fields.load(body)
         inner = fields.as_object(_json_member(request, "generateContentRequest"))
         counted = super().parse_request(orjson.dumps(inner) if inner else body)
         return replace(counted, output_limit=0, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: nothing that is counted was written before a sleep."""
+        """Return the body unchanged: a token count is never held."""
         return body
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher that finds no usage: counting uses no tokens."""
         return _CountedContent(())
 
 
 class _Content(MeterState):
-    """What the answers of one call tell, one after the other."""
-
     def __init__(self, head: Sequence[str]) -> None:
         super().__init__(head)
         self._text: list[str] = []
@@ -90,12 +85,11 @@ class _Content(MeterState):
         self._chars_left = MAX_TEXT_CHARS
 
     def take(self, answer: dict[str, object]) -> None:
-        """Take model, usage, and what the first candidate says."""
         self.model = fields.as_text(answer.get("modelVersion")) or self.model
         self.usage = contents_usage(answer.get("usageMetadata")) or self.usage
-        candidates = [fields.as_object(each) for each in fields.as_list(answer.get("candidates"))]
+        candidates = [fields.as_object(candidate) for candidate in fields.as_list(answer.get("candidates"))]
         blocked = fields.as_object(answer.get("promptFeedback")).get("blockReason")
-        self.complete = self.complete or bool(blocked) or any(each.get("finishReason") for each in candidates)
+        self.complete = self.complete or bool(blocked) or any(candidate.get("finishReason") for candidate in candidates)
         for part in _parts(fields.as_object(candidates[0].get("content"))) if candidates else ():
             text = part.get("text")
             if isinstance(text, str) and not part.get("thought"):
@@ -105,7 +99,6 @@ class _Content(MeterState):
                 self._calls.append(_normalize_call(part["functionCall"]))
 
     def hash_answer(self) -> None:
-        """Note the hash of the conversation with this answer."""
         if self.complete and self._chars_left >= 0:
             self._continue_chain(("model", join_pieces(self._text), self._calls))
 
@@ -139,14 +132,14 @@ class _CountedContent(BufferedMeter):
 def _answers(whole: bytes) -> list[dict[str, object]]:
     """Return the answers of a body: one, or the list that a stream without `alt=sse` is."""
     try:
-        said: object = orjson.loads(whole)
+        value: object = orjson.loads(whole)
     except orjson.JSONDecodeError:
         return []
-    return [answer for each in (said, *fields.as_list(said)) if (answer := fields.as_object(each))]
+    return [answer for item in (value, *fields.as_list(value)) if (answer := fields.as_object(item))]
 
 
 def _json_member(request: dict[str, object], name: str) -> object:
-    """Return a member by its JSON name, or by that of the proto, which Google's API takes as well."""
+    """Return a member by its JSON name or its proto name; Google's API accepts both."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return request.get(name, request.get(snake))
 
@@ -166,7 +159,7 @@ def _is_turn(content: dict[str, object]) -> bool:
 
 
 def _foreign_ids(request: dict[str, object], contents: Sequence[dict[str, object]]) -> Iterator[str]:
-    """Yield the cache and the files that the provider keeps and the body refers to."""
+    """Yield the ids of the provider's cache and files that the body refers to."""
     cache = fields.as_text(_json_member(request, "cachedContent"))
     if cache:
         yield cache
@@ -177,16 +170,16 @@ def _foreign_ids(request: dict[str, object], contents: Sequence[dict[str, object
 
 
 def _normalize_content(content: dict[str, object]) -> object:
-    """Return what of a content counts for the chain, the same for an answer and for what is sent back of it."""
-    said: list[str] = []
+    """Return the hashed form of a content, the same for an answer and for its copy in a later request."""
+    texts: list[str] = []
     rest: list[object] = []
     for part in _parts(content):
         text, call = part.get("text"), _json_member(part, "functionCall")
         if isinstance(text, str):
-            said += () if part.get("thought") else (text,)
+            texts += () if part.get("thought") else (text,)
         else:
             rest.append(part if call is None else _normalize_call(call))
-    return (content.get("role") or "user", join_pieces(said), rest)
+    return (content.get("role") or "user", join_pieces(texts), rest)
 
 
 def _normalize_call(call: object) -> object:

@@ -1,4 +1,4 @@
-"""What the watchers of all endpoints share: keeping a buffered answer, and seeing a stream's events go by."""
+"""Shared by all meters: keeping a buffered answer, and reading the events of a stream."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,14 +14,12 @@ from circadia.llm.usage import Usage
 
 _NO_USAGE: Final = Usage()
 MAX_KEPT_BYTES = 8 * 1024 * 1024
-"""A longer answer, or a longer single event of a stream, is not watched: its usage is unknown."""
+"""Longer answers, and longer single events of a stream, are not read: their usage is unknown."""
 MAX_TEXT_CHARS = 1024 * 1024
-"""A longer streamed answer gets no hash."""
+"""Longer streamed answers get no hash."""
 
 
 class MeterState:
-    """What is known of one answer so far; the results half of a Meter."""
-
     def __init__(self, hashes: Sequence[str]) -> None:
         self.usage = _NO_USAGE
         self.model: str | None = None
@@ -32,11 +30,11 @@ class MeterState:
         self._head = hashes[-1] if hashes else None
 
     def answer_so_far(self) -> AnswerContent | None:
-        """Return none: what this endpoint answers is nobody's words."""
+        """Return None: this endpoint's answers have no text."""
         return None
 
     def _continue_chain(self, *items: object) -> None:
-        """Note the hash of the request's chain continued with these normalised items."""
+        """Record the hash of the request's chain continued with these normalised items."""
         if self._head is None or not items:
             return
         try:
@@ -56,7 +54,6 @@ class BufferedMeter(MeterState, ABC):
         self._kept_bytes = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the chunk."""
         self._kept_bytes += len(chunk)
         if self._kept_bytes <= MAX_KEPT_BYTES:
             self._kept.append(chunk)
@@ -65,7 +62,6 @@ class BufferedMeter(MeterState, ABC):
         return chunk
 
     def end(self) -> bytes:
-        """Read what was kept; nothing was held back."""
         kept, self._kept = b"".join(self._kept), []
         answer = _parse(kept)
         if answer is not None and not answer.get("error"):
@@ -74,19 +70,16 @@ class BufferedMeter(MeterState, ABC):
 
     @abstractmethod
     def read_answer(self, answer: dict[str, object]) -> None:
-        """Take from the whole answer what is to be known."""
+        """Read the whole answer."""
 
 
 class TokenCountMeter(BufferedMeter):
-    """Reads an answer that counts the tokens of a request."""
-
     def read_answer(self, answer: dict[str, object]) -> None:
-        """Note that it is whole."""
         self.complete = "input_tokens" in answer
 
 
 class StreamedMeter(MeterState, ABC):
-    """Sees each event of a stream, and takes out those that the caller did not ask for if told so."""
+    """Reads each event of a stream and, with `take_out`, removes those that only the gateway requested."""
 
     def __init__(self, hashes: Sequence[str], *, take_out: bool = False) -> None:
         super().__init__(hashes)
@@ -95,7 +88,7 @@ class StreamedMeter(MeterState, ABC):
         self._blind = False
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what the caller gets: the chunk, or all finished events but those taken out."""
+        """Return the caller's bytes: the chunk, or all finished events that are not removed."""
         if self._blind:
             return chunk
         events = self._events.feed(chunk)
@@ -114,15 +107,15 @@ class StreamedMeter(MeterState, ABC):
         return out
 
     def end(self) -> bytes:
-        """Return what was held back: an unfinished event, if it is not one to take out."""
+        """Return the unfinished event, unless it is one to remove."""
         held = self._events.drain()
         taken = bool(held) and self.read_event(held)
         self.finish()
         return held if self._take_out and not taken else b""
 
     def read_event(self, event: bytes) -> bool:
-        """Look at a whole event; return whether it is one that only the gateway asked for."""
-        # Most events are one line of data; where more follows, this is no JSON.
+        """Read a whole event; return whether only the gateway requested it."""
+        # Most events are one line of data; with more lines, this is not JSON.
         frame = _parse(event[5:]) if event.startswith(b"data: {") else None
         if frame is None:
             data = event_data(event)
@@ -134,18 +127,17 @@ class StreamedMeter(MeterState, ABC):
 
     @abstractmethod
     def read_event_data(self, frame: dict[str, object]) -> bool:
-        """Take from an event's data what is to be known; return whether it is one that only the gateway asked for."""
+        """Read an event's data; return whether only the gateway requested it."""
 
     def mark_done(self) -> None:
-        """The stream said `[DONE]`."""
         self.complete = True
 
     def finish(self) -> None:
-        """Work out what needs the whole stream."""
+        """Compute what needs the whole stream."""
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:
-    """Return a JSON object, none if the text is something else: what a provider sends is watched, not judged."""
+    """Parse a JSON object; None for anything else: a provider's answer is observed, never rejected."""
     try:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:

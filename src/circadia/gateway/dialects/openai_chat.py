@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and the many servers that speak it."""
+"""OpenAI's chat completions, and the many servers with the same API."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -29,7 +29,6 @@ from circadia.gateway.payload.user_turn import OPERATOR_ROLES, add_line, ends_in
 from circadia.llm.usage import Usage
 
 _CUT = ("length", "content_filter")
-"""Reasons to finish before the end."""
 
 
 class ChatCompletions(Plain):
@@ -39,7 +38,6 @@ class ChatCompletions(Plain):
     answer_codec: AnswerCodec | None = ChatAnswerCodec()
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says."""
         request = fields.load(body)
         messages = fields.objects(request, "messages")
         limit = fields.count(request, "max_completion_tokens")
@@ -59,15 +57,15 @@ class ChatCompletions(Plain):
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body with `line` at the end of the last message of role user."""
+        """Append `line` to the last message of role user."""
         return add_line(body, "messages", "text", line)
 
     def with_usage(self, body: bytes) -> bytes | None:
-        """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""
+        """Add `stream_options.include_usage`; None if it does not stream or already sets it."""
         return with_include_usage(body)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
-        """Return its messages; memory goes to the end of the last leading system message, or into one of its own."""
+        """Read the messages; memory goes to the end of the last leading system message, or into a new one."""
         try:
             text = body.decode()
             listed = splice.member(text, splice.value_start(text), "messages")
@@ -76,24 +74,19 @@ class ChatCompletions(Plain):
             return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer."""
         return StreamedChat(chain, take_out=take_usage_out) if streamed else BufferedChat(chain)
 
 
 class BufferedChat(BufferedMeter):
-    """Reads a chat completion."""
-
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
         self._first: dict[str, object] = {}
 
     def answer_so_far(self) -> AnswerContent | None:
-        """Return what the first choice says."""
         message = fields.as_object(self._first.get("message"))
         return _answer_content(message, self._first.get("finish_reason")) if message else None
 
     def read_answer(self, answer: dict[str, object]) -> None:
-        """Take model, usage and the hash of each choice."""
         self.model = fields.as_text(answer.get("model"))
         self.usage = completions_usage(answer.get("usage")) or Usage()
         choices = fields.as_list(answer.get("choices"))
@@ -106,15 +99,13 @@ class BufferedChat(BufferedMeter):
 
 
 class StreamedChat(StreamedMeter):
-    """Reads the chunks of a streamed chat completion."""
-
     def __init__(self, hashes: Sequence[str], *, take_out: bool) -> None:
         super().__init__(hashes, take_out=take_out)
         self._choices: dict[object, _Choice] = {}
         self._chars_left = MAX_TEXT_CHARS if hashes else -1
 
     def read_event_data(self, frame: dict[str, Any]) -> bool:
-        """Take usage, model and text of a chunk; the chunk that holds nothing but usage is the one to take out."""
+        """Read usage, model and text of a chunk; the chunk to remove is one that holds only usage."""
         if frame.get("error"):
             self._chars_left = -1
             return False
@@ -133,12 +124,10 @@ class StreamedChat(StreamedMeter):
         return usage is not None and not choices and only_usage(frame)
 
     def answer_so_far(self) -> AnswerContent | None:
-        """Return what the first choice has said so far."""
         choice = self._choices.get(0)
         return None if choice is None else _answer_content(choice.message(), choice.finished)
 
     def finish(self) -> None:
-        """Hash what each choice said."""
         if self._chars_left < 0 or not self.complete:
             return
         for choice in self._choices.values():
@@ -167,8 +156,6 @@ class StreamedChat(StreamedMeter):
 
 
 class _Choice:
-    """One choice of a stream, put together from its deltas."""
-
     def __init__(self) -> None:
         self.text: list[str] = []
         self.refused: list[str] = []
@@ -176,7 +163,7 @@ class _Choice:
         self.finished: object = None
 
     def add(self, delta: dict[str, object]) -> int:
-        """Add a delta; return the characters that it keeps."""
+        """Add a delta; return the number of characters kept."""
         content = delta.get("content")
         kept = 1
         if isinstance(content, str):
@@ -192,13 +179,12 @@ class _Choice:
         return kept
 
     def message(self) -> dict[str, object]:
-        """Return the message as far as it came."""
         calls = [
             {"id": "".join(ids), "function": {"name": "".join(names), "arguments": join_pieces(arguments)}}
             for _, (ids, names, arguments) in sorted(self.calls.items())
         ]
-        said = {"content": join_pieces(self.text), "refusal": join_pieces(self.refused)}
-        return {"role": "assistant", **said, "tool_calls": calls}
+        texts = {"content": join_pieces(self.text), "refusal": join_pieces(self.refused)}
+        return {"role": "assistant", **texts, "tool_calls": calls}
 
     def _add_call(self, part: dict[str, object]) -> int:
         index = fields.as_count(part.get("index")) or 0
@@ -225,21 +211,20 @@ def _prompt(text: str, listed: splice.JsonSpan) -> RequestPrompt:
         message = fields.as_object(place.value)
         side = OPENAI_SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR
-        said = text_by_side(side, message.get("content"))
+        words = text_by_side(side, message.get("content"))
         slot = partial(content_end_slot, text, place.start, "text")
         if leading:
             system = slot() or system
         if side is Side.TOOL:
-            messages.append(RequestMessage(side=side, results=(said,) if said else ()))
+            messages.append(RequestMessage(side=side, results=(words,) if words else ()))
         else:
-            messages.append(RequestMessage(side=side, said=said, name=fields.as_text(message.get("name")), slot=slot))
+            messages.append(RequestMessage(side=side, said=words, name=fields.as_text(message.get("name")), slot=slot))
     if system is None:
         system = splice.slot_in_array(text, listed, {"role": "system", "content": "%"}, first=True)
     return build_prompt(text, messages, system)
 
 
 def _answer_content(message: dict[str, object], finished: object) -> AnswerContent | None:
-    """Return what a message says; none if that is nothing."""
     calls = [fields.as_object(call) for call in fields.as_list(message.get("tool_calls"))]
     if not calls and message.get("function_call"):
         calls = [{"function": message["function_call"]}]
@@ -251,12 +236,12 @@ def _answer_content(message: dict[str, object], finished: object) -> AnswerConte
 
 def _format_call(call: dict[str, object]) -> str:
     function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
-    given = function.get("arguments") if "arguments" in function else function.get("input")
-    return f"{function.get('name')}({given})"
+    arguments = function.get("arguments") if "arguments" in function else function.get("input")
+    return f"{function.get('name')}({arguments})"
 
 
 def _normalize_messages(messages: Sequence[dict[str, object]]) -> Iterator[object]:
-    """Yield what of each message counts for the chain; the prompt that leads it does not."""
+    """Yield the hashed form of each message; None within the leading prompt."""
     leads = True
     for message in messages:
         leads = leads and message.get("role") in OPERATOR_ROLES
@@ -264,26 +249,25 @@ def _normalize_messages(messages: Sequence[dict[str, object]]) -> Iterator[objec
 
 
 def _normalize_message(message: dict[str, object]) -> object:
-    """Return what of a message counts for the chain."""
     role = message.get("role")
     if not isinstance(role, str):
         raise InvalidRequest(f"a message's `role` is {fields.kind(role)}; send a string")
-    said = message.get("content")
-    if len(message) == 2 and isinstance(said, str):
-        return (role, said)
-    said = hash_chain.normalize_content(said)
+    content = message.get("content")
+    if len(message) == 2 and isinstance(content, str):
+        return (role, content)
+    content = hash_chain.normalize_content(content)
     if role == "tool":
-        return (role, said, message.get("tool_call_id"))
+        return (role, content, message.get("tool_call_id"))
     calls = fields.as_list(message.get("tool_calls"))
     if calls:
-        return (role, said, [_normalize_call(fields.as_object(call)) for call in calls])
+        return (role, content, [_normalize_call(fields.as_object(call)) for call in calls])
     function = message.get("function_call")
     if function:
-        return (role, said, [_normalize_call({"function": function})])
-    return (role, said)
+        return (role, content, [_normalize_call({"function": function})])
+    return (role, content)
 
 
 def _normalize_call(call: dict[str, object]) -> object:
     function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
-    given = function.get("arguments") if "arguments" in function else function.get("input")
-    return (call.get("id"), function.get("name"), hash_chain.normalize_arguments(given))
+    arguments = function.get("arguments") if "arguments" in function else function.get("input")
+    return (call.get("id"), function.get("name"), hash_chain.normalize_arguments(arguments))

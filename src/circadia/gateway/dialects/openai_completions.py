@@ -21,7 +21,6 @@ class Completions(Plain):
     endpoint = "completions"
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says."""
         request = fields.load(body)
         prompt = request.get("prompt")
         prompts = cast("list[object]", prompt) if isinstance(prompt, list) else [prompt]
@@ -41,11 +40,11 @@ class Completions(Plain):
         )
 
     def with_usage(self, body: bytes) -> bytes | None:
-        """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""
+        """Add `stream_options.include_usage`; None if it does not stream or already sets it."""
         return with_include_usage(body)
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer; a completion continues no conversation, so it gets no hash."""
+        """Return a meter without hashes: a completion continues no conversation."""
         return _StreamedCompletion((), take_out=take_usage_out) if streamed else _BufferedCompletion(())
 
 
@@ -70,5 +69,5 @@ class _StreamedCompletion(StreamedMeter):
 
 
 def _count(prompts: list[object]) -> int:
-    """Return how many prompts there are; a list of numbers is one prompt of tokens."""
+    """Return the number of prompts; a list of numbers is one prompt of tokens."""
     return 1 if prompts and isinstance(prompts[0], int) else len(prompts)

@@ -20,7 +20,6 @@ class Embeddings(Plain):
     endpoint = "embeddings"
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says; it writes no tokens and is no turn."""
         request = fields.load(body)
         return ModelRequest(
             model=fields.text(request, "model"),
@@ -30,15 +29,11 @@ class Embeddings(Plain):
         )
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer."""
         return _EmbeddingsMeter()
 
 
 class _EmbeddingsMeter(MeterState):
-    """Keeps both ends of the answer: usage stands before or after the vectors, which can be tens of megabytes.
-
-    Vectors are numbers or base64, so nothing in them looks like the member that is looked for.
-    """
+    """Keeps both ends of the answer: usage is before or after the vectors, which can be tens of megabytes."""
 
     def __init__(self) -> None:
         super().__init__(())
@@ -69,7 +64,7 @@ def _string_after(text: bytes, key: bytes) -> object:
 
 
 def _value_after(text: bytes, key: bytes, first: bytes, last: bytes) -> object:
-    """Return the last value of `key` in a part of a JSON text, tried up to each place where it may end."""
+    """Return the last value of `key` in a part of a JSON text; tries each possible end."""
     at = text.rfind(key)
     if at < 0:
         return None

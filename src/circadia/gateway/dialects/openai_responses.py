@@ -42,7 +42,6 @@ class Responses(Plain):
     answer_codec: AnswerCodec | None = ResponsesAnswerCodec()
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says."""
         request = fields.load(body)
         items = _items(request)
         previous = fields.text(request, "previous_response_id")
@@ -63,19 +62,17 @@ class Responses(Plain):
         )
 
     def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return the `error` event that the SDKs raise as an APIError."""
         return errors.openai_responses_error_event(status, code, message)
 
     def event_of_error(self, body: bytes) -> bytes | None:
-        """Return the `error` event with the members of this error."""
         return errors.openai_responses_event_of(body)
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body with `line` at the end of the input text or of the last user item."""
+        """Append `line` to the input text or to the last user item."""
         return add_line(body, "input", "input_text", line)
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
-        """Return its input; memory goes to the end of the instructions."""
+        """Read the input; memory goes to the end of the instructions."""
         try:
             text = body.decode()
             places = dict(splice.members(text, splice.value_start(text)))
@@ -84,84 +81,76 @@ class Responses(Plain):
             return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer; there is never an event to take out."""
         return _StreamedResponse(chain, words=words) if streamed else _BufferedResponse(chain)
 
 
 class CompactedResponse(Responses):
-    """`POST …/responses/compact`: a model writes down a conversation in short, for later requests to go on with."""
+    """`POST …/responses/compact`: a model summarises a conversation for later requests to continue."""
 
     endpoint = "compacted_response"
     answer_codec: AnswerCodec | None = None
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says; nobody has said anything new, and there is no stream of it."""
+        """Parse the body; it has no new turn and does not stream."""
         return replace(super().parse_request(body), streamed=False, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: the last turn is not answered here."""
+        """Return the body unchanged: the last turn is not answered here."""
         return body
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
-        """Return none: memory has no place in what stands for the conversation."""
+        """Return None: memory does not belong in a summary of the conversation."""
         return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer."""
         return _CompactedMeter(())
 
 
 class InputTokens(Responses):
-    """`POST …/responses/input_tokens`: the same request, which generates nothing; memory's part of it counts too."""
+    """`POST …/responses/input_tokens`: the same request, which generates nothing. Added memory counts too."""
 
     endpoint = "input_tokens"
     counts_tokens = True
     answer_codec: AnswerCodec | None = None
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return what the body says; it writes nothing and is no turn."""
         return replace(super().parse_request(body), streamed=False, output_limit=0, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: nothing that is counted was written before a sleep."""
+        """Return the body unchanged: a token count is never held."""
         return body
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher that finds no usage: counting uses no tokens."""
         return TokenCountMeter(())
 
 
 class StoredResponse(Plain):
-    """`GET …/responses/{id}`: an answer again, or one that was made in the background."""
+    """`GET …/responses/{id}`: an earlier answer, or one made in the background."""
 
     endpoint = "stored_response"
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher for the answer; what it says is new if it was made in the background."""
         return _StreamedResponse((), words=False) if streamed else _BufferedResponse(())
 
 
 class _Response(MeterState):
-    """What a response object tells."""
-
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
         self._said: AnswerContent | None = None
         self._behind: str | None = None
-        """Its id, if it is made in the background."""
+        """Its id if it is made in the background."""
 
     def answer_so_far(self) -> AnswerContent | None:
-        """Return what the response says; of one in the background that is not done, only its handle."""
+        """Return the response's content; of an unfinished background response only the handle."""
         return AnswerContent(text="", handle=self._behind) if self._said is None and self._behind else self._said
 
     def take(self, response: dict[str, object]) -> None:
-        """Take model, ids, and, once they are there, usage and the hash of the output."""
         self.model = fields.as_text(response.get("model")) or self.model
         self.usage = responses_usage(response.get("usage")) or self.usage
         if response.get("background") is True:
             self._behind = fields.as_text(response.get("id"))
         output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
-        # One that the provider does not store can never be referred to, nor can its items.
+        # A response that the provider does not store can never be referred to, nor can its items.
         if response.get("store") is not False:
             self.handle = fields.as_text(response.get("id"))
             for name in (self.handle, *(item.get("id") for item in output)):
@@ -177,7 +166,8 @@ class _Response(MeterState):
                 for item in output
                 if item.get("type") in ("message", *_CALLS)
             ]
-            # Some send references to messages back, some messages alone, most the whole: the likeliest stands last.
+            # Some clients send references to messages back, some messages alone, most everything: the likeliest comes
+            # last.
             for items in (referring, messages, output):
                 self._continue_chain(*_normalize_items([{"role": "assistant", **item} for item in items]))
 
@@ -189,7 +179,7 @@ class _Response(MeterState):
 class _BufferedResponse(BufferedMeter, _Response):
     def read_answer(self, answer: dict[str, object]) -> None:
         self.take(answer)
-        # One in the background is answered before it is done; its usage comes with no call of its own.
+        # A background response is answered before it is done; no later call reports its usage.
         self.complete = self.complete or answer.get("status") in ("queued", "in_progress")
 
 
@@ -208,8 +198,8 @@ class _StreamedResponse(StreamedMeter, _Response):
 
     def read_event(self, event: bytes) -> bool:
         # Deltas hold no response object, and inside a JSON string its quotes would be escaped.
-        told = b'"response"' in event or (self._words and b'"response.output_text.delta"' in event)
-        return told and super().read_event(event)
+        relevant = b'"response"' in event or (self._words and b'"response.output_text.delta"' in event)
+        return relevant and super().read_event(event)
 
     def read_event_data(self, frame: dict[str, object]) -> bool:
         delta = frame.get("delta")
@@ -222,7 +212,7 @@ class _StreamedResponse(StreamedMeter, _Response):
         return False
 
     def answer_so_far(self) -> AnswerContent | None:
-        """Return what the response says; what came of it if it broke off."""
+        """Return the response's content; the text so far if it broke off."""
         broken = self._said is None and self._pieces
         return AnswerContent(text=join_pieces(self._pieces), handle=self._behind) if broken else super().answer_so_far()
 
@@ -235,17 +225,17 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
         end = splice.slot_in_string(instructions, BETWEEN)
     else:
         end = splice.slot_replacing(instructions)
-    given = places["input"]
-    if isinstance(given.value, str):
+    source = places["input"]
+    if isinstance(source.value, str):
         messages = [
             RequestMessage(
                 side=Side.USER,
-                said=text_by_side(Side.USER, given.value),
-                slot=partial(splice.slot_in_string, given, BETWEEN),
+                said=text_by_side(Side.USER, source.value),
+                slot=partial(splice.slot_in_string, source, BETWEEN),
             )
         ]
     else:
-        messages = [_message(text, place) for place in splice.elements(text, given.start)]
+        messages = [_message(text, place) for place in splice.elements(text, source.start)]
     previous = places.get("previous_response_id")
     lead = "" if instructions is None else join_texts(instructions.value)
     return build_prompt(text, messages, end, lead=lead, continues=previous is not None and bool(previous.value))
@@ -262,9 +252,8 @@ def _message(text: str, place: splice.JsonSpan) -> RequestMessage:
 
 
 def _answer_content(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None) -> AnswerContent | None:
-    """Return what the output of a response says; none if that is nothing."""
-    said = [join_texts(item.get("content")) for item in output if item.get("type") == "message"]
-    text = "\n\n".join([each for each in said if each])
+    texts = [join_texts(item.get("content")) for item in output if item.get("type") == "message"]
+    text = "\n\n".join([part for part in texts if part])
     calls = tuple(
         f"{item.get('name')}({item.get('arguments') or item.get('input')})"
         for item in output
@@ -274,11 +263,11 @@ def _answer_content(output: Sequence[dict[str, object]], *, cut: bool, handle: s
 
 
 def _items(request: dict[str, object]) -> list[dict[str, object]]:
-    given = request.get("input")
-    if given is None:
+    source = request.get("input")
+    if source is None:
         return []
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
+    if isinstance(source, str):
+        return [{"role": "user", "content": source}]
     items = fields.objects(request, "input")
     for item in items:
         if _is_message(item) and not isinstance(item.get("role"), str):
@@ -298,28 +287,25 @@ def _conversation(request: dict[str, object]) -> str | None:
 
 
 def _comparison_id(request: dict[str, object]) -> str | None:
-    """Return the response that the provider is asked to compare this one with."""
+    """Return the response id that the provider is asked to compare this one with."""
     return fields.text(fields.as_object(request.get("prompt_cache_options")), "comparison_response_id")
 
 
 def _referenced_ids(items: Sequence[dict[str, object]]) -> Iterator[str | None]:
-    """Yield the ids of items that are not sent but that the provider is to look up: references, and pictures by id."""
+    """Yield ids of items that the provider must look up: references, and images by id."""
     for item in items:
         if item.get("type") == _REFERENCE or (item.get("type") == "image_generation_call" and not item.get("result")):
             yield fields.text(item, "id")
 
 
 def _chain(items: Sequence[dict[str, object]], conversation: str | None) -> tuple[str, ...]:
-    """Return the chain; the items of a continued conversation are not in the request, so its id stands for them."""
+    """Return the chain; the id of a continued conversation replaces its items, which are not in the request."""
     head = "" if conversation is None else hashes.hash_chain("", (("conversation", conversation),))[0]
     return hashes.hash_chain(head, _normalize_items(items, leads=conversation is None))
 
 
 def _normalize_items(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iterator[object]:
-    """Yield what of each item counts for the chain.
-
-    A prompt that `leads` it does not, nor does reasoning, which clients may leave out.
-    """
+    """Yield the hashed form of each item but reasoning, which clients may leave out, and a prompt that `leads` it."""
     for item in items:
         kind = item.get("type")
         leads = leads and _is_message(item) and item.get("role") in OPERATOR_ROLES
@@ -332,10 +318,10 @@ def _normalize_items(items: Sequence[dict[str, object]], *, leads: bool = False)
         elif kind == "function_call_output":
             yield (kind, item.get("call_id"), hashes.normalize_content(item.get("output")))
         elif kind == _REFERENCE:
-            # Of a message it stands for that; of reasoning and of the provider's own calls, which may be left out, not.
+            # References to messages count as the message; those to reasoning and provider calls may be left out.
             name = item.get("id")
             if isinstance(name, str) and name.startswith("msg"):
                 yield (kind, name)
         elif kind != "reasoning":
-            # The id and status of an item are the provider's; clients drop them.
+            # Id and status of an item are the provider's; clients drop them.
             yield {key: value for key, value in item.items() if key not in ("id", "status")}

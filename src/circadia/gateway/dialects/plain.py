@@ -1,4 +1,4 @@
-"""Endpoints that are passed on without being understood, and what all others have in common with them."""
+"""Endpoints that are passed on without parsing; the base of all other dialects."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -14,7 +14,7 @@ from circadia.gateway.payload.prompt import RequestPrompt
 
 
 class Plain:
-    """Any endpoint of a provider whose errors look like those of `api`; one that is understood states what differs."""
+    """Any endpoint of a provider with errors in the shape of `api`; other dialects override what differs."""
 
     endpoint = "plain"
     answer_codec: AnswerCodec | None = None
@@ -27,7 +27,7 @@ class Plain:
         self._done = b"data: [DONE]\n\n" if api == "openai" else b""
 
     def parse_request(self, body: bytes) -> ModelRequest:
-        """Return the model and whether a stream is asked for, if the body says so; it may be anything, even no JSON."""
+        """Read model and `stream` if the body has them; any body is accepted, even one that is not JSON."""
         request = _object(body)
         return ModelRequest(
             model=fields.as_text(request.get("model")),
@@ -36,38 +36,34 @@ class Plain:
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:
-        """Return an error body of the provider's API."""
         return self._shape.body(status, code, message)
 
     def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return an error event of the provider's API."""
         return self._shape.read_event(status, code, message)
 
     def event_of_error(self, body: bytes) -> bytes | None:
-        """Return an error event of the provider's API with this error in it."""
         return self._shape.event_of(body)
 
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
-        """Return the answer as the provider would stream it; where nobody knows how, as the one event of a stream."""
+        """Return the answer as the provider would stream it; without a codec, as the only event of a stream."""
         if self.answer_codec is not None:
             return self.answer_codec.build_events(whole, usage=usage)
         answer = _object(whole.strip())
         return server_sent_events.format_event(answer) + self._done if answer else None
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: it has no user turn, or nobody knows where."""
+        """Return the body unchanged: it has no known user turn."""
         return body
 
     def prompt(self, body: bytes) -> RequestPrompt | None:
-        """Return none: nobody takes a turn here."""
         return None
 
     def with_usage(self, body: bytes) -> bytes | None:
-        """Return none: usage comes unasked, or nobody knows how to ask."""
+        """Return None: usage comes unrequested, or cannot be requested."""
         return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
-        """Return a watcher that knows no usage, but the id of what the answer is about."""
+        """Return a meter that reads the answer's id, but no usage."""
         return _StreamedPlain(()) if streamed else _BufferedPlain(())
 
 

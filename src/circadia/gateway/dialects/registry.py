@@ -1,4 +1,4 @@
-"""Which dialect reads which endpoint."""
+"""The dialects of each API."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,6 @@ from circadia.settings.upstreams import Api
 
 
 def build_dialects(api: Api) -> Mapping[str, Dialect]:
-    """Return the dialects of an upstream by the key that a Route names."""
     known: tuple[Dialect, ...] = (
         ChatCompletions(),
         Completions(),

@@ -1,4 +1,4 @@
-"""Runs one request of a door: ends it when its caller is gone, and tells each error in the way that is left."""
+"""Runs one request of a door: ends it when the caller disconnects, and sends errors as the phase allows."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Disconnect:
-    """Ends a request whose caller has hung up. The HTTP server puts one into the scope, under `DISCONNECT_KEY`."""
+    """Ends a request when its caller disconnects. The HTTP server puts one into the scope under `DISCONNECT_KEY`."""
 
     __slots__ = ("_gone", "_reply", "_task", "ended")
 
@@ -24,37 +24,33 @@ class Disconnect:
         self._task: asyncio.Task[Any] | None = None
         self._reply: Reply | None = None
         self.ended = False
-        """Whether it has cancelled the request."""
 
     def notify(self) -> None:
-        """Say that the caller is gone."""
         self._gone = True
         if self._task is not None and self._reply is not None and self._reply.phase is not Phase.DONE:
             self.ended = True
             self._task.cancel()
 
     def watch(self, task: asyncio.Task[Any], reply: Reply) -> None:
-        """Cancel `task` when the caller goes before its reply is done, or now if it is gone."""
+        """Cancel `task` if the caller disconnects before the reply is done, or now if it already has."""
         self._task, self._reply = task, reply
         if self._gone:
             self.notify()
 
     def forget(self) -> None:
-        """Cancel nothing any more."""
         self._task = self._reply = None
 
 
 DISCONNECT_KEY: Final = "circadia.departure"
-"""Key of the ASGI scope."""
 
 
 async def run_until_disconnect(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
-    """Do the work; cancel it at once if the caller hangs up.
+    """Do the work; cancel it at once if the caller disconnects.
 
-    Under a server that knows no `Disconnect`, a task waits for `http.disconnect`, which is the same but dearer.
+    Servers that do not provide a `Disconnect` need a task that waits for `http.disconnect`, at a higher cost.
 
     Raises:
-        CallerGone: the caller hung up, and the work has ended.
+        CallerGone: the caller disconnected, and the work has ended.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -84,16 +80,16 @@ async def _watch_for_disconnect(receive: Receive, departure: Disconnect) -> None
 
 
 async def send_error(reply: Reply, error: BaseException) -> None:
-    """Tell the caller of what ended its request, foreseen or not, in the way that the phase allows.
+    """Send the caller the error that ended its request, expected or not, as the phase allows.
 
     Called from the door's own `except`, since a wrapper would cost each held call a frame.
 
     Raises:
-        ReplyBroken: nothing can be told any more; the server must break the connection.
+        ReplyBroken: nothing more can be sent; the server must break the connection.
     """
     if isinstance(error, CallerGone):
         return
-    if isinstance(error, asyncio.CancelledError):  # not the caller: the server's time to stop is over, and this task's
+    if isinstance(error, asyncio.CancelledError):  # not the caller: the server's shutdown time is over
         error = TargetGone("the server has stopped before the answer was there; send it again")
     if isinstance(error, CircadiaError):
         await reply.send_error(error)

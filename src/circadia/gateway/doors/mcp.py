@@ -1,7 +1,7 @@
 """The MCP doors: `/mcp` (Circadia's own tools) and `/mcp/{server}` (proxied servers).
 
-Whatever stands behind is an ASGI application; this door asks who calls, binds session ids to tokens, holds, keeps the
-caller alive while anything takes long, and turns a late JSON answer into an event of the stream that it opened.
+Every server is an ASGI application. This door authenticates the caller, binds session ids to tokens, holds calls,
+keeps the caller alive, and turns a late JSON answer into an event of the stream it opened.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from circadia.settings import DefaultsSettings, LimitsSettings
 from circadia.suggestions import did_you_mean
 
 OWN = ""
-"""Name of Circadia's own server among the servers: `/mcp` has none behind it."""
+"""Key of Circadia's own server, at `/mcp` without a name."""
 SESSION = b"mcp-session-id"
 
 DeliveryCallback = Callable[[bool], Awaitable[None]]
@@ -48,13 +48,13 @@ Key = tuple[str, str, str, object]
 
 
 JAVASCRIPT_SECONDS: Final = 55.0
-"""Below the 60 s after which the MCP SDK for TypeScript gives a request up, unless it asks for progress."""
+"""Below 60 s, after which the MCP SDK for TypeScript gives up a request that did not ask for progress."""
 _JAVASCRIPT: Final = ("node", "undici", "bun/", "deno/")
-"""How the names begin that fetch sends for itself in Node, Bun and Deno."""
+"""Prefixes of the user agents that fetch sends in Node, Bun and Deno."""
 
 
 class McpDoor:
-    """ASGI application for `/mcp`. `stateful` names the servers with session ids of their own."""
+    """ASGI application for `/mcp`. `stateful` names the servers that issue their own session ids."""
 
     def __init__(
         self,
@@ -80,7 +80,6 @@ class McpDoor:
         self._running: defaultdict[Key, set[McpCall]] = defaultdict(set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         reply = Reply(send, McpReplyFormat(), self._defaults.keep_alive_seconds)
         try:
             await self._serve(scope, receive, reply)
@@ -116,7 +115,7 @@ class McpDoor:
         elif scope["method"] == "DELETE":
             await reply.send_whole(204, [], b"")
         else:
-            raise MethodNotAllowed("this MCP endpoint sends no notifications of its own; use POST")
+            raise MethodNotAllowed("this MCP endpoint sends no notifications; use POST")
 
     async def _read_message(self, scope: Scope, receive: Receive, server: str) -> tuple[BodyRef, McpMessage]:
         limits = self._limits
@@ -124,7 +123,7 @@ class McpDoor:
         body = await read_body(scope, receive, most)
         message = await run_off_loop(body, partial(read_message, body))
         if message.batch and server == OWN:
-            raise InvalidRequest("the body is a batch, which MCP has no more; send one message at a time")
+            raise InvalidRequest("the body is a batch, which MCP no longer supports; send one message at a time")
         return BodyRef(body), message
 
     async def _post(
@@ -141,7 +140,7 @@ class McpDoor:
             if not call.cancelled:
                 raise
             call.task.uncancel()
-            await reply.end()  # MCP: no response to what was cancelled
+            await reply.end()  # MCP: a cancelled request gets no response
         finally:
             running.discard(call)
             if not running:
@@ -168,7 +167,7 @@ class McpDoor:
             await self._answer_nothing_yet(call, message, reply)
 
     def _wait_seconds(self, call: "McpCall", message: McpMessage) -> float | None:
-        """Return after how long a wait is answered with nothing; none is never."""
+        """Return the seconds after which a wait tool is answered with nothing; None for never."""
         if self._defaults.mcp_wait_answer_seconds is not None:
             return self._defaults.mcp_wait_answer_seconds
         program = (first_value(call.scope["headers"], b"user-agent") or "").lower()
@@ -178,7 +177,7 @@ class McpDoor:
     async def _wait_for_admission(
         self, call: "McpCall", agent: Agent, at_gate: GateCall, *, keeps_place: bool
     ) -> bytes:
-        """Return the body once it is to go to the server behind, at once; a call that waits lets others pass."""
+        """Return the body when the server may receive it at once; a wait tool lets other calls pass it."""
         while True:
             call.held = True
             body, _ = await at_gate.admit()
@@ -196,7 +195,7 @@ class McpDoor:
         await self._forward(call, message, body, reply)
 
     async def _reauthorize(self, agent: Agent, call: "McpCall") -> None:
-        """Give the call the rights that its agent has now: a hold lasts hours, and rights are taken away."""
+        """Update the call to its agent's current rights: a hold lasts hours, and rights are revoked meanwhile."""
         principal = await self._identity.authenticate(bearer(call.headers))
         if principal.agent is None or principal.agent.id != agent.id:
             raise Forbidden("this token is no longer this agent's")
@@ -205,7 +204,6 @@ class McpDoor:
         call.principal = principal
 
     async def _forward(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
-        """Let the server behind answer; tell it afterwards whether the answer went out."""
         sent: list[DeliveryCallback] = []
         outlet = ReplyAdapter(
             reply,
@@ -226,12 +224,12 @@ class McpDoor:
     ) -> list[tuple[bytes, bytes]]:
         """Return the answer's headers with the session id bound to the caller's token."""
         inner = first_value(headers, SESSION)
-        kept = [(name, value) for name, value in headers if name != SESSION]
+        rest = [(name, value) for name, value in headers if name != SESSION]
         if inner is not None:
-            return [*kept, (SESSION, self._seal.close(call.owner, call.server, inner).encode("latin-1"))]
+            return [*rest, (SESSION, self._seal.close(call.owner, call.server, inner).encode("latin-1"))]
         if message.method == "initialize" and call.server not in self._stateful:
-            return [*kept, (SESSION, self._seal.fresh(call.owner, call.server).encode())]
-        return kept
+            return [*rest, (SESSION, self._seal.fresh(call.owner, call.server).encode())]
+        return rest
 
     async def _answer_nothing_yet(self, call: "McpCall", message: McpMessage, reply: Reply) -> None:
         """Answer a wait tool in its own shape, for a client that would give up (GATE-48)."""
@@ -247,12 +245,12 @@ class McpDoor:
             await reply.send_whole(200, [(b"content-type", b"application/json")], body)
 
     def _cancel(self, call: "McpCall", message: McpMessage) -> bool:
-        """End the requests that the notification names; return whether nobody behind needs to hear of it."""
+        """Cancel the requests that the notification names; return False if the server must receive it too."""
         if message.cancels is None:
             return False
         ended = False
         named = tuple(self._running.get(call.key(message.cancels), ()))
-        if not call.has_session and len(named) > 1:  # ids of several connections: whose is meant is not known
+        if not call.has_session and len(named) > 1:  # ids of several connections: the intended one is unknown
             return False
         for other in named:
             if other.held or call.server not in self._stateful:
@@ -262,8 +260,6 @@ class McpDoor:
 
 
 class McpCall:
-    """One request at the door."""
-
     def __init__(self, scope: Scope, principal: Principal, server: str, owner: str, session: str | None) -> None:
         self.principal = principal
         self.server = server
@@ -281,15 +277,15 @@ class McpCall:
 
     @property
     def has_session(self) -> bool:
-        """Whether request ids are of one connection only."""
+        """Whether request ids belong to one connection only."""
         return self._session is not None
 
     def key(self, request_id: object) -> Key:
-        """Return what a cancellation must match: caller, server, session, request."""
+        """Return what a cancellation must match: caller, server, session and request."""
         return (self.owner, self.server, self._session or "", (type(request_id), request_id))
 
     def inner_scope(self, sent: list[DeliveryCallback]) -> Scope:
-        """Return the scope for the server behind: its own session id, no token, and who calls."""
+        """Return the scope for the server: its own session id, no token, and the caller."""
         headers = [header for header in without_token(self.scope["headers"]) if header[0] != SESSION]
         if self._session is not None:
             headers.append((SESSION, self._session.encode("latin-1")))

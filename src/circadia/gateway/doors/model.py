@@ -1,7 +1,7 @@
 """The model door: `/llm/{upstream}/…`.
 
-A call is checked, then held while its agent sleeps, then changed as declared, sent, and written down. Everything that
-can be wrong with it is told before the hold (GATE-60).
+A call is checked, held while its agent sleeps, changed as declared, sent, and recorded. Every error in the call is
+reported before the hold (GATE-60).
 """
 
 import sys
@@ -33,7 +33,7 @@ from circadia.settings import DefaultsSettings, LimitsSettings
 from circadia.suggestions import did_you_mean
 
 _ROUTES_KEPT = 1024
-"""Paths whose place on the list is remembered; all that is asked of it follows from the path alone."""
+"""Maximum number of cached routes. A route depends on method, upstream and path alone."""
 
 
 class ModelDoor:
@@ -65,7 +65,6 @@ class ModelDoor:
         self._routes: dict[tuple[str, str, bytes], Route] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         reply = Reply(send, ModelReplyFormat(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
         try:
             call, parcel = await self._check_call(scope, receive, reply)
@@ -77,7 +76,7 @@ class ModelDoor:
             self._gate.stop_keep_alive(reply)
 
     def _set_silent_seconds(self, call: ModelCall, reply: Reply) -> float:
-        """Return how long a held caller is left in silence, and suit the signs of life to its own time-out."""
+        """Return how many seconds a held caller waits in silence, and fit the keep-alives to its own time-out."""
         patience = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
         patience = patience or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
         silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
@@ -87,7 +86,7 @@ class ModelDoor:
         return silent
 
     async def _check_call(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, BodyRef]:
-        """Return the call and its body, or raise what is wrong with it."""
+        """Return the call and its body, or raise its first error."""
         headers = scope["headers"]
         name, tail = _upstream_and_path(scope)
         provider = self._providers.get(name)
@@ -107,8 +106,8 @@ class ModelDoor:
         asks = body or scope["method"] == "POST"
         request = await run_off_loop(body, partial(dialect.parse_request, body)) if asks else ModelRequest(model=None)
         if route.model is not None:
-            besides = () if request.model is None else (request.model,)
-            request = replace(request, model=route.model, instead=(*besides, *request.instead))
+            body_model = () if request.model is None else (request.model,)
+            request = replace(request, model=route.model, instead=(*body_model, *request.instead))
         if route.streams and b"alt=sse" in scope["query_string"].split(b"&"):
             request = replace(request, streamed=True)
         reply.voice = ModelReplyFormat(dialect, streamed=request.streamed)
@@ -144,7 +143,7 @@ class ModelDoor:
         return route
 
     async def _reauthorize(self, call: ModelCall) -> ModelCall:
-        """Return the call with the rights that its agent has now: a hold lasts hours, and rights are taken away."""
+        """Return the call with its agent's current rights: a hold lasts hours, and rights are revoked meanwhile."""
         agent = (await self._identity.authenticate(bearer(call.headers))).agent
         if agent is None or agent.id != call.agent.id:
             raise Forbidden("this token is no longer this agent's")
@@ -173,7 +172,7 @@ class ModelDoor:
 
 
 def _upstream_and_path(scope: Scope) -> tuple[str, bytes]:
-    """Return the upstream's name and the path behind it, both as they came: what is encoded stays encoded."""
+    """Return the upstream's name and the remaining path, both still encoded."""
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).split(b"?", 1)[0]
     _, _, name, *rest = [*raw.split(b"/", 3), b"", b""][:4] if raw.startswith(b"/") else (b"", b"", b"", b"")
     return name.decode("latin-1"), b"/" + rest[0]

@@ -1,4 +1,4 @@
-"""Bodies of requests: read within a limit, and kept on disk while a large one is held (GATE-46)."""
+"""Request bodies: read within a limit, and spooled to disk while a large one is held (GATE-46)."""
 
 import asyncio
 import os
@@ -14,31 +14,31 @@ from circadia.errors import InvalidRequest, LimitReached, StorageUnavailable, To
 from circadia.settings import LimitsSettings
 
 BODY_SECONDS: Final = 300.0
-"""Time for a body to arrive: 32 MiB at 1 Mbit/s."""
+"""Maximum time for a body to arrive: 32 MiB at 1 Mbit/s."""
 
 
 T = TypeVar("T")
 LARGE_BYTES: Final = 128 * 2**10
-"""A larger body is read in a thread: the smallest messages that fit into this take 20 ms to read."""
+"""Larger bodies are parsed in a thread: the smallest messages that fit into this take 20 ms."""
 _READER: Final = ThreadPoolExecutor(1, "large-bodies")
-"""One thread for all: several would take turns with the event loop, and it would wait for each of them."""
+"""One thread for all: several would compete with the event loop for the interpreter lock."""
 
 
-class CallerGone(Exception):
-    """The caller disconnected."""
+class CallerGone(Exception): ...
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """Return the whole body.
+    """Read the whole body.
 
     Raises:
-        TooLarge: it has more than `limit` bytes; it was not kept. InvalidRequest: a bad content-length.
-        CallerGone: the caller hung up.
+        TooLarge: it has more than `limit` bytes; nothing is kept.
+        InvalidRequest: bad content-length, or it arrived too slowly.
+        CallerGone: the caller disconnected.
     """
     for name, value in scope["headers"]:
         if name == b"content-length":
             if not value.isdigit():
-                raise InvalidRequest(f"content-length {value!r} is no number")
+                raise InvalidRequest(f"content-length {value!r} is not a number")
             if int(value) > limit:
                 raise TooLarge(f"the body has {int(value)} bytes; the limit is {limit}")
     task = asyncio.current_task()
@@ -63,7 +63,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 async def run_off_loop(body: bytes, work: Callable[[], T]) -> T:
-    """Return what `work` makes of a body; of a large one, without keeping the event loop from others."""
+    """Return the result of `work`, run in a thread if the body is large."""
     if len(body) <= LARGE_BYTES:
         return work()
     return await asyncio.get_running_loop().run_in_executor(_READER, work)
@@ -86,10 +86,10 @@ async def _read_chunks(receive: Receive, limit: int) -> bytes:
 
 
 class BodyRef:
-    """A body on its way through the door: whoever takes it has the only reference.
+    """Hands a body on without a second reference to it.
 
-    Functions that wait for a held call keep their arguments alive; handing this on in place of the bytes lets a body
-    that went to the disk leave the memory.
+    Functions that wait for a held call keep their arguments alive. Passing this in place of the bytes lets a body that
+    was spooled to disk leave the memory.
     """
 
     __slots__ = ("_body",)
@@ -98,14 +98,11 @@ class BodyRef:
         self._body = body
 
     def take(self) -> bytes:
-        """Return the body, once."""
         body, self._body = self._body, b""
         return body
 
 
 class SpooledBody:
-    """One body while its call is held."""
-
     __slots__ = ("body", "path", "size")
 
     def __init__(self, body: bytes) -> None:
@@ -115,7 +112,7 @@ class SpooledBody:
 
 
 class BodySpool:
-    """Keeps held bodies: in memory up to a limit, else in unnamed-to-others files of the data folder."""
+    """Holds bodies in memory up to a limit, then in private files of the data folder."""
 
     def __init__(self, folder: Path, limits: LimitsSettings) -> None:
         self._folder = folder
@@ -124,10 +121,11 @@ class BodySpool:
         self.on_disk = 0
 
     async def spool(self, parcel: BodyRef) -> SpooledBody:
-        """Take a body.
+        """Take over a body.
 
         Raises:
-            LimitReached: memory and disk limits are used up. StorageUnavailable: the disk cannot take it.
+            LimitReached: memory and disk limits are used up.
+            StorageUnavailable: the disk cannot take it.
         """
         parked = SpooledBody(parcel.take())
         small = parked.size <= self._limits.spill_bytes
@@ -147,17 +145,13 @@ class BodySpool:
             raise StorageUnavailable(
                 f"cannot keep the body on disk: {error.strerror}; make room for the data folder", retry_after_seconds=30
             ) from error
-        except asyncio.CancelledError:  # the thread goes on: what it writes belongs to nobody
+        except asyncio.CancelledError:  # the thread goes on and writes a file without an owner
             writing.add_done_callback(lambda done: self._discard(done, parked.size))
             raise
         return parked
 
     async def take(self, parked: SpooledBody) -> bytes:
-        """Return the body and forget it.
-
-        Raises:
-            StorageUnavailable: its file cannot be read any more.
-        """
+        """Return the body and forget it. Raises StorageUnavailable if its file cannot be read."""
         body, path = parked.body, parked.path
         try:
             if body is None and path is not None:
@@ -169,7 +163,7 @@ class BodySpool:
         return body or b""
 
     def drop(self, parked: SpooledBody) -> None:
-        """Forget a body that is not wanted any more; a second time does nothing."""
+        """Forget a body; calling it again has no effect."""
         if parked.path is not None:
             Path(parked.path).unlink(missing_ok=True)
             self.on_disk -= parked.size
@@ -183,7 +177,7 @@ class BodySpool:
             Path(writing.result()).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Delete what an earlier process left behind: its held calls are gone with it."""
+        """Delete the files of an earlier process, whose held calls ended with it."""
         for left in self._folder.glob("held-*"):
             left.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""The gate: whether a call passes or is held, who is held now, and how many may be."""
+"""The gate: decides whether a call passes or is held, lists held calls, and limits their number."""
 
 import asyncio
 from collections import OrderedDict
@@ -25,63 +25,47 @@ from circadia.stores.base import Tx
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HoldView:
-    """One held call, as people see it."""
+    """A held call in reports."""
 
     id: HoldId
-    """Key."""
     agent_id: AgentId
-    """Whose call it is."""
     agent: str
-    """The agent's name."""
     session: str
-    """Its session's name."""
     door: str
-    """`model` or `mcp`."""
     what: str
-    """What is called: `POST /v1/chat/completions`, `tools/call echo`."""
+    """The operation: `POST /v1/chat/completions`, `tools/call echo`."""
     since: datetime
-    """When it came."""
     waited_seconds: float
-    """For how long it is held."""
     phase: str
-    """`silent`, or `opened`: a 200 and signs of life went out."""
+    """`silent`, or `opened` once a 200 and keep-alives were sent."""
     bytes: int
-    """Size of its body."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admission:
-    """How a call came through the gate."""
-
     held_seconds: float = 0.0
-    """For how long it was held; 0 if it was not."""
+    """0 if it was not held."""
     slept_seconds: float = 0.0
-    """How long the agent had slept when it was woken."""
+    """How long the agent had slept before the wake."""
     woken_by: str = ""
-    """Who woke it."""
     generation: int = 0
-    """Generation of the wake that admitted it."""
 
     @property
     def was_held(self) -> bool:
-        """Whether it was held."""
         return self.held_seconds > 0.0
 
 
 NOT_HELD = Admission()
 ORDER_SECONDS: Final = 2.0
-"""How long the first call of a line may take to get ready before those behind it pass."""
+"""Maximum time that the first call of a line may take to get ready before later ones pass it."""
 
 
 class AsleepAgain(Exception):
-    """The agent fell asleep while its call was made ready. Nothing was sent; `admit` holds the call again."""
+    """The agent fell asleep while its call was prepared. Nothing was sent; `admit` holds the call again."""
 
 
 class GateCall:
-    """One call at the gate: `admit` it, make it ready, `clear_to_send` it directly before it is sent.
-
-    It is a context manager, whose end takes back whatever is left of the call at the gate.
-    """
+    """A call at the gate: `admit` it, prepare it, `clear_to_send` directly before sending. Exiting removes it."""
 
     __slots__ = (
         "_body", "_cell", "_gate", "_grace_seconds", "_most", "_pace", "_passage", "agent", "began", "door", "id",
@@ -100,10 +84,7 @@ class GateCall:
         grace_seconds: float,
         most: tuple[float, CircadiaError] | None = None,
     ) -> None:
-        """A held caller is silent for `grace_seconds` and then gets signs of life.
-
-        `most` is the longest hold in seconds, and the error that ends it.
-        """
+        """A held caller gets keep-alives after `grace_seconds`; `most` is the longest hold in seconds and its error."""
         self.agent = agent
         self.reply = reply
         self.door = door
@@ -111,7 +92,7 @@ class GateCall:
         self.listed = False
         """Whether it is held: from its first hold until it is sent."""
         self.turn: asyncio.Future[None] | None = None
-        """Done when those before it have gone."""
+        """Done when the calls before it have left."""
         self._gate = gate
         self._body = body
         self._grace_seconds = grace_seconds
@@ -131,11 +112,13 @@ class GateCall:
         self._release_pace_slot()
 
     async def admit(self) -> tuple[bytes, Admission]:
-        """Return the body and how the call came here: at once if its agent is awake, else when it wakes.
+        """Return the body and the admission: at once if the agent is awake, else when it wakes.
 
         Raises:
-            TargetGone: the agent or its session is gone, or the server is stopping. LimitReached: too much is held.
-            StorageUnavailable: database or disk. Whatever `most` says.
+            TargetGone: the agent or its session is gone, or the server is stopping.
+            LimitReached: too many calls or bytes are held.
+            StorageUnavailable: database or disk failed.
+            CircadiaError: the error in `most`.
         """
         presence = self._gate.presence
         self._cell = cell = presence.synced_cell(self.agent.id) or await presence.fetch_cell(self.agent.id)
@@ -148,12 +131,12 @@ class GateCall:
         return body, self._passage
 
     async def clear_to_send(self, *, keeps_place: bool = False) -> None:
-        """Return when those before it have gone and its agent is awake; send at once, without any further wait.
+        """Wait for the calls before it and check that its agent is awake; the caller must send at once.
 
-        Where it `keeps_place`, those behind wait until it ends.
+        With `keeps_place`, later calls wait until this one ends.
 
         Raises:
-            AsleepAgain: its agent is asleep; `admit` it anew. It has kept its place.
+            AsleepAgain: the agent is asleep; `admit` the call again. It keeps its place.
         """
         self._release_pace_slot()
         await self._gate.wait_for_turn(self)
@@ -201,11 +184,11 @@ class GateCall:
 
 
 class Gate:
-    """Decides per agent, over all its connections and doors (GATE-44).
+    """Admits or holds calls per agent, across all connections and doors (GATE-44).
 
-    A call is looked at twice: when it comes, and directly before it is sent, in the same step of the event loop. What
-    is sent therefore belongs to an agent that is awake (GATE-42), whatever happened while it was made ready. Held calls
-    of one agent are sent in the order in which they came.
+    A call is checked on arrival and again directly before it is sent, in the same step of the event loop. So a sent
+    call always belongs to an awake agent (GATE-42), whatever happened during its preparation. Held calls of one agent
+    are sent in order of arrival.
     """
 
     def __init__(
@@ -233,24 +216,23 @@ class Gate:
         self.dropped = 0
 
     async def shut(self, tx: Tx, moved: Agent) -> None:
-        """Let no call pass of an agent that falls asleep in this transaction, and write who was admitted before it."""
+        """Block the calls of an agent that falls asleep in this transaction; record earlier admissions first."""
         self.presence.shut(tx, moved)
         await self._journal.write_agent_events(tx, moved)
 
     def waited_seconds(self, call: GateCall) -> float:
-        """Return for how many seconds a held call has waited."""
         return self._clock.monotonic() - call.began
 
     def has_line(self, agent_id: AgentId) -> bool:
-        """Return whether calls of the agent are held, or were and are not sent yet."""
+        """Return whether the agent has calls that are held, or were held and are not sent yet."""
         return agent_id in self._lines
 
     def join(self, call: GateCall) -> None:
-        """Put a call behind those of its agent; one that is among them already keeps its place."""
+        """Put a call at the end of its agent's line; a call already in it keeps its place."""
         self._lines.setdefault(call.agent.id, OrderedDict()).setdefault(call)
 
     def leave_line(self, call: GateCall) -> None:
-        """Let the next one go."""
+        """Remove a call from its line and let the next one go."""
         line = self._lines.get(call.agent.id)
         if line is None or call not in line:
             return
@@ -263,7 +245,7 @@ class Gate:
             turn.set_result(None)
 
     async def wait_for_turn(self, call: GateCall) -> None:
-        """Return when the calls before it have left the line, or when nothing has moved there for `ORDER_SECONDS`."""
+        """Wait until the calls before it have left, or nothing has moved in the line for `ORDER_SECONDS`."""
         line = self._lines.get(call.agent.id)
         if line is None or call not in line:
             return
@@ -279,20 +261,19 @@ class Gate:
                 call.turn = None
 
     def keep_alive(self, reply: Reply, seconds: float) -> None:
-        """Give an admitted caller signs of life again, from `seconds` from now if it was not told anything yet."""
+        """Resume keep-alives for an admitted caller, `seconds` from now, if it is still silent."""
         if reply.phase is Phase.SILENT:
             self.ticker.add(reply, self._clock.monotonic() + seconds)
 
     def stop_keep_alive(self, reply: Reply) -> None:
-        """Give the caller no more signs of life: its answer begins."""
         self.ticker.drop(reply)
 
     def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
     ) -> tuple[Sequence[HoldView], int]:
-        """Return what is held now, longest first and at most `limit`, and how much there is in all."""
+        """Return at most `limit` held calls, longest wait first, and the total number."""
         now = self._clock.monotonic()
-        found = [
+        holds = [
             hold for hold in self._holds if session in (None, hold.agent.session) and agent in (None, hold.agent.name)
         ]
         views = [
@@ -308,35 +289,32 @@ class Gate:
                 phase="silent" if hold.reply.phase is Phase.SILENT else "opened",
                 bytes=hold.parked.size,
             )
-            for hold in found[:limit]
+            for hold in holds[:limit]
         ]
-        return views, len(found)
+        return views, len(holds)
 
     def count_held(self, agent_id: AgentId) -> int:
-        """Return how many calls of the agent are held now."""
         return self._per_agent.get(agent_id, 0)
 
     @property
     def total_held(self) -> int:
-        """Return how many calls are held now."""
         return len(self._holds)
 
     def require_room(self, agent: Agent) -> None:
-        """Raise LimitReached if nothing more can be held, in all or of this agent."""
         if len(self._holds) >= self._limits.max_holds:
             raise LimitReached(f"{self._limits.max_holds} calls are held already; try later", retry_after_seconds=30)
         if self.count_held(agent.id) >= self._limits.max_holds_per_agent:
             raise LimitReached(
-                f"{agent.reference!r} has {self._limits.max_holds_per_agent} held calls already; wake it, or wait",
+                f"{agent.reference!r} has {self._limits.max_holds_per_agent} held calls already; wake it or wait",
                 retry_after_seconds=30,
             )
 
     def enlist(self, call: GateCall, parked: SpooledBody) -> None:
-        """Note that the call is held; a call that is held again stays what it was."""
+        """Record the call as held; a call that is held again keeps its id and time."""
         call.parked = parked
         if call.listed:
             return
-        self.require_room(call.agent)  # again: others may have come while the body went to the disk
+        self.require_room(call.agent)  # again: others may have come while the body was spooled
         call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
         call.listed = True
         self._holds[call] = None
@@ -346,7 +324,7 @@ class Gate:
         )
 
     def unlist(self, call: GateCall, kind: EventType, **data: object) -> None:
-        """Note that the call is held no more: it is sent now, or dropped."""
+        """Record the end of a hold: the call is sent or dropped."""
         call.listed = False
         del self._holds[call]
         left = self.count_held(call.agent.id) - 1

@@ -1,7 +1,7 @@
-"""One task gives every waiting caller its sign of life: a timing wheel, so that 10,000 holds cost no 10,000 timers.
+"""A timing wheel that sends keep-alives to all waiting callers from one task: 10,000 holds need no 10,000 timers.
 
-A caller sits in the slot of its next due moment, rounded up to the wheel's resolution. Adding and dropping are one
-dictionary operation each; the task sleeps until the first slot that has somebody in it.
+A caller waits in the slot of its next due time, rounded up to the wheel's resolution. Adding and dropping take one
+dictionary operation each; the task sleeps until the first occupied slot.
 """
 
 import asyncio
@@ -16,22 +16,20 @@ from circadia.clock import Clock
 _logger = logging.getLogger(__name__)
 
 RESOLUTION_SECONDS: Final = 0.05
-"""Width of a slot. Keep-alives are seconds apart, so 50 ms late is never noticed, and idle wake-ups are rare."""
+"""Width of a slot. Keep-alives are seconds apart, so 50 ms do not matter, and idle wake-ups are rare."""
 
 
 class Tickable(Protocol):
-    """Something that is due now and then. `slot` belongs to the ticker; -1 means not waiting."""
+    """Something with a due time. `slot` belongs to the ticker; -1 means not waiting."""
 
     slot: int
 
     def tick(self, now: float) -> float | None:
-        """Act without waiting; return the monotonic moment of the next tick, or none to be left alone."""
+        """Act without waiting; return the monotonic time of the next tick, or None to stop."""
         ...
 
 
 class Ticker:
-    """Calls `tick` of whoever is due, from one task."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._slots: dict[int, dict[Tickable, None]] = {}
@@ -39,7 +37,7 @@ class Ticker:
         self._sooner = asyncio.Event()
 
     def add(self, ticking: Tickable, due: float) -> None:
-        """Let `ticking` tick at the monotonic moment `due` or up to one slot later."""
+        """Schedule a tick at the monotonic time `due` or up to one slot later."""
         self.drop(ticking)
         slot = ticking.slot = math.ceil(due / RESOLUTION_SECONDS)
         if slot not in self._slots:
@@ -50,7 +48,6 @@ class Ticker:
         self._slots[slot][ticking] = None
 
     def drop(self, ticking: Tickable) -> None:
-        """Let it tick no more; no harm if it does not wait."""
         waiting = self._slots.get(ticking.slot)
         if waiting is not None:
             waiting.pop(ticking, None)
@@ -58,11 +55,9 @@ class Ticker:
 
     @property
     def waiting(self) -> int:
-        """Return how many wait for a tick."""
         return sum(len(slot) for slot in self._slots.values())
 
     async def run(self) -> None:
-        """Tick until cancelled."""
         while True:
             self._sooner.clear()
             if not self._order:
@@ -76,7 +71,6 @@ class Ticker:
                 self._tick(ticking)
 
     async def _wait_until_due(self, seconds: float) -> None:
-        """Return after so long, or when somebody is due sooner."""
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         sooner = asyncio.ensure_future(self._sooner.wait())
         try:
@@ -89,7 +83,7 @@ class Ticker:
         ticking.slot = -1
         try:
             due = ticking.tick(self._clock.monotonic())
-        except Exception:  # one failing caller must not end the signs of life of all
+        except Exception:  # one failing caller must not end the keep-alives of all
             _logger.exception("a keep-alive failed; its caller is left alone")
             return
         if due is not None:
@@ -97,7 +91,7 @@ class Ticker:
 
 
 class Alarm:
-    """Calls a function once, at its moment."""
+    """Calls a function once at its due time."""
 
     __slots__ = ("_call", "slot")
 
@@ -106,6 +100,5 @@ class Alarm:
         self.slot = -1
 
     def tick(self, now: float) -> float | None:
-        """Call it; there is no next time."""
         self._call()
         return None

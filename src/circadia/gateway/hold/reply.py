@@ -1,9 +1,9 @@
-"""What one caller has been told so far, and what can still be said to it.
+"""The state of one caller's reply, and what can still be sent.
 
-A reply is silent, then opened (a 200 and signs of life, while the call is held or its upstream works), then answering,
-then done. An error is told in the way that the phase allows (GATE-48): with its real status while silent, in band on an
-open stream, and by breaking the connection where a buffered answer was opened, since half an answer must never pass
-for a whole one.
+A reply is silent, then opened (a 200 and keep-alives, while the call is held or its upstream works), then
+answering, then done. The phase decides how an error is sent (GATE-48): with its real status while silent, in band on
+an open stream, and by breaking the connection where a buffered answer was opened, since half an answer must never
+pass for a whole one.
 """
 
 import enum
@@ -32,12 +32,10 @@ OPENED_JSON: list[tuple[bytes, bytes]] = [
 
 
 _OFTENEST_SECONDS = 0.25
-"""No caller's impatience makes signs of life more frequent."""
+"""Shortest interval between keep-alives, however impatient the caller."""
 
 
 class Phase(enum.IntEnum):
-    """How far the reply is."""
-
     SILENT = 0
     OPENED = 1
     ANSWERING = 2
@@ -49,26 +47,26 @@ class ReplyBroken(Exception):
 
 
 class ReplyFormat(Protocol):
-    """How one kind of door speaks."""
+    """The protocol-specific parts of a reply."""
 
     opening: list[tuple[bytes, bytes]]
-    """Headers of the 200 that opens a reply before its answer is there."""
+    """Headers of the 200 that opens a reply before its answer exists."""
 
     def build_keep_alive(self) -> bytes:
-        """Return what keeps the caller and everything between alive and means nothing."""
+        """Return bytes without meaning that keep the connection alive."""
         ...
 
     def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Return status, headers and body for an error while nothing was sent yet."""
+        """Return status, headers and body for an error before anything was sent."""
         ...
 
     def in_band_error(self, error: CircadiaError) -> bytes | None:
-        """Return the error as a part of an opened reply; none if nothing can be said any more."""
+        """Return the error as a part of an opened reply; None if nothing can be sent in band."""
         ...
 
 
 class Reply:
-    """The one sender of a request's answer. `tick` never waits; the others may, for a slow reader."""
+    """The only sender of a request's answer. `tick` never waits; the other methods wait for a slow reader."""
 
     __slots__ = ("_every", "_send", "phase", "slot", "voice")
 
@@ -80,11 +78,11 @@ class Reply:
         self.slot = -1
 
     def keep_alive_at_least_every(self, seconds: float) -> None:
-        """Give signs of life to an impatient caller more often."""
+        """Shorten the keep-alive interval for an impatient caller."""
         self._every = min(self._every, max(seconds, _OFTENEST_SECONDS))
 
     def tick(self, now: float) -> float | None:
-        """Open the reply, or give a sign of life."""
+        """Open the reply, or send a keep-alive."""
         start: Message = {"type": "http.response.start", "status": 200, "headers": self.voice.opening}
         if self.phase is Phase.SILENT and self._try_send(start):
             self.phase = Phase.OPENED
@@ -94,59 +92,52 @@ class Reply:
         return None
 
     async def start(self, status: int, headers: Headers) -> None:
-        """Begin the answer; on an opened reply the status and headers are said already."""
+        """Begin the answer; an opened reply has already sent its status and headers."""
         opened = self.phase is Phase.OPENED
         self.phase = Phase.ANSWERING
         if not opened:
             await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def write(self, body: bytes) -> None:
-        """Send a part of the answer."""
         if body:
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def finish(self, body: bytes = b"") -> None:
-        """Send the last part."""
         self.phase = Phase.DONE
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def send_whole(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send an answer in one piece."""
-        bodiless = status in (204, 304)  # these have no length to tell (RFC 9110, 8.6)
+        bodiless = status in (204, 304)  # these have no length (RFC 9110, 8.6)
         length = [(b"content-length", b"%d" % len(body))] if self.phase is Phase.SILENT and not bodiless else []
         await self.start(status, [*headers, *length])
         await self.finish(body)
 
     async def end(self) -> None:
-        """End without an answer, where nobody waits for one any more."""
+        """End without an answer, when the caller no longer waits for one."""
         if self.phase is Phase.SILENT:
             await self.start(200, self.voice.opening)
         if self.phase is not Phase.DONE:
             await self.finish()
 
     async def send_error(self, error: CircadiaError) -> None:
-        """Tell an error in the way that the phase allows.
-
-        Raises:
-            ReplyBroken: nothing can be said any more; let it reach the server, which breaks the connection.
-        """
+        """Send an error as the phase allows. Raises ReplyBroken if the server must break the connection."""
         if self.phase is Phase.DONE:
             return
         if self.phase is Phase.SILENT:
             await self.send_whole(*self.voice.error_response(error))
             return
-        said = self.voice.in_band_error(error)
-        if said is None:
+        body = self.voice.in_band_error(error)
+        if body is None:
             self.phase = Phase.DONE
             raise ReplyBroken(error.message) from error
         self.phase = Phase.ANSWERING
-        await self.finish(said)
+        await self.finish(body)
 
     def _try_send(self, message: Message) -> bool:
-        """Send without waiting; return whether it was taken.
+        """Send without waiting; return whether the message was taken.
 
         The server's `send` waits only while the caller does not read, before it has any effect. Such a caller needs no
-        sign of life now: its buffers are full of them.
+        keep-alive now: its buffers are full of them.
         """
         sending = self._send(message)
         step = sending.__await__()

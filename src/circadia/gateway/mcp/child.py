@@ -1,4 +1,4 @@
-"""A stdio MCP server as a child process: the handshake, questions and their answers, and its end."""
+"""A stdio MCP server as a child process: handshake, requests and answers, and its end."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from circadia.gateway.payload import surrogates
 _logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
-"""Longest wait for the handshake; a first start may have to fetch a package."""
+"""Maximum wait for the handshake; a first start may have to fetch a package."""
 _PING_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 1.0
 
@@ -32,13 +32,12 @@ Incoming = SessionMessage | Exception
 
 
 class McpServerProcess:
-    """One life of a server's process. `start` it once; it ends by itself or by `stop`."""
+    """One run of a server's process. `start` it once; it ends by itself or by `stop`."""
 
     def __init__(self, name: str, process: ChildProcess, answer_seconds: float, secrets: Sequence[str]) -> None:
         self.over = False
-        """Whether it takes no more questions."""
+        """Whether it takes no more requests."""
         self.greeting: Mapping[str, Any] = {}
-        """Its result of `initialize`."""
         self._name = name
         self._process = process
         self._answer_seconds = answer_seconds
@@ -56,10 +55,11 @@ class McpServerProcess:
         self._life: asyncio.Task[None] | None = None
 
     async def start(self, on_end: Callable[[], None]) -> None:
-        """Shake hands; `on_end` is called when the child ends later without being asked to.
+        """Do the handshake; `on_end` is called if the child later ends unasked.
 
         Raises:
-            UpstreamFailed: it ended, or answered no MCP handshake. UpstreamTimedOut: it did not answer.
+            UpstreamFailed: it ended, or sent no MCP handshake.
+            UpstreamTimedOut: it did not answer.
         """
         self._life = asyncio.create_task(self._run())
         hello = {
@@ -84,13 +84,14 @@ class McpServerProcess:
         """Return the child's result.
 
         Raises:
-            MCPError: the child answered with an error. UpstreamFailed: it ended. UpstreamTimedOut: it did not answer.
+            MCPError: the child answered with an error.
+            UpstreamFailed: it ended.
+            UpstreamTimedOut: it did not answer.
         """
         options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
         return await self._request(method, params, self._answer_seconds, options)
 
     async def is_responsive(self) -> bool:
-        """Return whether the child still answers at all."""
         try:
             await self._request("ping", {}, min(_PING_SECONDS, self._answer_seconds), {})
         except MCPError:
@@ -100,7 +101,7 @@ class McpServerProcess:
         return True
 
     async def stop(self, *, patient: bool = True, reason: str = "") -> None:
-        """End the child and all that it started, and wait for that; `reason` is what its callers are told."""
+        """End the child and everything it started, and wait for that; `reason` goes into its callers' error."""
         self.over = True
         self._patient = patient
         self._reason = self._reason or reason
@@ -122,7 +123,6 @@ class McpServerProcess:
             raise
 
     def _end_reason(self) -> str:
-        """Return how the child ended."""
         status = self._process.returncode
         if not self._by_itself:
             return f"MCP server {self._name!r} was stopped{self._reason} before it answered"
@@ -130,7 +130,7 @@ class McpServerProcess:
         return f"MCP server {self._name!r} ended{how} before it answered; the next call starts it again"
 
     async def _run(self) -> None:
-        """Carry lines until the child ends or is to end; leave nothing of it behind."""
+        """Pass lines until the child ends or must end; leave nothing of it behind."""
         process = self._process
         talking = asyncio.create_task(self._dispatcher.run(_refuse, _ignore, task_status=_ReadySignal(self._talking)))
         reading = asyncio.create_task(self._read_lines(self._incoming))
@@ -142,12 +142,12 @@ class McpServerProcess:
             ends = (reading, writing, talking, exited, stopping)
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if exited.done() and not stopping.done():
-                await asyncio.wait((reading,), timeout=_DRAIN_SECONDS)  # its last words may be under way
+                await asyncio.wait((reading,), timeout=_DRAIN_SECONDS)  # its last lines may be on their way
             self.over = True
             if not stopping.done():
                 self._by_itself = True
                 if self._on_end is not None:
-                    self._on_end()  # before those who wait learn of it, and may ask again
+                    self._on_end()  # before the waiting callers learn of it and may ask again
             await process.end(patient=self._patient and not self._by_itself)
         finally:
             self.over = True
@@ -171,13 +171,13 @@ class McpServerProcess:
                     try:
                         message = _parse_message(line)
                     except ValueError:
-                        _logger.debug("MCP server %r wrote a line that is no JSON-RPC message", self._name)
+                        _logger.debug("MCP server %r wrote a line that is not a JSON-RPC message", self._name)
                         continue
                     await incoming.send(SessionMessage(message))
         except UpstreamFailed as error:
             self._broken = error.message
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            pass  # the child's end is told by its exit
+            pass  # the exit of the child reports its end
 
     async def _write_lines(self, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         with suppress(OSError, anyio.ClosedResourceError):
@@ -187,11 +187,7 @@ class McpServerProcess:
 
 
 def _parse_message(line: bytes) -> JSONRPCMessage:
-    """Return the message of a line, which may hold halves of characters.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Parse a line, which may contain halves of characters. Raises ValueError if it is not a message."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
@@ -199,24 +195,21 @@ def _parse_message(line: bytes) -> JSONRPCMessage:
 
 
 class _ReadySignal:
-    """Sets an event once the dispatcher takes questions."""
-
     def __init__(self, event: asyncio.Event) -> None:
         self._event = event
 
     def started(self, value: None = None) -> None:
-        """Set it."""
         self._event.set()
 
 
 async def _refuse(
     context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Answer what the child asks: the callers behind the gateway offer it nothing but a sign of life."""
+    """Answer a request of the child: callers behind the gateway offer it nothing but a ping."""
     if method == "ping":
         return {}
     raise MCPError(METHOD_NOT_FOUND, f"Circadia offers no {method!r} to the servers behind it")
 
 
 async def _ignore(context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None) -> None:
-    """Drop a notification: the callers keep no stream for it."""
+    """Drop a notification: callers keep no stream for it."""

@@ -1,4 +1,4 @@
-"""A proxied MCP server that is reached over HTTP: bytes pass as they come, both eras, no interpretation (GATE-74)."""
+"""A proxied MCP server over HTTP: bytes of both protocol eras pass unchanged and uninterpreted (GATE-74)."""
 
 from collections.abc import Mapping
 
@@ -14,8 +14,6 @@ from circadia.settings import McpServerSettings
 
 
 class McpHttp:
-    """ASGI application that forwards each request to one server."""
-
     def __init__(
         self, name: str, settings: McpServerSettings, environment: Mapping[str, str], session: aiohttp.ClientSession
     ) -> None:
@@ -29,11 +27,7 @@ class McpHttp:
         self._timeout = settings.answer_timeout_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward one request.
-
-        Raises:
-            UpstreamFailed: the server cannot be reached or broke off. UpstreamTimedOut: it took too long.
-        """
+        """Forward one request. Raises UpstreamFailed if the server fails, UpstreamTimedOut if it is too slow."""
         body = (await receive()).get("body", b"") if scope["method"] == "POST" else None
         listens = scope["method"] == "GET"  # a stream of notifications may be silent for hours
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=None if listens else self._timeout)
@@ -52,7 +46,9 @@ class McpHttp:
                 allow_redirects=False,
             ) as response:
                 if response.status < 200:
-                    raise UpstreamFailed(f"MCP server {self._name!r} wants to switch protocols, which nobody asked for")
+                    raise UpstreamFailed(
+                        f"MCP server {self._name!r} tried to switch protocols, which was not requested"
+                    )
                 if response.status > 599:
                     raise UpstreamFailed(f"MCP server {self._name!r} sent the status {response.status}")
                 back = crossing.to_caller(response.raw_headers, length=False, secrets=self._secrets)
@@ -73,7 +69,7 @@ class McpHttp:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _redact_secrets(self, body: bytes) -> bytes:
-        """Return an error body without the secrets of the settings, should the server have repeated them."""
+        """Mask the settings' secrets in an error body, in case the server repeated them."""
         for secret in self._secrets:
             body = body.replace(secret, b"[secret]")
         return body

@@ -1,4 +1,4 @@
-"""What the gateway reads of a JSON-RPC message; the bytes themselves go on as they came."""
+"""The fields of a JSON-RPC message that the gateway reads; the bytes are passed on unchanged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,52 +16,42 @@ WAIT_TOOLS = frozenset({"wait_for_message", "wait_for_mention", "wait_for_agent"
 """Circadia's own tools that may answer "nothing yet" (GATE-48)."""
 CANCELLED = "notifications/cancelled"
 _NOTIFIES = "notifications/"
-"""How the methods begin to which there is no answer; some clients give them an id that is null."""
+"""Prefix of methods without an answer; some clients give them a null id."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class McpMessage:
-    """One JSON-RPC message, or a batch of them taken as one."""
-
     method: str = ""
-    """The method; the first held one of a batch."""
+    """The method; for a batch the first held one."""
     id: object = None
-    """The request's id; none for notifications, answers and batches."""
     target: str = ""
     """Name of the tool or prompt, or the resource's URI."""
     progress_token: object = None
-    """What progress notifications must name."""
     batch: bool = False
-    """Whether it is a batch."""
     cancels: object = None
     """Id of the request that a cancellation names."""
 
     def is_held(self, *, lists: bool) -> bool:
-        """Return whether it waits while its agent sleeps."""
         return self.method in HELD_METHODS or (lists and self.method in LIST_METHODS)
 
 
 def read_message(body: bytes) -> McpMessage:
-    """Return what the body says.
-
-    Raises:
-        InvalidRequest: it is not JSON, or no JSON-RPC message.
-    """
+    """Parse the body. Raises InvalidRequest if it is not JSON or not a JSON-RPC message."""
     try:
         raw: object = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the body is not JSON: {error}; send one JSON-RPC message") from error
     if isinstance(raw, list):
-        messages = [_parse_message(each) for each in cast("list[object]", raw)]
-        held = next((each for each in messages if each.method in HELD_METHODS), None)
-        held = held or next((each for each in messages if each.method in LIST_METHODS), None)
+        messages = [_parse_message(item) for item in cast("list[object]", raw)]
+        held = next((item for item in messages if item.method in HELD_METHODS), None)
+        held = held or next((item for item in messages if item.method in LIST_METHODS), None)
         return McpMessage(method=held.method if held else "", target=held.target if held else "", batch=True)
     return _parse_message(raw)
 
 
 def _parse_message(raw: object) -> McpMessage:
     if not isinstance(raw, dict):
-        raise InvalidRequest("the body is no JSON-RPC message; send an object with `jsonrpc`, `method` and `params`")
+        raise InvalidRequest("the body is not a JSON-RPC message; send an object with `jsonrpc`, `method` and `params`")
     message = cast("dict[str, Any]", raw)
     method = message.get("method", "")
     if not isinstance(method, str):

@@ -1,7 +1,7 @@
-"""A child process in a group of its own, spoken to in lines.
+"""A child process in its own process group, with a line protocol.
 
-Its environment holds what it was given and nothing of this server's own. When it ends, or is ended, its whole group is
-killed, so that nothing that it started stays behind.
+Its environment contains only what it is given, nothing of this server's. When it ends, its whole group is killed, so
+that nothing it started stays behind.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from circadia.errors import UpstreamFailed
 LINE_BYTES: Final = 32 * 2**20
 """Longest line that is read; a child that sends a longer one is broken."""
 GRACE_SECONDS: Final = 2.0
-"""How long a child may take to end by itself, once its input is closed and again once it was told to."""
+"""Time for a child to end by itself after its input is closed, and again after SIGTERM."""
 _CHUNK: Final = 2**16
 _TAIL_LINES: Final = 20
 _TAIL_CHARACTERS: Final = 500
@@ -25,24 +25,22 @@ _SHORTEST_SECRET: Final = 6
 
 
 class _ExitProtocol(SubprocessStreamProtocol):
-    """Tells when the process itself has ended, even if something that it started still holds its pipes."""
+    """Reports the exit of the process, even if a process it started still holds its pipes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=_CHUNK, loop=loop)
         self.exited = asyncio.Event()
 
     def process_exited(self) -> None:
-        """Note the end."""
         super().process_exited()
         self.exited.set()
 
 
 class ChildProcess:
-    """One running child; made by `start`, and ended by `end`, which must be called."""
+    """A running child, made by `start`. `end` must be called."""
 
     def __init__(self, process: Process, transport: asyncio.SubprocessTransport, protocol: _ExitProtocol) -> None:
         self.exited = protocol.exited
-        """Set once the process has ended."""
         self.pid = process.pid
         self._process = process
         self._transport = transport
@@ -52,11 +50,7 @@ class ChildProcess:
     async def start(
         cls, name: str, command: Sequence[str], environment: Mapping[str, str], folder: str | None
     ) -> "ChildProcess":
-        """Start the program.
-
-        Raises:
-            UpstreamFailed: it cannot be started.
-        """
+        """Start the program. Raises UpstreamFailed if that fails."""
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.subprocess_exec(
@@ -76,15 +70,11 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Return the exit status; negative is the signal that killed it."""
+        """Return the exit status; a negative one is the signal that killed it."""
         return self._process.returncode
 
     async def lines(self) -> AsyncGenerator[bytes]:
-        """Yield the lines of its output until it is closed.
-
-        Raises:
-            UpstreamFailed: a line is too long.
-        """
+        """Yield the lines of its output until it is closed. Raises UpstreamFailed if a line is too long."""
         assert self._process.stdout is not None
         parts: list[bytes] = []
         length = 0
@@ -101,13 +91,13 @@ class ChildProcess:
                 parts.append(rest)
 
     async def write(self, line: bytes) -> None:
-        """Send one line; waits while the child does not read. Raises OSError if it is gone."""
+        """Send one line; waits while the child does not read. Raises OSError if it has ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + b"\n")
         await self._process.stdin.drain()
 
     async def keep_errors(self, secrets: Sequence[str]) -> None:
-        """Read what the child says on its error output, and keep the end of it without the secrets."""
+        """Read the child's error output and keep its end, without the secrets."""
         assert self._process.stderr is not None
         cut = b""
         while chunk := await self._process.stderr.read(_CHUNK):
@@ -120,11 +110,10 @@ class ChildProcess:
                 self._tail.append(text[:_TAIL_CHARACTERS])
 
     def errors(self) -> str:
-        """Return the end of what it said on its error output."""
         return "\n".join(self._tail)
 
     async def end(self, *, patient: bool) -> None:
-        """End the child and all that it started; patient: close its input and tell it first."""
+        """End the child and everything it started; `patient` first closes its input, then sends SIGTERM."""
         if patient:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -135,7 +124,7 @@ class ChildProcess:
         await self._wait_for_exit(GRACE_SECONDS)
 
     def close(self) -> None:
-        """Close the pipes, whoever else may hold them."""
+        """Close the pipes, even if other processes hold them."""
         self._transport.close()
 
     async def _wait_for_exit(self, seconds: float) -> bool:
@@ -150,4 +139,4 @@ class ChildProcess:
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
-            pass  # nobody is left in the group
+            pass  # the group is empty

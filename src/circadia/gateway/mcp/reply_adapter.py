@@ -1,4 +1,4 @@
-"""What a server behind the MCP door sends, fitted to what its caller was told already."""
+"""Fits the answer of an MCP server to the reply that its caller already has."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,9 +13,10 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class ReplyAdapter:
-    """The `send` of the server behind.
+    """The `send` of the server.
 
-    A stream passes as it comes; anything else is gathered and sent in one piece, as an event if the door has opened a
+    A stream passes as it comes. Any other answer is gathered and sent in one piece, as an event if the door has opened
+    a
     stream meanwhile.
     """
 
@@ -33,11 +34,7 @@ class ReplyAdapter:
         self._most = most
 
     async def send(self, message: Message) -> None:
-        """Take one ASGI message.
-
-        Raises:
-            UpstreamFailed: the answer does not fit the stream that was opened already.
-        """
+        """Take one ASGI message. Raises UpstreamFailed if the answer does not fit the opened stream."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             self._headers = self._change(list(message.get("headers", [])))
@@ -65,18 +62,18 @@ class ReplyAdapter:
             await self._reply.send_whole(self._status, headers, body)
             return
         if not body.lstrip().startswith(b"{"):
-            raise UpstreamFailed(f"the MCP server answered {self._status} and no JSON-RPC message")
+            raise UpstreamFailed(f"the MCP server answered {self._status} without a JSON-RPC message")
         await self._reply.finish(json_event(body))
 
 
 def build_receive(body: bytes | None) -> Receive:
-    """Return a `receive` that gives the body once and then waits: the door itself watches for the caller's end."""
-    given = False
+    """Return a `receive` that yields the body once and then waits: the door itself watches for a disconnect."""
+    sent = False
 
     async def receive() -> Message:
-        nonlocal given
-        if not given:
-            given = True
+        nonlocal sent
+        if not sent:
+            sent = True
             return {"type": "http.request", "body": body or b"", "more_body": False}
         await asyncio.Future[None]()
         raise AssertionError

@@ -1,4 +1,4 @@
-"""How the MCP door speaks: JSON-RPC errors, and progress notifications or comments as signs of life."""
+"""Replies of the MCP door: JSON-RPC errors, and progress notifications or comments as keep-alives."""
 
 import orjson
 
@@ -16,11 +16,11 @@ from circadia.errors import (
 from circadia.gateway.hold.reply import OPENED_STREAM
 
 _NO_PROGRESS = -1e-6
-"""Progress must grow with each notification: signs of life come from below to the 0 with which a tool may begin."""
+"""Progress must grow with each notification: keep-alives rise from below to 0, where a tool may start."""
 
 
 class McpReplyFormat:
-    """Speaks for one JSON-RPC request; `request_id` is none until it is known, and for notifications."""
+    """The reply format of one JSON-RPC request; `request_id` is None until it is known, and for notifications."""
 
     def __init__(self, request_id: object = None, progress_token: object = None) -> None:
         self.opening = OPENED_STREAM
@@ -29,7 +29,7 @@ class McpReplyFormat:
         self._beats = 0
 
     def build_keep_alive(self) -> bytes:
-        """Return a progress notification if the caller asked for such, else a comment."""
+        """Return a progress notification if the caller requested them, else a comment."""
         if self._token is None:
             return b": keep-alive\n\n"
         self._beats += 1
@@ -37,7 +37,7 @@ class McpReplyFormat:
         return json_rpc_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Return a JSON-RPC error: with status 200 if it answers a request that may pass later, else the error's."""
+        """Return a JSON-RPC error, with status 200 if it answers a request that may succeed later."""
         headers = [(b"content-type", b"application/json")]
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
@@ -48,11 +48,9 @@ class McpReplyFormat:
         return status, headers, orjson.dumps(self._error(error))
 
     def in_band_error(self, error: CircadiaError) -> bytes | None:
-        """Return the JSON-RPC error as an event."""
         return json_rpc_event(self._error(error))
 
     def result(self, result: dict[str, object]) -> bytes:
-        """Return a JSON-RPC result."""
         return orjson.dumps({"jsonrpc": "2.0", "id": self._id, "result": result})
 
     def _error(self, error: CircadiaError) -> dict[str, object]:
@@ -66,10 +64,9 @@ class McpReplyFormat:
 
 
 def json_rpc_event(message: dict[str, object]) -> bytes:
-    """Return a JSON-RPC message as a server-sent event."""
     return json_event(orjson.dumps(message))
 
 
 def json_event(message: bytes) -> bytes:
-    """Return JSON text as a server-sent event; line breaks within would end the data, so there is one line per line."""
+    """Return JSON text as a server-sent event, with one data line per line: a line break would end the data."""
     return b"event: message\n" + b"".join(b"data: %b\n" % line for line in message.splitlines() or [b""]) + b"\n"

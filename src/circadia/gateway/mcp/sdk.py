@@ -1,7 +1,7 @@
-"""A server of the official MCP SDK as an ASGI application: both protocol eras, no session, whole JSON answers.
+"""A server of the official MCP SDK as an ASGI application: both protocol eras, no session, complete JSON answers.
 
-The door in front does what a session and a stream would be for: it binds session ids to tokens, keeps callers alive and
-watches for their end. When it cancels a call, the SDK cancels the handler.
+The door in front replaces sessions and streams: it binds session ids to tokens, keeps callers alive and watches for
+disconnects. When it cancels a call, the SDK cancels the handler.
 """
 
 import asyncio
@@ -22,10 +22,11 @@ class McpSdk:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
-        """Serve for as long as the block lasts.
+        """Serve within the block.
 
-        The SDK's task group lives in a task of its own, so that an error of the block comes out as it is and not in a
-        group of errors.
+        The SDK's task group runs in its own task, so that an error of the block is raised as it is and not in an
+        exception
+        group.
         """
         started, over = asyncio.Event(), asyncio.Event()
 
@@ -43,5 +44,4 @@ class McpSdk:
             await keeping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         await self._manager.handle_request(scope, receive, send)

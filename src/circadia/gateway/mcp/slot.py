@@ -1,4 +1,4 @@
-"""The place of one child: started at the first question, started again after a crash, stopped when idle."""
+"""Supervises one child: starts it at the first request, restarts it after a crash, stops it when idle."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
@@ -17,8 +17,6 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
 class ChildSupervisor:
-    """Keeps at most one child of a server alive."""
-
     def __init__(
         self,
         name: str,
@@ -36,9 +34,7 @@ class ChildSupervisor:
         self._idling: asyncio.Task[None] | None = None
         self._busy = 0
         self._crashes = 0
-        """Ends in a row with no answer between them."""
         self._not_before = 0.0
-        """When the next start may be."""
 
     async def greeting(self) -> Mapping[str, Any]:
         """Return the child's result of `initialize`. Raises as `ask`."""
@@ -51,12 +47,7 @@ class ChildSupervisor:
     async def ask(
         self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
-        """Return the child's result, started if it is not alive.
-
-        Raises:
-            MCPError: the child answered with an error. UpstreamFailed: it cannot be started, or ended meanwhile.
-            UpstreamTimedOut: it did not answer in time.
-        """
+        """Return the child's result; start it if needed. Raises MCPError, UpstreamFailed, UpstreamTimedOut."""
         self._enter()
         try:
             child = await self._live_child()
@@ -71,7 +62,6 @@ class ChildSupervisor:
             self._leave()
 
     async def stop(self) -> None:
-        """End the child."""
         waiting: list[asyncio.Task[Any]] = [*self._tasks]
         if self._opening is not None:
             waiting.append(self._opening)
@@ -88,7 +78,7 @@ class ChildSupervisor:
             pause = self._not_before - self._clock.monotonic()
             if pause > 0:
                 raise UpstreamFailed(
-                    f"MCP server {self._name!r} ended {self._crashes} times in a row; it is not started again for "
+                    f"MCP server {self._name!r} ended {self._crashes} times in a row; it will not be restarted for "
                     f"{pause:.1f} s. Its log lines say why",
                     retry_after_seconds=pause,
                 )
@@ -116,13 +106,13 @@ class ChildSupervisor:
 
     def _record_crash(self) -> None:
         self._crashes += 1
-        if self._crashes > 1:  # a single crash is no pattern
+        if self._crashes > 1:  # a single crash is not a pattern
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (self._crashes - 2))
             self._not_before = self._clock.monotonic() + pause
 
     async def _replace_if_hung(self, child: McpServerProcess) -> None:
         if not child.over and not await child.is_responsive():
-            await child.stop(patient=False, reason=", since it answers nothing any more,")
+            await child.stop(patient=False, reason=", since it no longer answers,")
 
     def _enter(self) -> None:
         self._busy += 1
@@ -137,7 +127,7 @@ class ChildSupervisor:
 
     async def _stop_when_idle(self) -> None:
         await self._clock.sleep(self._settings.idle_seconds)
-        self._idling = None  # from here on a new question waits for the end and a fresh start
+        self._idling = None  # from now on a new request waits for the end and a fresh start
         if self._child is not None:
             await self._child.stop()
 
@@ -149,6 +139,6 @@ class ChildSupervisor:
 
 
 def _consume_exception(opening: asyncio.Task[McpServerProcess]) -> None:
-    """Read the outcome, which nobody else does if all who waited for it are gone."""
+    """Read the outcome, in case all waiting callers are gone."""
     if not opening.cancelled():
         opening.exception()

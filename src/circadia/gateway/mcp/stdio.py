@@ -1,8 +1,8 @@
-"""Proxied stdio MCP servers: each an ASGI application that speaks both protocol eras and keeps no session (GATE-74).
+"""Proxied stdio MCP servers: ASGI applications that support both protocol eras and keep no session (GATE-74).
 
-In front the official SDK serves; behind it one child process, or one per agent (GATE-75), answers. The front offers
-what the child offers, but for what would need a stream of its own: changes of lists, subscriptions, logging, sampling.
-What it is asked and answers goes on whole: no revision of the protocol, ours or the caller's, takes anything out of it.
+The official SDK serves in front; one child process, or one per agent (GATE-75), answers behind it. The front offers
+the child's capabilities, except those that need their own stream: list changes, subscriptions, logging, sampling.
+Requests and answers pass complete: no protocol revision, ours or the caller's, removes anything.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 
 KEY = "circadia.progress"
-"""Key of the ASGI scope: the request's `ProgressSend`."""
+"""Key in the ASGI scope: the request's `ProgressSend`."""
 _HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
 
 
 class ProgressSend:
-    """The `send` of one request: passes a JSON answer as it is, or as the last event if progress came before it."""
+    """The `send` of one request: passes a JSON answer as it is, or as the last event after progress."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._order = asyncio.Lock()  # protects the order of the messages: reports come from tasks of their own
+        self._order = asyncio.Lock()  # protects the order of the messages: reports come from their own tasks
         self._answering = False
         self._streams = False
         self._parts: list[bytes] = []
 
     async def report(self, token: ProgressToken, progress: float, total: float | None, message: str | None) -> None:
-        """Send one report; nothing once the answer is under way."""
+        """Send one progress report, unless the answer has begun."""
         params: dict[str, object] = {"progressToken": token, "progress": progress}
         params |= {} if total is None else {"total": total}
         params |= {} if message is None else {"message": message}
@@ -60,7 +60,6 @@ class ProgressSend:
             await self._send({"type": "http.response.body", "body": event, "more_body": True})
 
     async def __call__(self, message: Message) -> None:
-        """Take one ASGI message of the answer."""
         async with self._order:
             self._answering = True
             if not self._streams:
@@ -86,24 +85,21 @@ Context = ServerRequestContext[Any, Any]
 
 
 class StdioServers:
-    """The stdio servers of the configuration; they serve inside `run`.
-
-    Raises:
-        ConfigError: a variable that `env_from` names is not set, or a child cannot run as its `user`.
-    """
+    """The configured stdio servers; they serve inside `run`. Raises ConfigError for a bad `env_from` or `user`."""
 
     def __init__(self, settings: Mapping[str, McpServerSettings], environment: Mapping[str, str], clock: Clock) -> None:
         self._fronts = {
-            name: _build_front(name, each, environment, clock) for name, each in settings.items() if each.command
+            name: _build_front(name, server_settings, environment, clock)
+            for name, server_settings in settings.items()
+            if server_settings.command
         }
 
     def server(self, name: str) -> ASGIApp:
-        """Return the application of this server."""
         return self._fronts[name]
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
-        """Serve for as long as the block lasts; then end every child with all that it started."""
+        """Serve within the block; then end every child with everything it started."""
         async with AsyncExitStack() as stack:
             for front in self._fronts.values():
                 await stack.enter_async_context(front.run())
@@ -111,8 +107,6 @@ class StdioServers:
 
 
 class StdioServerApp:
-    """ASGI application of one stdio server."""
-
     def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> None:
         self._per_agent = settings.per_agent
         self._slots: dict[AgentId | None, ChildSupervisor] = {}
@@ -124,7 +118,6 @@ class StdioServerApp:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
-        """Serve for as long as the block lasts."""
         try:
             async with self._sdk.run():
                 yield
@@ -132,7 +125,6 @@ class StdioServerApp:
             await asyncio.gather(*(slot.stop() for slot in self._slots.values()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request of the door."""
         out = ProgressSend(send)
         await self._sdk({**scope, KEY: out}, receive, out)
 
@@ -145,15 +137,15 @@ class StdioServerApp:
         return self._slots[key]
 
     async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer with what the child says: to what is forwarded, and of itself to `initialize`."""
+        """Return the child's answer to forwarded requests, and its own information for `initialize`."""
         if ctx.method in _FORWARDED:
-            return await self._forward(ctx)  # not by a handler, whose results the SDK cuts to what it knows
+            return await self._forward(ctx)  # not by a handler, whose results the SDK reduces to the fields it knows
         result = await call_next(ctx)
         if ctx.method != "initialize" or not isinstance(result, dict):
             return result
         greeting = await self._greeting(ctx)
-        told = {key: greeting[key] for key in ("serverInfo", "instructions") if key in greeting}
-        return {**result, **told, "capabilities": _offered_capabilities(greeting)}
+        information = {key: greeting[key] for key in ("serverInfo", "instructions") if key in greeting}
+        return {**result, **information, "capabilities": _offered_capabilities(greeting)}
 
     async def _forward(self, context: Context) -> HandlerResult:
         try:
@@ -166,10 +158,10 @@ class StdioServerApp:
             return result
         fresh = _NEVER_FRESH if context.method in CACHEABLE_METHODS else {}
         meta: dict[str, Any] = {SERVER_INFO_META_KEY: self._server.server_info_stamp}
-        told: object = result.get("_meta")
-        if isinstance(told, dict):
-            meta |= cast("dict[str, Any]", told)
-        # What a child of the older era does not know comes first, so that what it says stands.
+        child_meta: object = result.get("_meta")
+        if isinstance(child_meta, dict):
+            meta |= cast("dict[str, Any]", child_meta)
+        # Defaults for a child of the older era come first, so that its own values win.
         return {"resultType": "complete", **fresh, **result, "_meta": meta}
 
     async def _greeting(self, context: Context) -> Mapping[str, Any]:
@@ -198,7 +190,6 @@ def _build_front(
 
 
 def _child_environment(name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return all that a child gets of the environment."""
     missing = [variable for variable in settings.env_from if variable not in environment]
     if missing:
         raise ConfigError(f"mcp_servers.{name}.env_from: the environment has no {missing[0]!r}; set it")
@@ -207,23 +198,23 @@ def _child_environment(name: str, settings: McpServerSettings, environment: Mapp
 
 
 def _offered_capabilities(greeting: Mapping[str, Any]) -> dict[str, dict[str, object]]:
-    """Return the child's capabilities that reach through the gateway."""
+    """Return the child's capabilities that work through the gateway."""
     return {key: {} for key in _OFFERED if key in greeting.get("capabilities", {})}
 
 
 def _forwardable_params(context: Context) -> Mapping[str, Any]:
-    """Return the parameters without what belongs to the caller's own connection."""
+    """Return the parameters without those of the caller's own connection."""
     params = dict(context.params or {})
-    given: object = params.pop("_meta", None)
-    if isinstance(given, dict):
-        meta = cast("dict[str, Any]", given)
-        kept = {k: v for k, v in meta.items() if k != "progressToken" and not k.startswith(_ERA_PREFIX)}
-        params |= {"_meta": kept} if kept else {}
+    raw_meta: object = params.pop("_meta", None)
+    if isinstance(raw_meta, dict):
+        meta = cast("dict[str, Any]", raw_meta)
+        rest = {k: v for k, v in meta.items() if k != "progressToken" and not k.startswith(_ERA_PREFIX)}
+        params |= {"_meta": rest} if rest else {}
     return params
 
 
 def _progress_reporter(context: Context) -> ProgressFnT | None:
-    """Return what carries the child's progress to the caller, if it asked for such."""
+    """Return a callback that sends the child's progress to the caller, if it requested progress."""
     token = progress_token_from_params(context.params)
     if token is None or context.request is None:
         return None
@@ -241,4 +232,4 @@ def _to_mcp_error(error: CircadiaError) -> MCPError:
 
 
 def _skip_schema_check(_: str) -> None:
-    """Leave a tool's arguments to the child, which knows its schema."""
+    """Leave the check of a tool's arguments to the child, which knows its schema."""

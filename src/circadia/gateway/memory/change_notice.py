@@ -1,4 +1,4 @@
-"""Tells an agent on its next call, in one line, what changed in its memory while it slept (SLEEP-62)."""
+"""Reports to an agent, in one line on its next call, the changes to its memory while it slept (SLEEP-62)."""
 
 from collections.abc import Mapping
 from typing import Final, cast
@@ -12,7 +12,7 @@ from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.signals.base import Signals
 
 REMEMBERED: Final = 1_000
-"""Banks whose last change is to be told, about 200 bytes each."""
+"""Banks with changes to report, about 200 bytes each."""
 _WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
     ChangeKind.ADD_NOTE: ("note was added", "notes were added"),
     ChangeKind.RETIRE_NOTE: ("note was retired", "notes were retired"),
@@ -23,7 +23,7 @@ _WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
 
 
 class ChangeNotice:
-    """What passes have changed since it was last told; a hint, which a restart forgets."""
+    """The changes by passes since the last report; a hint that a restart forgets."""
 
     def __init__(self, signals: Signals, tier: SleeptimeService) -> None:
         self._tier = tier
@@ -31,7 +31,7 @@ class ChangeNotice:
         signals.listen(TOPIC, self._on_pass_event)
 
     def line(self, bank: Bank) -> str:
-        """Return what is to be told; empty if nothing has changed, or the bank's policy says that nothing is told."""
+        """Return the line to show; empty if nothing changed or the bank's policy disables it."""
         counts = self._counts.get(bank.id)
         if counts is None or not self._tier.policy(bank).tell:
             return ""
@@ -39,7 +39,7 @@ class ChangeNotice:
         return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
 
     def mark_shown(self, bank: Bank, line: str) -> None:
-        """Tell this line no more; what came since it was made is told with it next time."""
+        """Clear the reported changes; if more came since, the next line repeats them with the new ones."""
         if line == self.line(bank):
             del self._counts[bank.id]
 
@@ -48,4 +48,6 @@ class ChangeNotice:
         done = {kind.value: counts[kind.value] for kind in ChangeKind if counts.get(kind.value)}
         if data["ended"] and done:
             before = self._counts.get(BankId(key), {})
-            self._counts[BankId(key)] = {each: before.get(each, 0) + done.get(each, 0) for each in {*before, *done}}
+            self._counts[BankId(key)] = {
+                kind_name: before.get(kind_name, 0) + done.get(kind_name, 0) for kind_name in {*before, *done}
+            }

@@ -1,7 +1,7 @@
-"""Which conversation a model call belongs to, and how far it is; the one hook behind which the sleep tier stands.
+"""The conversation of a model call and its counters; the interface to the sleep tier.
 
-The conversation is what the header `x-circadia-conversation` says, else the provider's own conversation or previous
-response, else the one whose last request is the longest known beginning of this request's messages (GATE-67).
+A conversation is named by the header `x-circadia-conversation`, else by the provider's conversation or previous
+response. Otherwise it is the one whose last request is the longest known prefix of this request's messages (GATE-67).
 """
 
 from collections.abc import Sequence
@@ -25,51 +25,42 @@ from circadia.records.per_call import per_call
 from circadia.stores.base import Store
 
 REMEMBERED = 20_000
-"""Conversations that are found by their messages, about 1 KB each; an older one is found by its name only."""
+"""Conversations found by their messages, about 1 KB each; an older one is found by its name only."""
 SEVERAL: Final = ""
-"""The end user of a conversation that more than one have named: a call in it that names none is nobody's."""
+"""End user of a conversation in which several were named; a call in it without a name belongs to nobody."""
 
 
 @per_call
 class ConversationCall:
-    """One model call as a part of a conversation."""
-
     agent: Agent
-    """Who talks."""
     conversation: Conversation
-    """The conversation before this call."""
     counted: bool
     """Whether this is a turn: its last item comes from the user side."""
     user: str | None = None
-    """The end user as the call says, or what it names its conversation by; never guessed from what was said."""
+    """The end user named by the call or by its conversation's name; never guessed from the text."""
 
 
 @per_call
 class PendingTurn:
-    """What a call says that is new, kept until its answer is there."""
+    """The new content of a call, kept until the answer arrives."""
 
     heard: Sequence[NewUtterance]
-    """What."""
     continues: bool
-    """Whether the model has spoken in it before."""
+    """Whether the model has already spoken in it."""
     at: datetime
-    """When it came."""
     chore: bool = False
-    """Whether a program asks it about the conversation."""
+    """Whether a program asks about the conversation."""
     kept: bool = True
-    """Whether the agent's bank takes it; else it is only known whose word it is, should it be handed on to others."""
+    """Whether the agent's bank takes it; otherwise it only serves attribution if it is passed on to others."""
 
 
 @per_call
 class CallFollowUp:
-    """What is to be told of a call once it has ended."""
+    """Data for the sleep tier when the call has ended."""
 
     told: PendingTurn | None = None
-    """What is to be kept with the answer; none if nothing is."""
     used: BankUse | None = None
-    """What of a bank's derived memory stands in it; none if nothing does."""
     lookup: Lookup | None = None
-    """What it got of the ready answers; none if none were looked up."""
 
 
 NOTHING: Final = CallFollowUp()
@@ -80,20 +71,18 @@ class PreparedCall:
     """A call on its way upstream, or its answer."""
 
     body: bytes
-    """What goes upstream."""
     noted: CallFollowUp = NOTHING
-    """What is to be told of it."""
     answer: bytes | None = None
-    """The whole answer in the provider's shape, where it is ready: then nothing goes upstream."""
+    """A ready answer in the provider's shape; if present, nothing goes upstream."""
 
 
 class SleepTier(Protocol):
-    """What may change a call before it goes upstream, and learns how it ended. Neither may fail the call."""
+    """May change a call before it goes upstream and learns how it ended. Neither may fail the call."""
 
     async def prepare_call(
         self, call: ModelCall, turn: ConversationCall, body: bytes, *, held: bool = False
     ) -> PreparedCall:
-        """Return what goes upstream; `held` says that the call was made before a sleep."""
+        """Return what goes upstream; `held` means that the call was written before a sleep."""
         ...
 
     def on_call_ended(
@@ -107,29 +96,28 @@ class SleepTier(Protocol):
         hashes: Sequence[str],
         filled: float,
     ) -> None:
-        """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came.
+        """Handle the end of a call: whether the answer is complete, and its content so far.
 
-        `hashes` are those of the conversation with the answer. `filled` is the share of its model's context that it
-        filled, where that is known.
+        `hashes` are those of the conversation with the answer. `filled` is the share of the model's context that the
+        call
+        filled; 0 if unknown.
         """
         ...
 
     def on_call_unsent(self, call: ModelCall, turn: ConversationCall) -> None:
-        """Learn that the call, which `before` has seen, was not sent."""
+        """Handle a call that passed `prepare_call` but was not sent."""
         ...
 
     def on_background_answer(self, call: ModelCall, handle: str, said: AnswerContent) -> None:
-        """Learn what an answer says that is made in the background; perhaps nothing yet, perhaps nothing new."""
+        """Handle the content of a background answer, which may be empty or already known."""
         ...
 
     def on_conversation_ended(self, call: ModelCall, user: str | None) -> None:
-        """Learn that the call has ended a conversation of its agent, with this end user where he is known."""
+        """Handle a call that ended a conversation of its agent, with this end user if known."""
         ...
 
 
 class Turns:
-    """Finds the conversation of a call and moves its counters."""
-
     def __init__(self, clock: Clock, ids: IdSource, store: Store, journal: Journal) -> None:
         self._clock = clock
         self._ids = ids
@@ -139,10 +127,10 @@ class Turns:
         self._by_head: dict[tuple[str, str], str] = {}
         self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
         self._chained_by_id: set[tuple[str, str]] = set()
-        """Those of them that have gone on by the ids of answers, if their head is one."""
+        """Conversations that continued by response ids, if their head is one."""
 
     async def load(self) -> None:
-        """Remember the conversations that went on before this process began."""
+        """Load the conversations from before this process started."""
         async with self._store.begin_read() as tx:
             for conversation in reversed(await tx.conversations.find_latest(REMEMBERED)):
                 self._keep(conversation, [conversation.head] if conversation.head else [])
@@ -152,21 +140,20 @@ class Turns:
     async def begin(
         self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]
     ) -> ConversationCall:
-        """Return the call's place in its conversation."""
         end_user = shorten_name(decode_name_header(headers, b"x-circadia-user") or request.end_user)
         name = shorten_name(decode_name_header(headers, b"x-circadia-conversation"))
         continued = shorten_name(request.conversation)
-        found = await self._find_by_name(agent, name) if name else self._find_by_chain(agent, request, end_user)
-        if found is None and continued is not None:
-            found = await self._find_by_name(agent, continued)
-        if found is None:
+        conversation = await self._find_by_name(agent, name) if name else self._find_by_chain(agent, request, end_user)
+        if conversation is None and continued is not None:
+            conversation = await self._find_by_name(agent, continued)
+        if conversation is None:
             key = name or continued or self._ids.new("cnv")
-            found = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
-        if end_user or found.end_user == SEVERAL:
-            found = replace(found, end_user=end_user)
-        # Whoever repeats the words of another's conversation must not be taken for that other.
-        user = found.end_user if end_user or name or request.conversation else None
-        return ConversationCall(agent=agent, conversation=found, counted=request.turn, user=user)
+            conversation = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
+        if end_user or conversation.end_user == SEVERAL:
+            conversation = replace(conversation, end_user=end_user)
+        # A caller who repeats another's words must not be taken for that other.
+        user = conversation.end_user if end_user or name or request.conversation else None
+        return ConversationCall(agent=agent, conversation=conversation, counted=request.turn, user=user)
 
     def end(
         self,
@@ -177,10 +164,7 @@ class Turns:
         handle: str | None,
         answered: bool,
     ) -> None:
-        """Move the counters: a version for each answered call, a turn where it was one.
-
-        The next request finds the conversation by the provider's `handle` or by the hash of the chain with the answer.
-        """
+        """Update version and turns of an answered call; `handle` or the chain with the answer finds the next one."""
         if not answered:
             return
         latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
@@ -189,8 +173,8 @@ class Turns:
         known = key in self._chained_by_id or self._by_head.get((latest.agent_id, before)) == latest.id
         by_id = before not in ("", latest.id) and known
         handles = [handle] if handle else []
-        hashes = [each for each in (answer[::-1] or request.chain[-1:]) if each]
-        # The first one is known after a restart, too: what its client goes on by, and so whether that is an id.
+        hashes = [item_hash for item_hash in (answer[::-1] or request.chain[-1:]) if item_hash]
+        # Only the first head survives a restart, so it must be the kind by which the client continues.
         heads = handles + hashes if by_id or not latest.version else hashes + handles
         moved = Conversation(
             id=latest.id,
@@ -211,9 +195,9 @@ class Turns:
         return self._by_id.get((agent.id, name))
 
     def find_by_handle(self, agent: Agent, handle: str) -> Conversation | None:
-        """Return the agent's conversation whose newest answer this is, if its calls go on by the id of the one before.
+        """Return the agent's conversation whose newest answer has this handle, if its calls continue by response ids.
 
-        A client that sends all messages anew with each call can go on without what the provider keeps of it.
+        A client that sends all messages with each call does not depend on what the provider stores.
         """
         key = (agent.id, self._by_head.get((agent.id, handle), ""))
         return self._by_id[key] if key in self._chained_by_id else None
@@ -230,14 +214,14 @@ class Turns:
         for head in heads:
             known = self._by_head.get((agent.id, head))
             if known is not None:
-                found = self._by_id[(agent.id, known)]
-                others = end_user and found.end_user is not None and found.end_user != end_user
-                return None if others and not request.conversation else found
+                conversation = self._by_id[(agent.id, known)]
+                others = end_user and conversation.end_user is not None and conversation.end_user != end_user
+                return None if others and not request.conversation else conversation
         return None
 
     def _keep(self, conversation: Conversation, heads: Sequence[str]) -> None:
         key = (conversation.agent_id, conversation.id)
-        self._forget(key)  # the newest stands last
+        self._forget(key)  # the newest comes last
         self._by_id[key] = conversation
         self._heads[key] = tuple(heads)
         for head in heads:
@@ -254,5 +238,5 @@ class Turns:
 
 
 def _merge_end_users(before: str | None, now: str | None) -> str | None:
-    """Return whose conversation it is after a call of one of them, or of somebody without a name."""
+    """Return the end user after a call by `now`: the only one named, or SEVERAL."""
     return SEVERAL if before is not None and now is not None and before != now else before if now is None else now

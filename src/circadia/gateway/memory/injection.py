@@ -1,7 +1,8 @@
-"""Puts what a bank has to say into a model call: blocks behind the system prompt, the rest into the last user turn.
+"""Adds a bank's context to a model call: blocks after the system prompt, the rest in the last user turn.
 
-A client sends its history again without what was put in. So the fitting part stands in the last user turn only, behind
-all that a provider can cache, and stays the same while the model works on that turn with tools (MEM-13, MEM-15).
+A client sends its history again without these additions. So the fitting part is only in the last user turn, after
+everything that a provider can cache, and stays the same while the model works on that turn with tools (MEM-13,
+MEM-15).
 """
 
 import asyncio
@@ -31,69 +32,56 @@ from circadia.stores.base import Store, Tx
 REMEMBERED: Final = 1_000
 """Conversations whose last fitting part is kept, about 5 KB each."""
 AGAIN_SECONDS: Final = 1.0
-"""How long a call waits at most until an answer that was checked is found again; then it is shown as a hint."""
+"""Maximum wait for the second lookup after a judge's yes; after that the answer is shown as a hint."""
 _ASKED: Final = 2_000
-"""Characters from the beginning and from the end of a user turn that are looked for; a file in between is not."""
+"""Characters searched at each end of a user turn; a file in between is not."""
 
 
 @dataclass(kw_only=True, slots=True)
 class _InjectionState:
-    """What one conversation was given last."""
-
     bank: BankId
     generation: int
     question: str
     fitting: str
     hits: Sequence[Hit]
     blocks: Sequence[Block]
-    """Those that are not pinned."""
     texts: set[str] = field(default_factory=set[str])
 
 
 @per_call
 class InjectedBody:
-    """A call's body with what its bank says to it."""
-
     body: bytes
-    """The body; the same if the bank says nothing."""
     used: BankUse | None = None
-    """What of a bank's derived memory stands in it."""
     lookup: Lookup | None = None
-    """What the call gets of the ready answers; with a hit nothing is put into it."""
+    """What the call gets of the ready answers; with a hit nothing is injected."""
     told: tuple[Bank, str] | None = None
-    """Whose line of what passes have changed stands in it, and that line."""
 
 
 @per_call
 class _InjectionRequest:
-    """What is looked for, for one call."""
-
     call: ModelCall
     turn: ConversationCall
     asks: bool
     """Whether something may fit its question."""
     again: bool
-    """Whether the same was asked a moment ago, or is only counted: it is no asking of its own."""
+    """Whether the same question was just asked or only counted; it is then not recorded as asked."""
     known: frozenset[str]
     asked: CallQuestion | None
     hints: bool
-    """Whether there is a place for a hint."""
     told: list[str]
-    """The line of what passes have changed; not worked out yet as long as it is empty."""
+    """The change notice; empty until it is computed."""
 
 
 @per_call
 class _InjectionResult:
-    """What was found."""
-
     bank: Bank
     context: Context | None
-    """None where none was wanted."""
+    """None if none was wanted."""
     lookup: Lookup | None
 
 
 class Injection:
-    """Adds contexts to calls, and looks for answers that make one needless."""
+    """Adds context to calls, and looks for answers that make a call unnecessary."""
 
     def __init__(self, store: Store, memory: MemoryServices, dreamt: ChangeNotice, answering: AnswerResolver) -> None:
         self._store = store
@@ -112,62 +100,52 @@ class Injection:
         *,
         keeps: bool = False,
     ) -> InjectedBody:
-        """Return the body with the context in it, if the policy wants one, or that there is an answer to what is asked.
+        """Return the body with its context, if the policy wants one, or the lookup of a ready answer.
 
-        While the model works on a turn with tools, what stands in it stays. If what is said is kept (`keeps`), the bank
-        is made where it is not there: the first question of an end user counts, too.
+        While the model works on a turn with tools, its context stays. With `keeps`, a missing bank is created: the
+        first question of an end user counts, too.
         """
         key = (turn.agent.id, turn.conversation.id, turn.user)
-        given = self._given.get(key)
+        previous = self._given.get(key)
         works_on = not any(not each.tool for each in prompt.heard)
-        repeats = given is not None and works_on and given.question == prompt.question
+        repeats = previous is not None and works_on and previous.question == prompt.question
         policy = call.agent.policy
         asks = policy.inject and bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
-        known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
-        again = not call.route.generates or (given is not None and given.question == prompt.question)
+        known = prompt.texts | previous.texts if previous is not None and call.request.conversation else prompt.texts
+        again = not call.route.generates or (previous is not None and previous.question == prompt.question)
         wanted = _InjectionRequest(
             call=call, turn=turn, asks=asks, known=known, asked=None if repeats else asked,
             hints=asks and prompt.user is not None, told=[], again=again,
         )  # fmt: skip
-        whose = (policy.bank, turn.user)
-        if asks:
-            made = await self._memory.retrieval.run_question(
-                self._store, _shorten_question(prompt.question), partial(self._build_result, wanted),
-                whose=whose, explained=False,
-            )  # fmt: skip
-        else:
-            made = await self._memory.retrieval.glances.run_read(
-                self._store, whose, lambda tx: self._build_result(wanted, tx, None)
-            )
-        if made is None and keeps and wanted.asked is not None:
-            made = await self._create_bank(turn, wanted.asked)
-        if made is None or made.context is None:
-            return InjectedBody(body=body, lookup=None if made is None else made.lookup)
-        bank, context = made.bank, made.context
+        result = await self._read_result(wanted, prompt.question)
+        if result is None and keeps and wanted.asked is not None:
+            result = await self._create_bank(turn, wanted.asked)
+        if result is None or result.context is None:
+            return InjectedBody(body=body, lookup=None if result is None else result.lookup)
+        bank, context = result.bank, result.context
         fitting, hits, blocks = context.fitting, context.hits, context.blocks
-        if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):
-            fitting, hits, blocks = given.fitting, given.hits, [*context.blocks, *given.blocks]
-        elif asks and call.route.generates:  # what is only counted is not said
-            self._keep(key, given if call.request.conversation else None, bank, prompt.question, context)
+        if repeats and previous is not None and (previous.bank, previous.generation) == (bank.id, bank.generation):
+            fitting, hits, blocks = previous.fitting, previous.hits, [*context.blocks, *previous.blocks]
+        elif asks and call.route.generates:  # a token count is not a statement
+            self._keep(key, previous if call.request.conversation else None, bank, prompt.question, context)
         if not context.stable and not fitting:
-            return InjectedBody(body=body, lookup=made.lookup)
+            return InjectedBody(body=body, lookup=result.lookup)
         use = None
         if call.route.generates:
             upstream, model = call.provider.upstream.name, call.request.model
             use = build_use(bank, call.agent.id, hits, blocks, known=known, upstream=upstream, model=model)
-        told = (bank, wanted.told[0]) if any(wanted.told) else None
-        return InjectedBody(body=prompt.with_context(context.stable, fitting), used=use, lookup=made.lookup, told=told)
+        notice = (bank, wanted.told[0]) if any(wanted.told) else None
+        return InjectedBody(
+            body=prompt.with_context(context.stable, fitting), used=use, lookup=result.lookup, told=notice
+        )
 
     def mark_sent(self, given: InjectedBody) -> None:
-        """Learn that the body goes upstream."""
+        """Mark the change notice as shown because the body goes upstream."""
         if given.told is not None:
             self._dreamt.mark_shown(*given.told)
 
     async def check_lookup(self, turn: ConversationCall, lookup: Lookup) -> Lookup:
-        """Have the judge decide about what is only similar, and return what the call gets then.
-
-        The judge takes a while, so the answer is looked up again after its yes: one that became void meanwhile is none.
-        """
+        """Let the judge decide, and look up the answer again after its yes: it may have become invalid meanwhile."""
         if not await self._answering.says_same(lookup):
             return lookup
         async with asyncio.timeout(AGAIN_SECONDS), self._store.begin_read() as tx:
@@ -175,10 +153,19 @@ class Injection:
             again = None if bank is None else await self._answering.look_up(tx, bank, lookup.asked)
         return lookup if again is None or again.outcome is not LookupOutcome.HIT else again
 
+    async def _read_result(self, wanted: _InjectionRequest, question: str) -> _InjectionResult | None:
+        retrieval, whose = self._memory.retrieval, (wanted.call.agent.policy.bank, wanted.turn.user)
+        if not wanted.asks:
+            return await retrieval.glances.run_read(self._store, whose, lambda tx: self._build_result(wanted, tx, None))
+        build = partial(self._build_result, wanted)
+        return await retrieval.run_question(
+            self._store, _shorten_question(question), build, whose=whose, explained=False
+        )
+
     async def _build_result(
         self, wanted: _InjectionRequest, tx: Tx, question: Question | None
     ) -> _InjectionResult | None:
-        """Look for a ready answer, and build a context unless that is served; this may be begun twice for a call."""
+        """Look up a ready answer, and build a context unless it is served; may run twice for a call."""
         policy = wanted.turn.agent.policy
         bank = await self._memory.banks.resolve_bound_bank(tx, policy, wanted.turn.user)
         if bank is None:
@@ -188,26 +175,25 @@ class Injection:
             return _InjectionResult(bank=bank, context=None, lookup=lookup)
         if not policy.inject:
             return _InjectionResult(bank=bank, context=None, lookup=None if lookup is None else as_miss(lookup))
-        if not wanted.told:  # once
+        if not wanted.told:  # compute it once
             tells = wanted.asks and wanted.call.route.generates
             wanted.told.append(self._dreamt.line(bank) if tells else "")
-        (told,) = wanted.told
+        (notice,) = wanted.told
         hint = (
-            lookup.hint(remaining_tokens(policy.fitting_tokens, told) // 2)
+            lookup.hint(remaining_tokens(policy.fitting_tokens, notice) // 2)
             if lookup is not None and wanted.hints
             else ""
         )
         question = _with_counting(question, not wanted.again and may_keep_question(bank, wanted.call.agent))
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
-            known=wanted.known, first="\n".join(filter(None, (told, hint))),
+            known=wanted.known, first="\n".join(filter(None, (notice, hint))),
         )  # fmt: skip
         return _InjectionResult(
             bank=bank, context=context, lookup=lookup if lookup is None or hint else as_miss(lookup)
         )
 
     async def _create_bank(self, turn: ConversationCall, asked: CallQuestion) -> _InjectionResult | None:
-        """Make the bank and look for an answer, which it cannot have yet."""
         async with self._store.begin_write() as tx:
             bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user, make=True)
             if bank is None:
@@ -224,15 +210,15 @@ class Injection:
         question: str,
         context: Context,
     ) -> None:
-        """Remember it for the next calls of this turn, and its texts for providers that keep the conversation."""
-        kept = _InjectionState(
+        """Remember the context for later calls of this turn, and its texts for providers that keep the conversation."""
+        state = _InjectionState(
             bank=bank.id, generation=bank.generation, question=question, fitting=context.fitting,
             hits=context.hits, blocks=[block for block in context.blocks if not block.pinned],
         )  # fmt: skip
-        kept.texts |= {hit.item.text for hit in context.hits}
+        state.texts |= {hit.item.text for hit in context.hits}
         if given is not None and given.bank == bank.id:
-            kept.texts |= given.texts
-        self._given[key] = kept
+            state.texts |= given.texts
+        self._given[key] = state
 
 
 def _with_counting(question: Question | None, counted: bool) -> Question | None:

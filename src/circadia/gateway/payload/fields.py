@@ -1,4 +1,4 @@
-"""Reading a request's fields: each of the right type, or an InvalidRequest that says what to send."""
+"""Typed access to a request's fields; a wrong type raises an InvalidRequest that says what to send."""
 
 from typing import cast
 
@@ -8,18 +8,14 @@ from circadia.errors import InvalidRequest
 
 _BOM = b"\xef\xbb\xbf"
 _MOST_TOKENS = 10**12
-"""A larger limit says the same to a budget and must still fit a database integer when summed."""
+"""A larger limit means the same to a budget, and sums must fit a database integer."""
 
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-"""How gzip (RFC 1952) and zstd (RFC 8878) begin."""
+"""First bytes of gzip (RFC 1952) and zstd (RFC 8878)."""
 
 
 def load(body: bytes) -> dict[str, object]:
-    """Return the JSON object of a request's body.
-
-    Raises:
-        InvalidRequest: it is none.
-    """
+    """Return the JSON object of a request's body, or raise InvalidRequest."""
     try:
         value: object = orjson.loads(body.removeprefix(_BOM))
     except orjson.JSONDecodeError as error:
@@ -32,7 +28,7 @@ def load(body: bytes) -> dict[str, object]:
 
 
 def kind(value: object) -> str:
-    """Return what JSON calls the value."""
+    """Return the JSON name of the value's type."""
     match value:
         case None:
             return "null"
@@ -49,11 +45,7 @@ def kind(value: object) -> str:
 
 
 def text(fields: dict[str, object], key: str) -> str | None:
-    """Return a string field; none if it is absent, null or empty.
-
-    Raises:
-        InvalidRequest: it is something else.
-    """
+    """Return a string field; None if it is absent, null or empty. Raises InvalidRequest for another type."""
     value = fields.get(key)
     if value is None or isinstance(value, str):
         return value or None
@@ -61,11 +53,7 @@ def text(fields: dict[str, object], key: str) -> str | None:
 
 
 def flag(fields: dict[str, object], key: str) -> bool:
-    """Return a boolean field; false if it is absent or null.
-
-    Raises:
-        InvalidRequest: it is something else.
-    """
+    """Return a boolean field; false if it is absent or null. Raises InvalidRequest for another type."""
     value = fields.get(key)
     if value is None or isinstance(value, bool):
         return bool(value)
@@ -73,11 +61,7 @@ def flag(fields: dict[str, object], key: str) -> bool:
 
 
 def count(fields: dict[str, object], key: str) -> int | None:
-    """Return a whole number; none if it is absent, null or negative (some servers take -1 for no limit).
-
-    Raises:
-        InvalidRequest: it is something else.
-    """
+    """Return a count; None if absent, null or negative (some servers take -1 for no limit). Raises InvalidRequest."""
     value = fields.get(key)
     if value is None:
         return None
@@ -87,7 +71,7 @@ def count(fields: dict[str, object], key: str) -> int | None:
 
 
 def product(*factors: int | None) -> int | None:
-    """Return the product within bounds; none if the first factor is. A later factor that is none or zero is one."""
+    """Return the bounded product; None if the first factor is None. A later None or zero counts as one."""
     first, *others = factors
     if first is None:
         return None
@@ -97,11 +81,7 @@ def product(*factors: int | None) -> int | None:
 
 
 def objects(fields: dict[str, object], key: str) -> list[dict[str, object]]:
-    """Return a list of objects.
-
-    Raises:
-        InvalidRequest: the field is absent or something else.
-    """
+    """Return a list of objects. Raises InvalidRequest if the field is absent or has another type."""
     value = fields.get(key)
     if not isinstance(value, list):
         raise InvalidRequest(f"`{key}` is {kind(value) if key in fields else 'missing'}; send a list of objects")
@@ -118,20 +98,17 @@ def input_estimate(body: bytes) -> int:
 
 
 def as_object(value: object) -> dict[str, object]:
-    """Return the value if it is an object, else an empty one: for answers, which are watched and never refused."""
+    """Return the value if it is an object, else an empty one: answers are observed and never refused."""
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[object]:
-    """Return the value if it is a list, else an empty one."""
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def as_text(value: object) -> str | None:
-    """Return the value if it is a string that says something."""
     return value if isinstance(value, str) and value else None
 
 
 def as_count(value: object) -> int | None:
-    """Return the value if it is a count."""
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

@@ -1,10 +1,9 @@
-"""Rolling hashes over the messages of a conversation, the same whichever way a client writes a message down.
+"""Rolling hashes over the messages of a conversation, independent of how a client writes a message.
 
-Clients send an answer back with other fields than they got it with (refusal, annotations, ids of items, cache marks).
-So only what the model reads is hashed: the role, the text, calls of tools with their ids, names and arguments, results
-of tools, and parts of other kinds as they are. One text part equals the plain string. The prompt that leads it is not
-hashed: clients put there what they have found for a question, the time, or the state of a folder, and the conversation
-goes on.
+Clients send an answer back with different fields (refusal, annotations, item ids, cache marks). So only what the
+model reads is hashed: role, text, tool calls with ids, names and arguments, tool results, and other parts as they
+are. One text part equals the plain string. The leading prompt is not hashed: clients put search results, the time or
+the state of a folder there, and the conversation continues.
 """
 
 from collections import deque
@@ -18,18 +17,18 @@ from circadia.errors import InvalidRequest
 
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _UNSENT = frozenset({"refusal", "thinking", "redacted_thinking", "reasoning"})
-"""Kinds of part that clients may leave out when they send an answer back."""
+"""Types of parts that clients may leave out when they send an answer back."""
 _MARKS = ("cache_control", "citations", "annotations")
 
 
 KEPT: Final = 256
-"""Hashes of a chain that are kept, those of the newest items: a held call keeps them for hours, at 90 bytes each."""
+"""Hashes kept per chain, those of the newest items: a held call keeps them for hours, at 90 bytes each."""
 
 
 def hash_chain(head: str, items: Iterable[object]) -> tuple[str, ...]:
-    """Return the end of the chain of hashes of all normalised items.
+    """Return the end of the hash chain of all normalised items.
 
-    An item that is none does not count, and leaves the chain as it is.
+    A None item does not change the chain.
 
     Raises:
         InvalidRequest: an item is nested too deeply.
@@ -47,10 +46,7 @@ def hash_chain(head: str, items: Iterable[object]) -> tuple[str, ...]:
 
 
 def normalize_content(value: object, *, inner: bool = False) -> object:
-    """Return the normal form of a message's content: its text, or a list of texts and other parts.
-
-    `inner` content, that of a tool's result, holds no results in turn.
-    """
+    """Return the normal form of a content: its text, or a list of texts and other parts. Tool results are `inner`."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -79,7 +75,7 @@ def normalize_content(value: object, *, inner: bool = False) -> object:
 
 
 def normalize_arguments(value: object) -> object:
-    """Return the normal form of a tool call's arguments, which clients decode and write again in their own way."""
+    """Return the normal form of a tool call's arguments, which clients decode and encode differently."""
     if not isinstance(value, str):
         return value
     try:
@@ -100,7 +96,7 @@ def _text(part: object) -> str | None:
 
 
 def _normalize_part(part: object, inner: bool) -> object:
-    """Return the normal form of a part that is no text, none if it does not count."""
+    """Return the normal form of a part that is not text; None if it does not count."""
     if not isinstance(part, dict):
         return part
     fields = cast("dict[str, object]", part)

@@ -1,4 +1,4 @@
-"""What a request says to the model, and where memory can add to it (MEM-13 … MEM-15)."""
+"""The prompt of a request, and the places where memory can be added (MEM-13 … MEM-15)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,14 +12,11 @@ from circadia.memory.capture.harness import is_chore, own_words, strip_harness_t
 from circadia.records.per_call import per_call
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
-"""Types of part that are text."""
 BETWEEN: Final = "\n\n"
-"""What sets an addition off from what a text says."""
+"""Separator between a text and an addition."""
 
 
 class Side(Enum):
-    """Who a message comes from."""
-
     OPERATOR = "operator"
     USER = "user"
     MODEL = "model"
@@ -33,62 +30,46 @@ OPENAI_SIDES: Final = {
     "tool": Side.TOOL,
     "function": Side.TOOL,
 }
-"""Who speaks in which role of OpenAI's chats; all others are the model."""
+"""The side of each role in OpenAI's chats; all others are the model."""
 
 
 @per_call
 class RequestMessage:
-    """One message of a request."""
-
     side: Side
-    """Who it comes from."""
     said: str = ""
-    """Its text, without what tools said; a user's also without what programs added (`memory.harness`)."""
+    """Its text, without tool results; a user's also without what programs added (`memory.harness`)."""
     name: str | None = None
-    """The name that it gives its speaker."""
     results: Sequence[str] = ()
-    """Results of tools that it holds."""
     slot: Callable[[], InsertionPoint | None] | None = None
-    """Finds its end, which is wanted of the last one only."""
+    """Finds its end, which is needed for the last message only."""
 
 
 @per_call
 class NewUtterance:
-    """One new thing that a request says."""
-
     text: str
-    """What."""
     back: int
-    """How far from the end its message stands, from 1."""
+    """Distance of its message from the end, from 1."""
     tool: bool
-    """Whether a tool said it."""
     name: str | None = None
-    """Its speaker's name, if the request tells it."""
 
 
 @per_call
 class RequestPrompt:
-    """What a request says."""
-
     body: str
-    """The body."""
     question: str
-    """The text of the last user turn; empty if it has none."""
+    """The text of the last user turn; empty without one."""
     texts: frozenset[str]
-    """What stands in it."""
     heard: Sequence[NewUtterance]
-    """What is new since the model last spoke, in order."""
+    """What was said since the model last spoke, in order."""
     continues: bool
-    """Whether the model has spoken before, so that the chain of its messages stands for this one conversation."""
+    """Whether the model has spoken before, so that the hash chain identifies this one conversation."""
     chore: bool
-    """Whether a program asks it about the conversation, as `is_chore` tells."""
+    """Whether a program asks about the conversation, as `is_chore` decides."""
     system: InsertionPoint
-    """The end of the system side."""
     user: InsertionPoint | None
-    """The end of the last user turn."""
 
     def with_context(self, stable: str, fitting: str) -> bytes:
-        """Return the body with both parts of a context in their places, every other byte as it was."""
+        """Return the body with both parts of a context inserted, every other byte unchanged."""
         fillings = [(self.system, stable)] if stable else []
         if fitting and self.user is not None:
             fillings.append((self.user, fitting))
@@ -98,9 +79,9 @@ class RequestPrompt:
 def build_prompt(
     body: str, messages: Sequence[RequestMessage], system: InsertionPoint, *, lead: str = "", continues: bool = False
 ) -> RequestPrompt:
-    """Return the prompt that these messages are, with the text that leads them from elsewhere in the body.
+    """Return the prompt of these messages, with the leading text from elsewhere in the body.
 
-    A last message that begins the model's answer for it is no answer yet: what stands before it is new.
+    A last message that begins the model's answer is not an answer yet: everything before it is new.
     """
     heard: list[NewUtterance] = []
     messages = [
@@ -134,12 +115,12 @@ def build_prompt(
 
 
 def join_texts(content: object) -> str:
-    """Return what the text parts of a content say, and what refuses."""
+    """Return the text and refusal parts of a content."""
     return content if isinstance(content, str) else "\n".join(_parts(content))
 
 
 def text_by_side(side: Side, content: object) -> str:
-    """Return what the text parts of a message say; of a user's, those that no program wrote in the person's place."""
+    """Return the text of a message; for a user, without what programs wrote in the person's place."""
     if side is not Side.USER:
         return join_texts(content)
     parts = [content] if isinstance(content, str) else _parts(content)
@@ -147,21 +128,20 @@ def text_by_side(side: Side, content: object) -> str:
 
 
 def _parts(content: object) -> list[str]:
-    found: list[object] = []
+    texts: list[object] = []
     for part in map(as_object, as_list(content)):
         kind = part.get("type")
-        found.append(part.get("text") if kind in TEXTS else part.get("refusal") if kind == "refusal" else None)
-    return [str(each) for each in found if each]
+        texts.append(part.get("text") if kind in TEXTS else part.get("refusal") if kind == "refusal" else None)
+    return [str(text) for text in texts if text]
 
 
 def content_end_slot(text: str, start: int, part_type: str) -> InsertionPoint | None:
-    """Return the end of the content of the message that starts there."""
     content = splice.member(text, start, "content")
     return None if content is None else end_slot(text, content, part_type)
 
 
 def end_slot(text: str, place: JsonSpan, part_type: str) -> InsertionPoint | None:
-    """Return the end of a content: of its string, or in one text part more."""
+    """Return the end of a content: of its string, or in one more text part."""
     if isinstance(place.value, str):
         return splice.slot_in_string(place, BETWEEN)
     if isinstance(place.value, list):

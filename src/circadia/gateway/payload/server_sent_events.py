@@ -1,4 +1,4 @@
-"""Server-sent events: splitting a byte stream into them, whatever the chunks, and writing one (WHATWG HTML, 9.2.6)."""
+"""Server-sent events: splitting a byte stream into events, and writing one (WHATWG HTML, 9.2.6)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,29 +7,28 @@ from typing import Final
 import orjson
 
 _LONGEST = 2**20
-"""Bytes of an unfinished event that are kept back; a longer one is no event, and passes as it comes."""
+"""Maximum bytes of an unfinished event that are held back; a longer one is not an event and passes as it comes."""
 _ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 class WholeEvents:
-    """Passes whole events at once and keeps back what comes behind the last one's end: no reader could use it yet."""
+    """Passes complete events at once and holds back the rest, which no reader could use yet."""
 
     def __init__(self) -> None:
         self._begun = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what may go out."""
         if not self._begun and chunk.endswith(_ENDS):
             return chunk
         seen = self._begun + chunk
-        end = max((found + len(mark) for mark in _ENDS if (found := seen.rfind(mark)) >= 0), default=0)
+        end = max((at + len(mark) for mark in _ENDS if (at := seen.rfind(mark)) >= 0), default=0)
         if len(seen) - end > _LONGEST:
             end = len(seen)
         self._begun = seen[end:]
         return seen[:end]
 
     def end(self) -> bytes:
-        """Return what is left of a stream that ended well."""
+        """Return the rest of a stream that ended well."""
         left, self._begun = self._begun, b""
         return left
 
@@ -39,7 +38,7 @@ _END = re.compile(rb"(?>\r\n?|\n)(?>\r\n?|\n)")
 
 
 class EventSplitter:
-    """Cuts chunks into whole events, each with the blank line that ends it, and holds the unfinished one."""
+    """Cuts chunks into complete events with their blank lines, and holds the unfinished one."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
@@ -47,7 +46,7 @@ class EventSplitter:
         self.held_bytes = 0
 
     def feed(self, chunk: bytes) -> Sequence[bytes]:
-        """Return the events that this chunk finishes. Joined with those before and what is held they are the stream."""
+        """Return the events that this chunk completes. All events and the held bytes together are the stream."""
         if self._held:
             # An end may be split over chunks: the last three bytes before this chunk are enough to see it.
             if not _has_end(self._tail + chunk):
@@ -67,7 +66,6 @@ class EventSplitter:
         return [event + b"\n\n" for event in chunk[: end - 2].split(b"\n\n")]
 
     def drain(self) -> bytes:
-        """Return what is held, and hold nothing."""
         held = b"".join(self._held)
         self._held = []
         self._tail = b""
@@ -93,7 +91,7 @@ class EventSplitter:
 
 
 def event_data(event: bytes) -> bytes:
-    """Return the data of an event, empty if it has none; white space around it is not removed."""
+    """Return the data of an event, empty without any; white space around it is kept."""
     if b"\r" not in event:
         start = 0 if event.startswith(b"data:") else event.find(b"\ndata:") + 1
         if event.startswith(b"data:", start):
@@ -106,7 +104,6 @@ def event_data(event: bytes) -> bytes:
 
 
 def format_event(data: Mapping[str, object], name: str | None = None) -> bytes:
-    """Return an event with a JSON object as its data."""
     line = b"data: %b\n\n" % orjson.dumps(data)
     return line if name is None else b"event: %b\n%b" % (name.encode(), line)
 
@@ -120,5 +117,5 @@ def _has_end(window: bytes) -> bool:
 
 
 def _may_go_on(stream: bytes, end: int) -> bool:
-    """Return whether an end that is a CR might be the first half of a CRLF."""
+    """Return whether a final CR might be the first half of a CRLF."""
     return end == len(stream) and stream.endswith(b"\r")

@@ -1,7 +1,7 @@
-"""Byte-exact edits of JSON text: find where a value stands, insert there, and leave every other byte alone.
+"""Byte-exact edits of JSON text: find a value, insert there, and leave every other byte unchanged.
 
 Positions are indexes of the decoded text. UTF-8 decodes and encodes without loss, so an edit of the text is an edit
-of the bytes. The scanning is done by the standard library's C scanner, from an index and without copies.
+of the bytes. The standard library's C scanner reads from an index, without copies.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import NamedTuple
 _BLANK = re.compile(r"[ \t\n\r]*")
 _BLANKS = " \t\n\r"
 _KEY = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
-"""A key without escapes, to where its value begins."""
+"""A key without escapes, up to the start of its value."""
 _COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 # Numbers are only passed over: a cheap stand-in saves their conversion, which refuses more than 4,300 digits.
 _SCANNER = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)
@@ -20,36 +20,31 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class JsonSpan(NamedTuple):
-    """A JSON value and where it stands in the text. Numbers in it are not meaningful."""
+    """A JSON value and its place in the text. Numbers in it are not meaningful."""
 
     start: int
-    """Index of its first character."""
     end: int
-    """Index after its last character."""
     value: object
-    """What it says."""
 
 
 class InsertionPoint(NamedTuple):
-    """A place where a text can be put later."""
+    """A place for a text to be inserted later."""
 
     start: int
-    """Index of the first character that gives way; it is `end` where none does."""
+    """Index of the first replaced character; equal to `end` if none is replaced."""
     end: int
-    """Index after the last one that does."""
+    """Index after the last replaced character."""
     head: str
-    """JSON that comes before the text."""
     tail: str
-    """JSON that comes behind it."""
 
 
 def slot_in_string(place: JsonSpan, between: str) -> InsertionPoint:
-    """Return the slot at the end of the string at `place`, set off by `between` if the string says something."""
+    """Return the slot at the end of the string at `place`, after `between` if the string is not empty."""
     return InsertionPoint(place.end - 1, place.end - 1, _dump(between)[1:-1] if place.value else "", "")
 
 
 def slot_in_array(text: str, place: JsonSpan, element: object, *, first: bool = False) -> InsertionPoint:
-    """Return the slot in an element more of the array at `place`, in place of the text `%` in `element`."""
+    """Return the slot in one more element of the array at `place`; `%` in `element` marks the text."""
     head, tail = _dump(element).split('"%"')
     if first:
         return InsertionPoint(place.start + 1, place.start + 1, f'{head}"', f'"{tail}{"," if place.value else ""}')
@@ -58,49 +53,41 @@ def slot_in_array(text: str, place: JsonSpan, element: object, *, first: bool = 
 
 
 def slot_in_object(text: str, key: str) -> InsertionPoint:
-    """Return the slot in a member more of the object that is the whole text, which has a member already."""
+    """Return the slot in one more member of the root object, which must have a member already."""
     at, comma = _end_inside(text, JsonSpan(0, len(text.rstrip(_BLANKS)), None))
     return InsertionPoint(at, at, f'{comma}{_dump(key)}:"', '"')
 
 
 def slot_replacing(place: JsonSpan) -> InsertionPoint:
-    """Return the slot that is a string in place of the value at `place`."""
+    """Return the slot in a string that replaces the value at `place`."""
     return InsertionPoint(place.start, place.end, '"', '"')
 
 
 def fill_slots(text: str, *fillings: tuple[InsertionPoint, str]) -> str:
-    """Return the text with each text in its slot, every other character as it was."""
+    """Return the text with every slot filled, every other character unchanged."""
     for slot, addition in sorted(fillings, key=lambda filling: filling[0].start, reverse=True):
         text = f"{text[: slot.start]}{slot.head}{json.dumps(addition)[1:-1]}{slot.tail}{text[slot.end :]}"
     return text
 
 
 def value_start(text: str) -> int:
-    """Return where the outermost value starts, without reading it."""
+    """Return the start of the root value, without reading it."""
     return _skip_blank(text, 1 if text.startswith("\ufeff") else 0)
 
 
 def root_value(text: str) -> JsonSpan:
-    """Return the outermost value.
-
-    Raises:
-        ValueError: the text is no JSON, or nested too deeply.
-    """
+    """Return the root value. Raises ValueError if the text is not JSON or is nested too deeply."""
     return _place(text, value_start(text))
 
 
 def members(text: str, start: int) -> Iterator[tuple[str, JsonSpan]]:
-    """Yield each key with the place of its value, of the object that starts at `start`; duplicates as they come.
-
-    Raises:
-        ValueError: there is no object, or it is broken.
-    """
+    """Yield each key and its value's place in the object at `start`; duplicates too. Raises ValueError."""
     at = _open(text, start, "{")
     if text[at : at + 1] == "}":
         return
     while True:
-        found = _KEY.match(text, at)
-        key, at = (found[1], found.end()) if found is not None else _key(text, at)
+        match = _KEY.match(text, at)
+        key, at = (match[1], match.end()) if match is not None else _key(text, at)
         place = _place(text, at)
         yield key, place
         comma = _COMMA.match(text, place.end)
@@ -111,20 +98,16 @@ def members(text: str, start: int) -> Iterator[tuple[str, JsonSpan]]:
 
 
 def member(text: str, start: int, key: str) -> JsonSpan | None:
-    """Return the place of the value of `key`; the last one of duplicates, which is what JSON readers keep."""
-    found = None
+    """Return the place of the value of `key`; of duplicates the last one, as JSON readers do."""
+    last = None
     for name, place in members(text, start):
         if name == key:
-            found = place
-    return found
+            last = place
+    return last
 
 
 def elements(text: str, start: int) -> Iterator[JsonSpan]:
-    """Yield the place of each element of the array that starts at `start`.
-
-    Raises:
-        ValueError: there is no array, or it is broken.
-    """
+    """Yield the place of each element of the array at `start`. Raises ValueError if it is broken."""
     at = _open(text, start, "[")
     if text[at : at + 1] == "]":
         return
@@ -139,23 +122,19 @@ def elements(text: str, start: int) -> Iterator[JsonSpan]:
 
 
 def insert_member(text: str, place: JsonSpan, key: str, value: object) -> str:
-    """Return the text with a member more, at the end of the object at `place`."""
     return _insert_last(text, place, f"{json.dumps(key)}:{_dump(value)}")
 
 
 def append_element(text: str, place: JsonSpan, value: object) -> str:
-    """Return the text with an element more, at the end of the array at `place`."""
     return _insert_last(text, place, _dump(value))
 
 
 def append_text(text: str, place: JsonSpan, addition: str) -> str:
-    """Return the text with `addition` at the end of the string at `place`."""
     at = place.end - 1
     return f"{text[:at]}{json.dumps(addition)[1:-1]}{text[at:]}"
 
 
 def replace(text: str, place: JsonSpan, value: object) -> str:
-    """Return the text with another value at `place`."""
     return f"{text[: place.start]}{_dump(value)}{text[place.end :]}"
 
 
@@ -165,7 +144,7 @@ def _insert_last(text: str, place: JsonSpan, entry: str) -> str:
 
 
 def _end_inside(text: str, place: JsonSpan) -> tuple[int, str]:
-    """Return where an array or object takes one entry more, and what separates it from the entry before."""
+    """Return where one more entry of an array or object goes, and its separator."""
     at = place.end - 1
     while text[at - 1] in _BLANKS:
         at -= 1
@@ -190,7 +169,6 @@ def _skip_blank(text: str, at: int) -> int:
 
 
 def _key(text: str, at: int) -> tuple[str, int]:
-    """Return the key that stands there, and where its value begins."""
     key = _place(text, at)
     if not isinstance(key.value, str):
         raise _unexpected(text, at, "a key")

@@ -1,4 +1,4 @@
-"""Asking an OpenAI stream for its usage, where the request says nothing about it."""
+"""Requests usage in an OpenAI stream if the call does not mention it."""
 
 from typing import cast
 
@@ -12,14 +12,13 @@ _INCLUDE = {"include_usage": True}
 
 
 def wants_usage(request: dict[str, object]) -> bool:
-    """Return whether a request asks that a stream tells its usage."""
     return as_object(request.get(_KEY)).get("include_usage") is True
 
 
 def with_include_usage(body: bytes) -> bytes | None:
-    """Return the body with `stream_options.include_usage`, every other byte as it was.
+    """Return the body with `stream_options.include_usage`, every other byte unchanged.
 
-    None if it is no stream, if `include_usage` is in it with any value, or if `stream_options` is no object.
+    None if it does not stream, contains `include_usage` with any value, or `stream_options` is not an object.
     """
     try:
         request = as_object(orjson.loads(body))

@@ -1,6 +1,6 @@
-"""Characters that were cut in two: JSON can say the two halves of an emoji apart, as escapes, and UTF-8 cannot.
+"""Characters that were cut in two: JSON escapes can contain half an emoji, UTF-8 cannot.
 
-Programs write such where they cut a text within a character, servers where they stream one piece by piece.
+Programs write them when they cut a text within a character, servers when they stream one in pieces.
 """
 
 import json
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 _PIECES: Final = frozenset({"content", "refusal", "arguments", "text", "partial_json", "delta"})
-"""Keys of what a streamed event adds to a text."""
+"""Keys of text deltas in a streamed event."""
 
 
 def join_halves(text: str) -> str:
-    """Return the text with halves that meet joined, and U+FFFD for any other."""
+    """Join halves that meet; replace any other half by U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -23,18 +23,14 @@ def join_halves(text: str) -> str:
 
 
 def join_pieces(pieces: Iterable[str]) -> str:
-    """Return the text of pieces in which a character may be cut in two."""
+    """Join pieces between which a character may be cut in two."""
     return join_halves("".join(pieces))
 
 
 def load_json(text: bytes, *, pieces: bool = False) -> object:
-    """Return what JSON says that has halves in it; in `pieces` of a text they stay, to be joined.
-
-    Raises:
-        ValueError: it is no JSON all the same, has no halves, or is nested too deeply.
-    """
+    """Parse JSON with halves; in `pieces` of a text they stay, to be joined later. Raises ValueError."""
     if b"\\u" not in text:
-        raise ValueError("there is no half of a character in it")
+        raise ValueError("it contains no half of a character")
     try:
         return _mend(json.loads(text), _PIECES if pieces else frozenset(), "")
     except RecursionError as error:
@@ -45,7 +41,7 @@ def _mend(value: Any, kept: frozenset[str], key: str) -> object:
     if isinstance(value, str):
         return value if key in kept else join_halves(value)
     if isinstance(value, dict):
-        return {join_halves(name): _mend(each, kept, name) for name, each in cast("dict[str, Any]", value).items()}
+        return {join_halves(name): _mend(item, kept, name) for name, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_mend(each, kept, key) for each in cast("list[Any]", value)]
+        return [_mend(item, kept, key) for item in cast("list[Any]", value)]
     return value

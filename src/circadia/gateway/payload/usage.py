@@ -1,4 +1,4 @@
-"""Counts of tokens as each API tells them. What is not told stays none."""
+"""Token counts in the form of each API. Counts that are not reported are None."""
 
 from typing import Final
 
@@ -11,16 +11,16 @@ _BESIDE_USAGE: Final = frozenset(
         "provider", "timings", "time_info", "x_groq",
     }
 )  # fmt: skip
-"""What providers and servers put into the chunk that tells the usage of a stream, and say nobody else."""
+"""Fields of the chunk with a stream's usage that contain nothing for the caller."""
 
 
 def only_usage(chunk: dict[str, object]) -> bool:
-    """Return whether a chunk with usage and without choices says nothing else, such as sources that were cited."""
+    """Return whether a chunk with usage and without choices contains nothing else, such as cited sources."""
     return not any(value for key, value in chunk.items() if key not in _BESIDE_USAGE)
 
 
 def completions_usage(value: object) -> Usage | None:
-    """Return the usage of OpenAI's chat completions, completions and embeddings; none if there is none."""
+    """Return the usage of OpenAI's chat completions, completions and embeddings; None without any."""
     fields = as_object(value)
     if not fields:
         return None
@@ -36,7 +36,6 @@ def completions_usage(value: object) -> Usage | None:
 
 
 def responses_usage(value: object) -> Usage | None:
-    """Return the usage of OpenAI's responses; none if there is none."""
     fields = as_object(value)
     if not fields:
         return None
@@ -52,9 +51,9 @@ def responses_usage(value: object) -> Usage | None:
 
 
 def messages_usage(value: object) -> Usage | None:
-    """Return the usage of Anthropic's messages; none if there is none.
+    """Return the usage of Anthropic's messages; None without any.
 
-    Anthropic counts what it read from the cache and wrote to it beside `input_tokens`; here the input is all three.
+    Anthropic counts cache reads and writes beside `input_tokens`; here the input is the sum of all three.
     """
     fields = as_object(value)
     if not fields:
@@ -73,9 +72,9 @@ def messages_usage(value: object) -> Usage | None:
 
 
 def contents_usage(value: object) -> Usage | None:
-    """Return the usage of Gemini's `generateContent`; none if there is none.
+    """Return the usage of Gemini's `generateContent`; None without any.
 
-    Google counts thoughts beside the candidates, and what tools have read beside the prompt; here both are in it.
+    Google counts thoughts beside the candidates, and tool input beside the prompt; here both are included.
     """
     fields = as_object(value)
     if not fields:

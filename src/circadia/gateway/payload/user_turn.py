@@ -1,4 +1,4 @@
-"""The last user turn of a request: whether it is the last item, and putting a line at its end."""
+"""The last user turn of a request: whether it is the last item, and adding a line to it."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ OPERATOR_ROLES = ("system", "developer")
 
 
 def ends_in_user(items: Sequence[dict[str, object]]) -> bool:
-    """Return whether the last item, those of the operator aside, is the user's; the operator's alone count too."""
+    """Return whether the last item is the user's, ignoring operator items; operator items alone count too."""
     for item in reversed(items):
         role = item.get("role")
         if role not in OPERATOR_ROLES:
@@ -18,10 +18,10 @@ def ends_in_user(items: Sequence[dict[str, object]]) -> bool:
 
 
 def add_line(body: bytes, key: str, part_type: str, line: str) -> bytes:
-    """Return the body with `line` at the end of the last user item of the list `key`, every other byte as it was.
+    """Append `line` to the last user item of the list `key`, every other byte unchanged.
 
-    Text content grows by an empty line and the line; a list of parts by a text part, after any cache mark. A list
-    that is a plain string is itself the user's turn. Without a user item the body stays the same.
+    Text content grows by an empty line and the line; a list of parts by a text part, after any cache mark. A plain
+    string in place of the list is itself the user's turn. Without a user item the body is unchanged.
     """
     try:
         return _add_line(body.decode(), key, part_type, line).encode()

@@ -1,4 +1,4 @@
-"""What the usage ledger says of one call: before it is sent, and once it has ended (GATE-64, GATE-66)."""
+"""Usage records of a call: reserved before it is sent, settled once it has ended (GATE-64, GATE-66)."""
 
 from datetime import datetime
 from typing import Final
@@ -15,14 +15,11 @@ from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 
 READY: Final = "ready"
-"""Tier of a call that was given an answer worked out ahead."""
 _UNKNOWN: Final = Usage()
 _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 
 
 class CallOutcome:
-    """What became of one call."""
-
     __slots__ = ("at", "began", "first", "free", "id", "ready", "sent", "span", "status", "too_long")
 
     def __init__(self, call_id: CallId, at: datetime, began: float) -> None:
@@ -32,19 +29,18 @@ class CallOutcome:
         self.first: float | None = None
         self.status: int | None = None
         self.span: Span = INVALID_SPAN
-        """What traces show of it."""
         self.sent = False
         """Whether it may have reached the upstream, or was answered without it."""
         self.ready = False
-        """Whether its answer was ready, so that it never went upstream."""
+        """Whether it got a ready answer and never went upstream."""
         self.too_long = False
         """Whether the upstream refused it as longer than the model's context."""
         self.free = False
-        """Whether the upstream surely did no work for it."""
+        """Whether the upstream certainly did no work for it."""
 
 
 def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:
-    """Return the tokens, and the billionths of a US dollar, that a budget sets aside for the call."""
+    """Return the tokens and the billionths of a US dollar that a budget reserves for the call."""
     if not has_budget(call.agent.policy):
         return 0, 0
     request = call.request
@@ -54,14 +50,12 @@ def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:
 
 
 def build_reserved_row(call: ModelCall, turn: ConversationCall, passage: Admission, outcome: CallOutcome) -> Call:
-    """Return the line of a call that is about to be sent."""
     return _build_row(call, turn, passage, outcome, None, None)
 
 
 def build_settled_row(
     call: ModelCall, turn: ConversationCall, passage: Admission, outcome: CallOutcome, meter: Meter, seconds: float
 ) -> Call:
-    """Return the line of a call that has ended, `seconds` after it was admitted."""
     return _build_row(call, turn, passage, outcome, meter, seconds)
 
 
@@ -73,22 +67,19 @@ def _build_row(
     meter: Meter | None,
     seconds: float | None,
 ) -> Call:
-    """Return the call's line; it is reserved while there is no meter.
+    """Return the usage record; it is reserved while there is no meter.
 
-    Half a count would be a guess (what was read, without what was written), so the usage of an answer that broke off is
-    unknown; what was reserved for it stays reserved, unless the upstream did no work.
+    Half a count would be a guess (input without output), so the usage of a broken answer is unknown. Its reservation
+    stays, unless the upstream did no work.
     """
     usage = meter.usage if meter is not None and meter.complete else _UNKNOWN
-    if outcome.ready:  # whether or not its stream tells
+    if outcome.ready:  # even if its stream reports no usage
         usage = _NOTHING
     known = usage.input_tokens is not None or usage.output_tokens is not None
     free = outcome.free or (outcome.status is not None and outcome.status >= 400)
     tokens, nanousd = (0, 0) if known or free else reservation(call, outcome.at)
     model = (meter.model if meter is not None else None) or call.request.model or "unknown"
-    if meter is None:
-        status = CallStatus.RESERVED
-    else:
-        status = CallStatus.DONE if is_answered(meter, outcome) else CallStatus.FAILED
+    ended = CallStatus.DONE if meter is not None and is_answered(meter, outcome) else CallStatus.FAILED
     cost = call.provider.prices.price(model, usage, outcome.at) if known and not outcome.ready else None
     return Call(
         id=outcome.id,
@@ -100,7 +91,7 @@ def _build_row(
         upstream=call.provider.upstream.name,
         endpoint=call.dialect.endpoint,
         model=model,
-        status=status,
+        status=CallStatus.RESERVED if meter is None else ended,
         http_status=outcome.status,
         streamed=call.request.streamed,
         input_tokens=usage.input_tokens,
@@ -120,7 +111,7 @@ def _build_row(
 
 
 def context_share(call: ModelCall, meter: Meter, outcome: CallOutcome) -> float:
-    """Return which share of its model's context the call filled, 1 if it was refused as too long; 0 if unknown."""
+    """Return the share of the model's context that the call filled: 1 if refused as too long, 0 if unknown."""
     if outcome.too_long:
         return 1.0
     read = meter.usage.input_tokens
@@ -129,5 +120,4 @@ def context_share(call: ModelCall, meter: Meter, outcome: CallOutcome) -> float:
 
 
 def is_answered(meter: Meter, outcome: CallOutcome) -> bool:
-    """Return whether a whole answer came."""
     return outcome.status is not None and outcome.status < 400 and meter.complete

@@ -1,4 +1,4 @@
-"""Fits an answer into a reply that was opened before it came: a 200, with the content type that was asked for."""
+"""Fits an answer into a reply opened before it arrived: a 200 with the requested content type."""
 
 import orjson
 
@@ -9,15 +9,11 @@ from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled
 from circadia.gateway.wire.connection import ProviderResponse
 
 _LONGEST_ERROR = 65_536
-"""Bytes that are read of an error which an upstream sends as a stream."""
+"""Maximum number of bytes read of an error that an upstream sends as a stream."""
 
 
 async def gather_answer(call: ModelCall, answer: ProviderResponse, whole: bytes | None) -> bytes | None:
-    """Return all of an answer, unless it is a stream that can go on as it comes.
-
-    Raises:
-        UpstreamFailed: it broke off; or it is a stream that cannot.
-    """
+    """Read the whole answer; None for a stream to pass on. Raises UpstreamFailed if neither is possible."""
     upstream = call.provider.upstream
     if whole is None and not is_stream(answer):
         try:
@@ -29,16 +25,12 @@ async def gather_answer(call: ModelCall, answer: ProviderResponse, whole: bytes 
             raise _refusal_error(call, answer.status, await _read_error_start(answer))
         _require_unpacked(call, answer)
         if not call.request.streamed:
-            raise UpstreamFailed(f"upstream {upstream.name!r} sent a stream, although none was asked for")
+            raise UpstreamFailed(f"upstream {upstream.name!r} sent a stream that the call did not request")
     return whole
 
 
 def fit_to_request(call: ModelCall, answer: ProviderResponse, whole: bytes) -> bytes:
-    """Return a whole answer, or a provider's error, in the shape that was asked for.
-
-    Raises:
-        UpstreamFailed: it cannot have that shape.
-    """
+    """Convert an answer or error to the requested shape. Raises UpstreamFailed if it cannot have that shape."""
     name = call.provider.upstream.name
     if answer.status >= 300:
         event = call.dialect.event_of_error(whole) if call.request.streamed else None
@@ -59,7 +51,7 @@ def fit_to_request(call: ModelCall, answer: ProviderResponse, whole: bytes) -> b
 def _require_unpacked(call: ModelCall, answer: ProviderResponse) -> None:
     name, coding = call.provider.upstream.name, answer.header(b"content-encoding") or "identity"
     if coding.lower() != "identity":
-        raise UpstreamFailed(f"upstream {name!r} compressed its answer ({coding}), although it was asked not to")
+        raise UpstreamFailed(f"upstream {name!r} compressed its answer ({coding}), although the gateway requested none")
 
 
 def _refusal_error(call: ModelCall, status: int, body: bytes) -> UpstreamFailed:
@@ -68,7 +60,7 @@ def _refusal_error(call: ModelCall, status: int, body: bytes) -> UpstreamFailed:
 
 
 async def _read_error_start(answer: ProviderResponse) -> bytes:
-    """Return what comes first of an error that is sent as a stream; it need not end."""
+    """Read the beginning of a streamed error, which may never end."""
     try:
         return (await anext(answer, b""))[:_LONGEST_ERROR]
     except (ConnectionBroken, ConnectionStalled):
@@ -76,7 +68,6 @@ async def _read_error_start(answer: ProviderResponse) -> bytes:
 
 
 def _error_message(body: bytes) -> str:
-    """Return what a provider's error body says, shortened."""
     try:
         error = orjson.loads(body)["error"]
         return f": {str(error['message'])[:300]}"

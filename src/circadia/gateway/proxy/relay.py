@@ -1,4 +1,4 @@
-"""Takes an admitted model call to its upstream and the answer back, and writes down what it used."""
+"""Sends an admitted model call to its upstream, passes the answer back, and records the usage."""
 
 import asyncio
 import logging
@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from opentelemetry.trace import INVALID_SPAN, Span
 
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.clock import Clock
@@ -27,6 +29,7 @@ from circadia.gateway.payload.server_sent_events import WholeEvents
 from circadia.gateway.proxy import opened_reply
 from circadia.gateway.proxy.ledger import CallOutcome, build_reserved_row, build_settled_row, context_share, is_answered
 from circadia.gateway.proxy.reply_format import ModelReplyFormat
+from circadia.gateway.proxy.wake_notice import wake_notice
 from circadia.gateway.wire.base import ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
 from circadia.ids import AgentId, CallId, IdSource
@@ -34,49 +37,20 @@ from circadia.records.agent import Agent, OnWake
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, end_call_span
-from circadia.visibility import visible_text
-
-
-def wake_notice(passage: Admission, unread: int) -> str:
-    """Return the fenced line: how long it slept, who woke it, how many messages wait and where to read them."""
-    woken = f", woken by {_plain_text(passage.woken_by)}" if passage.woken_by else ""
-    mail = (
-        f"{unread} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
-        if unread
-        else "no unread messages"
-    )
-    return f"<circadia-notice>You slept {_format_duration(passage.slept_seconds)}{woken}; {mail}.</circadia-notice>"
-
-
-def _format_duration(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def _plain_text(text: str) -> str:
-    """Return the text without what could end the fence or the line."""
-    return "".join(character for character in visible_text(text) if character.isprintable() and character not in "<>")[
-        :100
-    ]
-
 
 _logger = logging.getLogger(__name__)
 
 Clear = Callable[[], Awaitable[None]]
 Watch = Callable[[bool], Meter]
-"""Makes the meter of an answer, given whether it is a stream."""
 
 _COUNTS_KEPT: Final = 10_000
-"""Agents whose count of unread messages at their last wake is kept."""
+"""Agents for which the number of unread messages at their last wake is kept."""
 _UNSENT_METER: Final[Meter] = Plain().meter(streamed=False, take_usage_out=False, chain=())
-"""Stands for the meter of a call that was not sent."""
+"""Meter of a call that was not sent."""
+_SLEPT_SINCE: Final = "the agent slept after this call was written; build it again and send it"
 
 
 class Relay:
-    """What happens to a model call behind the gate."""
-
     def __init__(
         self,
         clock: Clock,
@@ -105,7 +79,7 @@ class Relay:
     async def pass_through(self, call: ModelCall, body: bytes, reply: Reply) -> None:
         """Pass on a call that generates nothing: no hold, no usage.
 
-        Tokens are counted of what would be sent. An answer that was made in the background is told when it is fetched.
+        Token counts cover what would be sent. An answer made in the background is reported when it is fetched.
         """
         if call.dialect.counts_tokens:
             turn = await self._turns.begin(call.agent, call.request, call.headers)
@@ -120,40 +94,38 @@ class Relay:
         status = await self._pass_on(call, body, reply, watch, None)
         if call.method == "DELETE" and status < 300:
             self._report_deletion(call)
-        said = meter.answer_so_far()
-        if said is not None and said.handle is not None:
-            self._tier.on_background_answer(call, said.handle, said)
+        answer = meter.answer_so_far()
+        if answer is not None and answer.handle is not None:
+            self._tier.on_background_answer(call, answer.handle, answer)
 
     def _report_deletion(self, call: ModelCall) -> None:
-        """Tell it if no call can go on with a conversation any more: it is deleted at the provider, or its end is."""
+        """Report a conversation that cannot continue because it, or its last response, was deleted at the provider."""
         place, _, name = call.target.partition("?")[0].rpartition("/")
         if name not in call.route.owned_ids:
             return
         if place.endswith("/conversations"):
-            found = self._turns.find_conversation(call.agent, name)
-            self._tier.on_conversation_ended(call, None if found is None else found.end_user)
-        elif place.endswith("/responses") and (found := self._turns.find_by_handle(call.agent, name)) is not None:
-            self._tier.on_conversation_ended(call, found.end_user)
+            conversation = self._turns.find_conversation(call.agent, name)
+            self._tier.on_conversation_ended(call, None if conversation is None else conversation.end_user)
+        elif (
+            place.endswith("/responses") and (conversation := self._turns.find_by_handle(call.agent, name)) is not None
+        ):
+            self._tier.on_conversation_ended(call, conversation.end_user)
 
     async def generate(
         self, call: ModelCall, body: bytes, passage: Admission, reply: Reply, clear_to_send: Clear
     ) -> None:
-        """Send the call, changed as declared, and pass the answer on; write down its usage whatever happens.
+        """Send the call with the declared changes and pass the answer on; record its usage whatever happens.
 
-        `clear_to_send` is awaited directly before each send; what it raises goes to the caller, and nothing is sent.
+        `clear_to_send` is awaited directly before each send; its errors reach the caller, and nothing is sent.
         """
         policy = call.agent.policy
         if passage.was_held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
             await clear_to_send()
-            raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
+            raise StillAsleep(_SLEPT_SINCE, retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
-        meter, noted, asks = _UNSENT_METER, NOTHING, False
+        meter, noted, adds_usage = _UNSENT_METER, NOTHING, False
         outcome = CallOutcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
-        if self._traces.on:
-            name = call.provider.upstream.name
-            outcome.span = self._traces.start_gateway_span(
-                call.dialect.endpoint, name, call.request.model, call.headers
-            )
+        outcome.span = self._start_span(call)
 
         async def clear() -> None:
             await clear_to_send()
@@ -161,7 +133,7 @@ class Relay:
 
         def watch(streamed: bool) -> Meter:
             nonlocal meter
-            meter = _build_meter(call, noted, streamed=streamed, take_usage_out=asks)
+            meter = _build_meter(call, noted, streamed=streamed, take_usage_out=adds_usage)
             return meter
 
         try:
@@ -172,30 +144,34 @@ class Relay:
             del prepared
             if ready is not None:
                 await clear()
-                await self._send_ready_answer(
-                    call, ready, reply, watch(call.request.streamed), outcome, _answer_headers(noted)
-                )
+                meter = watch(call.request.streamed)
+                await self._send_ready_answer(call, ready, reply, meter, outcome, _answer_headers(noted))
                 return
             if has_budget(policy):
-                outcome.at = (
-                    await self._budget.reserve(call.agent, build_reserved_row(call, turn, passage, outcome))
-                ).at
+                row = build_reserved_row(call, turn, passage, outcome)
+                outcome.at = (await self._budget.reserve(call.agent, row)).at
             stale = passage.was_held and policy.on_wake is not OnWake.FORWARD
             line = wake_notice(passage, await self._unread_count(call.agent, passage)) if stale else ""
-            sent, asks = await run_off_loop(body, partial(_outgoing_body, call, body, line))
+            sent, adds_usage = await run_off_loop(body, partial(_outgoing_body, call, body, line))
             shorter = None if body is plain else lambda: run_off_loop(plain, partial(_outgoing_body, call, plain, line))
             await self._pass_on(call, sent, reply, watch, outcome, _answer_headers(noted), shorter, clear)
         except UpstreamFailed as error:
             outcome.free = isinstance(error.__cause__, ConnectFailed | ConnectTimedOut)
             raise
         finally:
-            # Behind the answer: what was written to the caller goes out once the loop has done this step.
+            # After the answer: data written to the caller goes out at the end of this step of the event loop.
             asyncio.get_running_loop().call_soon(self._write_down, call, turn, passage, meter, outcome, noted)
+
+    def _start_span(self, call: ModelCall) -> Span:
+        if not self._traces.on:
+            return INVALID_SPAN
+        target = (call.dialect.endpoint, call.provider.upstream.name, call.request.model)
+        return self._traces.start_gateway_span(*target, call.headers)
 
     async def _send_ready_answer(
         self, call: ModelCall, ready: bytes, reply: Reply, meter: Meter, outcome: CallOutcome, told: Headers
     ) -> None:
-        """Give an answer that is ready; all else goes on as if the upstream had given it."""
+        """Send a ready answer; everything else happens as if it came from the upstream."""
         meter.feed(ready)
         meter.end()
         await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
@@ -210,7 +186,7 @@ class Relay:
         self, call: ModelCall, body: bytes, reply: Reply, watch: Watch, outcome: CallOutcome | None, told: Headers = (),
         shorter: Callable[[], Awaitable[tuple[bytes, bool]]] | None = None, clear: Clear | None = None,
     ) -> int:  # fmt: skip
-        """Send the body and pass the answer on; what is too long for its model is sent again as `shorter` makes it."""
+        """Send the body and pass the answer on; send `shorter` instead if the call is too long for its model."""
         headers = crossing.to_upstream(call.headers)
         again = call.route.dialect != "plain" or call.method == "GET"
         answer: ProviderResponse | None = None
@@ -265,7 +241,7 @@ class Relay:
         owned = 0
         last = b""
         events = WholeEvents() if is_stream(answer) else None
-        if events is None:  # nothing can be said in it
+        if events is None:  # an error cannot be sent in band
             reply.voice = ModelReplyFormat(call.dialect, streamed=False)
         cell = self._presence.synced_cell(call.agent.id) if call.agent.policy.abort_streams else None
         cut = None if cell is None else _cut_on_sleep(cell, answer)
@@ -280,7 +256,7 @@ class Relay:
                     await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
                     owned = len(meter.ids)
                 if answer.at_end:
-                    last += passed  # goes out with the end; more may have come while an id was written down
+                    last += passed  # goes out with the end; more may have arrived while an id was recorded
                 else:
                     await reply.write(passed)
         except ConnectionStalled as error:
@@ -306,7 +282,7 @@ class Relay:
         )
 
     async def _unread_count(self, agent: Agent, passage: Admission) -> int:
-        """Return how many messages wait for the agent; asked once for all calls that one wake admits."""
+        """Count the agent's unread messages, once for all calls that one wake admits."""
         known = self._counts.get(agent.id)
         if known is None or known[0] != passage.generation:
             if len(self._counts) >= _COUNTS_KEPT:
@@ -331,7 +307,7 @@ class Relay:
         noted: CallFollowUp,
     ) -> None:
         if not outcome.sent:
-            if has_budget(call.agent.policy):  # its caller went while the budget was asked: the place is free again
+            if has_budget(call.agent.policy):  # its caller left during the budget check: free the reservation
                 self._budget.release(outcome.id)
             if self._traces.on:
                 end_call_span(outcome.span, None)
@@ -344,7 +320,7 @@ class Relay:
         self._journal.put(line)
         whole = is_answered(meter, outcome)
         if outcome.too_long:
-            noted = replace(noted, used=None, lookup=None)  # none of it stood in what was answered
+            noted = replace(noted, used=None, lookup=None)  # the answered body contained no memory
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         share = context_share(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
         self._tier.on_call_ended(
@@ -359,13 +335,12 @@ class Relay:
 
 
 def _asks_for_stream(call: ModelCall) -> bool:
-    """Return whether a stored answer is fetched as a stream."""
     query = call.target.partition("?")[2]
     return call.route.dialect == "stored_response" and "stream=true" in query.lower().split("&")
 
 
 def _is_read_as_stream(call: ModelCall, answer: ProviderResponse) -> bool:
-    """Return whether an answer is read as events: also one that does not say what it is, where a stream was asked."""
+    """Return whether an answer is parsed as events, also if it has no type but a stream was requested."""
     return is_stream(answer) or (not is_json(answer) and (call.request.streamed or _asks_for_stream(call)))
 
 
@@ -376,10 +351,10 @@ def _build_meter(call: ModelCall, noted: CallFollowUp, *, streamed: bool, take_u
 
 
 def _outgoing_body(call: ModelCall, body: bytes, line: str) -> tuple[bytes, bool]:
-    """Return the body with the line, as it goes upstream, and whether it asks for usage where its caller does not."""
+    """Return the outgoing body with the notice, and whether it requests usage that its caller did not request."""
     body = call.dialect.with_line(body, line) if line else body
-    asking = call.dialect.with_usage(body) if call.agent.policy.include_usage and call.request.streamed else None
-    return (body, False) if asking is None else (asking, True)
+    with_usage = call.dialect.with_usage(body) if call.agent.policy.include_usage and call.request.streamed else None
+    return (body, False) if with_usage is None else (with_usage, True)
 
 
 def _answer_headers(noted: CallFollowUp) -> Headers:
@@ -387,7 +362,7 @@ def _answer_headers(noted: CallFollowUp) -> Headers:
 
 
 def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
-    """Return the call with an estimate of its input that counts what memory has added."""
+    """Return the call with an input estimate that includes the added memory."""
     added = len(after) - len(before)
     if not added:
         return call
@@ -395,10 +370,10 @@ def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
 
 
 def _cut_on_sleep(cell: PresenceCell, answer: ProviderResponse) -> asyncio.Future[None]:
-    """Close the stream when its agent falls asleep (GATE-45); what is returned is done from then on."""
+    """Close the stream when its agent falls asleep (GATE-45); the returned future is then done."""
     cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     cut.add_done_callback(lambda _: answer.close())
     cell.streams.add(cut)
-    if cell.asleep:  # since before the first byte
+    if cell.asleep:  # it fell asleep before the first byte
         cut.set_result(None)
     return cut

@@ -1,39 +1,37 @@
-"""How the model door speaks: errors in the provider's shape, signs of life that the providers' SDKs bear."""
+"""Replies of the model door: errors in the provider's shape, keep-alives that the provider's SDK accepts."""
 
 from circadia.errors import HTTP_STATUS, CircadiaError, InvalidRequest, LimitReached, RetryLater
 from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.hold.reply import OPENED_JSON, OPENED_STREAM
 
 LONGEST_RETRY_AFTER = 60.0
-"""Seconds; openai-python ignores a longer `Retry-After` and falls back to its own."""
+"""Seconds; openai-python ignores a longer `Retry-After` and uses its own."""
 
 
 class ModelReplyFormat:
-    """Speaks for one model call."""
-
     def __init__(self, dialect: Dialect, *, streamed: bool) -> None:
         self._dialect = dialect
         self._streamed = streamed
         self.opening = OPENED_STREAM if streamed else OPENED_JSON
 
     def build_keep_alive(self) -> bytes:
-        """Return what an SSE parser drops, or a space before the JSON."""
+        """Return bytes that an SSE parser drops, or a space before the JSON."""
         return self._dialect.keep_alive_bytes if self._streamed else b" "
 
     def error_response(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Return the error in the provider's shape, with what its SDKs need to know about trying again."""
+        """Return the error in the provider's shape, with the retry headers that its SDKs read."""
         status = 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
         headers = [(b"content-type", b"application/json")]
         after = error.retry_after_seconds
         if isinstance(error, RetryLater | LimitReached):
             passes_soon = isinstance(error, RetryLater) or (after is not None and after <= LONGEST_RETRY_AFTER)
             headers.append((b"x-should-retry", b"true" if passes_soon else b"false"))
-            shown = min(after if after is not None else 5.0, LONGEST_RETRY_AFTER) if passes_soon else after or 60.0
-            headers.append((b"retry-after", b"%d" % max(1, round(shown))))
+            seconds = min(after if after is not None else 5.0, LONGEST_RETRY_AFTER) if passes_soon else after or 60.0
+            headers.append((b"retry-after", b"%d" % max(1, round(seconds))))
         return status, headers, self._dialect.error(status, error.code, error.message)
 
     def in_band_error(self, error: CircadiaError) -> bytes | None:
-        """Return the provider's error event; none for a buffered answer."""
+        """Return the provider's error event; None for a buffered answer."""
         if not self._streamed:
             return None
         return self._dialect.error_event(HTTP_STATUS[type(error)], error.code, error.message)

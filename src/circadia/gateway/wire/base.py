@@ -1,9 +1,8 @@
-"""HTTP/1.1 to model providers: what can go wrong on a connection, and where a provider is.
+"""HTTP/1.1 to model providers: connection errors and origins.
 
-The gateway's own client: `wire_dial` opens connections, `wire_connection` carries one call at a time over one,
-`wire_pool` keeps them and is what callers use. It does what this gateway needs and no more, since each model call pays
-for it: one origin, a prepared list of headers, a body in memory, an answer in chunks; no redirects, cookies or
-proxies.
+The gateway's own client: `dialer` opens connections, `connection` carries one call at a time, and `pool`, the
+callers' entry, keeps connections. It does only what this gateway needs, since each model call pays for it: one
+origin, prepared headers, a body in memory, an answer in chunks; no redirects, cookies or proxies.
 """
 
 from dataclasses import dataclass
@@ -16,47 +15,38 @@ _LABELS: Final = 253
 
 
 class WireError(Exception):
-    """A call did not get its whole answer. The message is a reason in a few words, without headers or addresses."""
+    """A call did not get its whole answer. The message is a short reason, without headers or addresses."""
 
 
 class ConnectFailed(WireError):
-    """There was no connection (name, network or TLS); nothing of the call was sent."""
+    """The connection could not be made (name, network or TLS); nothing of the call was sent."""
 
 
 class ConnectTimedOut(WireError):
-    """A connection took too long; nothing of the call was sent."""
+    """The connection was not made in time; nothing of the call was sent."""
 
 
 class ConnectionStalled(WireError):
-    """The connection stood, and no byte came or went for too long."""
+    """No byte came or went for too long on an open connection."""
 
 
 class ConnectionBroken(WireError):
-    """The connection ended, or something came that is no answer, before the whole answer was there."""
+    """The connection ended, or invalid data came, before the answer was complete."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """Where a provider is."""
-
     secure: bool
-    """Whether it speaks TLS."""
     host: str
-    """Its name as DNS knows it, or its address without brackets."""
+    """DNS name, or an address without brackets."""
     port: int
-    """Its port."""
     authority: bytes
-    """What the Host header says."""
     prefix: bytes
-    """Path in front of every target; empty, or starts with a slash and ends without one."""
+    """Path before every target; empty, or starts with a slash and ends without one."""
 
     @classmethod
     def from_url(cls, base_url: str) -> Self:
-        """Return the origin of a base URL.
-
-        Raises:
-            ValueError: it is no http or https URL of a host, or holds more than host, port and path.
-        """
+        """Return the origin of an http(s) URL with host, port and path only. Raises ValueError for any other."""
         url = URL(base_url)
         if url.scheme not in ("http", "https") or not url.raw_host or len(url.raw_host) > _LABELS or not url.port:
             raise ValueError("must be http:// or https:// with a host")

@@ -1,4 +1,4 @@
-"""One connection to a provider, and the answer that comes over it."""
+"""One connection to a provider, and the answer on it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled, Wire
 from circadia.gateway.wire.decompression import CODINGS, BodyDecompressor
 
 MOST_UNREAD_BYTES: Final = 2**18
-"""Bytes of a body that wait for their reader before the provider is held up."""
+"""Unread body bytes after which the connection stops reading."""
 MOST_BARE_BYTES: Final = 2**16
-"""Bytes that may come in a row without one of the body: a head with the interim answers before it, trailers."""
+"""Maximum bytes in a row that are not body: a head with earlier interim answers, or trailers."""
 SMALL_BYTES: Final = 2**16
-"""A body up to this size goes out in one piece with its head."""
+"""Bodies up to this size are sent in one piece with the head."""
 SLICE_BYTES: Final = 2**17
-"""A larger one goes out in such slices, one a turn of the event loop."""
+"""Larger bodies are sent in slices of this size, one per turn of the event loop."""
 
 
 _LAST_STATUS: Final = 599
@@ -24,10 +24,10 @@ _LAST_STATUS: Final = 599
 
 
 class ProviderResponse:
-    """A provider's answer to one call: status, headers, then its body as it comes (`async for chunk in answer`).
+    """A provider's answer to one call: status, headers, then its body as it arrives (`async for chunk in answer`).
 
-    It has one reader. A reader that is cancelled ends the connection. Also the parser's target: the methods `on_…` are
-    for httptools alone, and what they raise makes the answer broken.
+    It has one reader; cancelling the reader ends the connection. It is also the parser's target: only httptools calls
+    the `on_…` methods, and their errors make the answer broken.
     """
 
     __slots__ = (
@@ -45,29 +45,25 @@ class ProviderResponse:
         self._waiter: asyncio.Future[None] | None = None
         self._packed: BodyDecompressor | None = None
         self.status = 0
-        """Its status; 0 before its head is there. Interim answers (100, 103) are not told."""
+        """0 before the head has arrived. Interim answers (100, 103) are not reported."""
         self.headers: list[tuple[bytes, bytes]] = []
-        """Its headers in order, names in lower case."""
+        """In order, names in lower case."""
         self.at_end = False
-        """Whether it came whole; what was not read of it yet can still be read."""
+        """Whether it is complete; unread parts can still be read."""
         self.bare = 0
-        """Bytes that came since the last one of the body."""
+        """Bytes since the last one of the body."""
         self.keep = False
         """Whether the provider lets the connection serve another call."""
 
     def header(self, wanted: bytes) -> str | None:
-        """Return the value of the first header of this (lower-case) name."""
+        """Return the first value of a header; `wanted` is in lower case."""
         for name, value in self.headers:
             if name == wanted:
                 return value.decode("latin-1")
         return None
 
     async def wait_for_head(self) -> Self:
-        """Return it once its status and headers are there.
-
-        Raises:
-            Broken, Silent: they will not come.
-        """
+        """Wait for status and headers. Raises ConnectionBroken or ConnectionStalled."""
         while not self.status:
             if self._error is not None:
                 raise self._error
@@ -75,15 +71,10 @@ class ProviderResponse:
         return self
 
     def __aiter__(self) -> Self:
-        """Read the body, once."""
         return self
 
     async def __anext__(self) -> bytes:
-        """Return all that came of the body since the last time, as soon as there is any, unpacked.
-
-        Raises:
-            Broken, Silent: the rest will not come. What came before has been given.
-        """
+        """Return the decompressed bytes since the last call. Raises ConnectionBroken or ConnectionStalled."""
         if self._packed is None:
             return await self._next_data()
         while not (piece := self._packed.take()):
@@ -109,7 +100,7 @@ class ProviderResponse:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """End it: the provider's work ends, and a reader gets Broken. No effect on what was read to its end."""
+        """End the answer, and the provider's work; a reader gets ConnectionBroken. No effect on a fully read one."""
         if self._parts or not self.at_end:
             self._parts = []
             self._error = self._error or ConnectionBroken("closed by the gateway")
@@ -119,26 +110,21 @@ class ProviderResponse:
 
     @property
     def unread(self) -> int:
-        """Bytes of the body that wait for their reader."""
         return self._size
 
     def wake(self) -> None:
-        """Let the reader look again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def detach(self) -> None:
-        """Forget the connection: it serves others from now on, or none."""
         self._connection = None
 
     def fail(self, error: WireError) -> None:
-        """End it with an error, unless it has ended."""
         if self._error is None and not self.at_end:
             self._error = error
             self.wake()
 
     def on_connection_lost(self, *, clean: bool) -> None:
-        """Hear that the provider has closed the connection, which is how some answers end."""
         if clean and self.status and self._until_end:
             self.at_end = True
             self.wake()
@@ -146,31 +132,30 @@ class ProviderResponse:
             self.fail(ConnectionBroken(f"closed the connection {'within' if self.status else 'before'} its answer"))
 
     def on_message_begin(self) -> None:
-        """Begin an answer, interim or not."""
         if self.status:
             raise ConnectionBroken("sent a second answer")
         self.headers.clear()
         self._until_end = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; a trailer is dropped."""
+        """Keep a header; drop a trailer."""
         if self.status:
             return
         name = name.lower()
         if name == b"transfer-encoding":
             if value.strip().lower() != b"chunked" or not self._until_end:
-                raise ConnectionBroken("sent a transfer coding that was not asked for")
+                raise ConnectionBroken("sent a transfer coding that was not requested")
             self._until_end = False
         elif name == b"content-length":
             self._until_end = False
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Take the head, unless it is an interim one."""
+        """Accept the head, unless it is of an interim answer."""
         assert self._connection is not None
         status = self._connection.parsed_status()
         if status < 100 or status == 101:
-            raise ConnectionBroken("wants to switch protocols unasked" if status else "sent no status")
+            raise ConnectionBroken("tried to switch protocols" if status else "sent no status")
         if status > _LAST_STATUS:
             raise ConnectionBroken(f"sent the status {status}, which HTTP does not have")
         if self.bare > MOST_BARE_BYTES and sum(len(n) + len(v) + 4 for n, v in self.headers) > MOST_BARE_BYTES:
@@ -181,15 +166,14 @@ class ProviderResponse:
             self.at_end = self._headless  # the parser would wait for a body
 
     def _unpack(self) -> None:
-        """Give the body unpacked, without the headers that tell of it as it is packed."""
+        """Decompress the body and remove the headers that describe its compressed form."""
         coding = (self.header(b"content-encoding") or "").strip().lower()
         if coding in CODINGS and not self._headless:
             self._packed = BodyDecompressor()
-            told = (b"content-encoding", b"content-length")
-            self.headers = [header for header in self.headers if header[0] not in told]
+            packed_headers = (b"content-encoding", b"content-length")
+            self.headers = [header for header in self.headers if header[0] not in packed_headers]
 
     def on_body(self, data: bytes) -> None:
-        """Keep a piece of the body."""
         if self.at_end:
             raise ConnectionBroken("sent a body to HEAD")
         self._parts.append(data)
@@ -197,7 +181,7 @@ class ProviderResponse:
         self.bare = 0
 
     def on_message_complete(self) -> None:
-        """End, unless it was an interim answer. The parser knows only now whether the connection may be kept."""
+        """End, unless it was an interim answer. Only now does the parser know whether the connection may be kept."""
         if self.status:
             assert self._connection is not None
             self.at_end = True
@@ -215,10 +199,10 @@ class ProviderResponse:
 
 
 class ProviderConnection(asyncio.Protocol):
-    """One connection: idle, or with one call on its way.
+    """One connection: idle, or with one call.
 
-    A call that got its whole answer gives it back by itself (`released`) where both sides allow; in every other case it
-    is closed. `lost` is told once it is closed, whoever closed it.
+    It returns itself with `released` after a complete answer if both sides allow; otherwise it is closed. `lost` is
+    called once it is closed, by either side.
     """
 
     __slots__ = (
@@ -246,19 +230,19 @@ class ProviderConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
         self.idle_since = 0.0
-        """When it was given back, by the event loop's clock."""
+        """When it became idle, by the event loop's clock."""
         self.closed = False
-        """Whether it is closed and `lost` was told."""
+        """Whether it is closed and `lost` was called."""
 
     @property
     def usable(self) -> bool:
-        """Whether nobody has closed it, as far as is known."""
+        """Return whether the connection is open, as far as is known."""
         return not self._transport.is_closing()
 
     def ask(self, head: bytes, body: bytes, *, headless: bool) -> ProviderResponse:
-        """Send a call and return its answer to come. `headless` says that the answer has a head only."""
+        """Send a call and return its future answer. With `headless` the answer has only a head."""
         self._answer = answer = ProviderResponse(self, headless=headless)
-        # A parser for each answer: trailers that httptools keeps back would come with the next one's headers.
+        # One parser per answer: trailers that httptools holds back would appear in the next answer's headers.
         self._parser = HttpResponseParser(answer)
         self._last = self._loop.time()
         if self._timer is None:
@@ -272,7 +256,7 @@ class ProviderConnection(asyncio.Protocol):
         return answer
 
     def drop(self) -> None:
-        """Close it now; a call that is on it breaks, so that its reader never waits for nothing."""
+        """Close it now and break its call, so that no reader waits forever."""
         if self._answer is not None:
             self._answer.fail(ConnectionBroken("closed by the gateway"))
             self._answer.detach()
@@ -280,28 +264,24 @@ class ProviderConnection(asyncio.Protocol):
         self._transport.abort()
 
     def read_on(self) -> None:
-        """Take more of the answer: its reader has caught up."""
         if self._held_up and self.usable:
             self._held_up = False
             self._last = self._loop.time()
             self._transport.resume_reading()
 
     def parsed_status(self) -> int:
-        """Return the status that the parser has read."""
         assert self._parser is not None
         return self._parser.get_status_code()
 
     def parsed_keep_alive(self) -> bool:
-        """Return whether the answer that the parser has just read leaves the connection open."""
         assert self._parser is not None
         return self._parser.should_keep_alive()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the answer; on an idle connection there is none, so it is closed."""
+        """Take bytes of the answer; an idle connection expects none and is closed."""
         answer, parser = self._answer, self._parser
         if answer is None or parser is None:
             self.drop()
@@ -312,15 +292,15 @@ class ProviderConnection(asyncio.Protocol):
         try:
             parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            told = error.__context__
+            cause = error.__context__
             flaw = (
-                told
-                if isinstance(told, ConnectionBroken)
-                else ConnectionBroken("sent something that is no HTTP answer")
+                cause
+                if isinstance(cause, ConnectionBroken)
+                else ConnectionBroken("sent something that is not an HTTP answer")
             )
         else:
             if answer.bare > MOST_BARE_BYTES and not answer.at_end:
-                flaw = ConnectionBroken("sent too much that is no body")
+                flaw = ConnectionBroken("sent too much before or after the body")
         if flaw is not None:
             answer.fail(flaw)
             self.drop()
@@ -332,13 +312,12 @@ class ProviderConnection(asyncio.Protocol):
         answer.wake()
 
     def eof_received(self) -> None:
-        """End the call: a provider that has said its last word needs no more of it."""
+        """End the call: the provider will send nothing more."""
         if self._answer is not None:
             self._answer.on_connection_lost(clean=True)
         self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the call, and tell."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -350,16 +329,14 @@ class ProviderConnection(asyncio.Protocol):
         self._lost(self)
 
     def pause_writing(self) -> None:
-        """Write nothing more for now."""
         self._full = True
 
     def resume_writing(self) -> None:
-        """Write on."""
         self._full = False
         self._write_on()
 
     def _write_on(self) -> None:
-        """Write the next slice. The next but one waits for a turn of the event loop, or until this one has gone out."""
+        """Write the next slice. The one after it waits for a turn of the event loop, or until this one has gone out."""
         if self._rest is None or self._full:
             return
         self._last = self._loop.time()
@@ -369,7 +346,7 @@ class ProviderConnection(asyncio.Protocol):
             self._loop.call_soon(self._write_on)
 
     def _end_call(self, answer: ProviderResponse) -> None:
-        """Serve others, if the provider allows it and has taken all of the request."""
+        """Release the connection, if the provider allows it and has taken the whole request."""
         unsent = self._rest is not None or self._transport.get_write_buffer_size() > 0
         if not answer.keep or unsent or self._transport.is_closing():
             self.drop()
@@ -380,7 +357,7 @@ class ProviderConnection(asyncio.Protocol):
         self._released(self)
 
     def _check_silence(self) -> None:
-        """End a call on which nothing moved for too long; a reader who holds the provider up is no silence of its."""
+        """End a call on which nothing moved for too long; a slow reader does not count as the provider's silence."""
         self._timer = None
         if self._answer is None:
             return

@@ -1,4 +1,4 @@
-"""Connections to one provider, kept for the next calls."""
+"""A pool of connections to one provider."""
 
 import asyncio
 import ssl
@@ -11,7 +11,6 @@ from circadia.gateway.wire.connection import ProviderConnection, ProviderRespons
 from circadia.gateway.wire.dialer import Dialer
 
 IDLE_SECONDS: Final = 30.0
-"""How long a connection is kept without a call."""
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods whose empty body needs no length (RFC 9110, 8.6)."""
 
@@ -19,11 +18,11 @@ Header = tuple[bytes, bytes]
 
 
 class ConnectionPool:
-    """Sends calls to one provider, over at most `max_connections`; who comes behind waits in order of arrival.
+    """Sends calls to one provider over at most `max_connections`; further calls wait in order of arrival.
 
-    Made in a running event loop. A call is never sent twice: a kept connection of which it is known that the provider
-    has closed it is not taken, and one that turns out closed after the call was written breaks the call. Whether it may
-    be sent again is for the caller to say (RFC 9110, 9.2.2), who knows whether a repeat does harm.
+    Made in a running event loop. A call is never sent twice: a kept connection known to be closed is not used, and one
+    that turns out closed after the write breaks the call. The caller decides about a retry (RFC 9110, 9.2.2), since it
+    knows whether a repeat does harm.
     """
 
     def __init__(
@@ -37,11 +36,7 @@ class ConnectionPool:
         answer_timeout_seconds: float,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """`always` are the headers of every call; `context` must be there if the origin speaks TLS.
-
-        Raises:
-            ValueError: a header cannot be sent.
-        """
+        """`always` are the headers of every call; `context` is for TLS. Raises ValueError for a bad header."""
         self._loop = asyncio.get_running_loop()
         self._dialer = Dialer(origin, context, connect_timeout_seconds)
         self._silence = answer_timeout_seconds
@@ -67,16 +62,20 @@ class ConnectionPool:
         body: bytes,
         clear: Callable[[], Awaitable[None]] | None = None,
     ) -> ProviderResponse:
-        """Send a call; return its answer once the status and the headers are there.
+        """Send a call; return its answer once status and headers have arrived.
 
-        `target` is path and query behind the origin's prefix, `headers` go out as they are, with Host and the length
-        added. Read the answer to its end or `close` it: its connection is bound until then. A caller that is cancelled
-        ends the call at any point. `clear` is awaited once there is a connection; the call is written in the same step
-        of the event loop in which it returns, and not at all if it raises.
+        `target` is path and query after the origin's prefix. `headers` are sent unchanged, with Host and the length
+        added.
+        Read the answer to its end or `close` it: it keeps its connection until then. Cancelling the caller ends the
+        call at
+        any point. `clear` is awaited once there is a connection. The call is written in the step of the event loop in
+        which
+        `clear` returns, and not at all if it raises.
 
         Raises:
-            Refused, Unreached: no connection; nothing was sent. Broken, Silent: no answer. ValueError: a header or the
-            target cannot be sent.
+            ConnectFailed, ConnectTimedOut: no connection; nothing was sent.
+            ConnectionBroken, ConnectionStalled: no answer.
+            ValueError: a header or the target cannot be sent.
         """
         if " " in target:
             raise ValueError("the target of a call holds a space")
@@ -89,7 +88,6 @@ class ConnectionPool:
         return await connection.ask(head, body, headless=method == "HEAD").wait_for_head()
 
     async def close(self) -> None:
-        """Close all connections; calls on them break."""
         if self._reaper is not None:
             self._reaper.cancel()
             self._reaper = None
@@ -100,7 +98,7 @@ class ConnectionPool:
             await self._emptied
 
     async def _take(self) -> ProviderConnection:
-        """Return a connection with no call on it. Whoever gets it must use it without waiting, or it is lost."""
+        """Return a connection without a call. The caller must use it without waiting, or it is lost."""
         while True:
             while self._idle:
                 connection = self._idle.pop()
@@ -128,14 +126,14 @@ class ConnectionPool:
                 return connection
 
     async def _wait_for_connection(self) -> ProviderConnection | None:
-        """Wait for one's turn; return a connection, or nothing if the place for a new one is ours."""
+        """Wait for a turn; return a connection, or None to dial a new one."""
         place: asyncio.Future[ProviderConnection | None] = self._loop.create_future()
         self._waiting[place] = None
         try:
             return await place
         except asyncio.CancelledError:
             self._waiting.pop(place, None)
-            if place.done() and not place.cancelled():  # given and cancelled at once: to the next one
+            if place.done() and not place.cancelled():  # granted and cancelled at the same time: pass it on
                 given = place.result()
                 if given is None:
                     self._release_place()
@@ -144,7 +142,7 @@ class ConnectionPool:
             raise
 
     async def _dial_connection(self) -> ProviderConnection:
-        """Return a new connection, for a place that is counted already."""
+        """Dial a new connection for a place that is already counted."""
         try:
             connection = await self._dialer.dial(self._build_connection)
             if connection.closed:
@@ -161,7 +159,7 @@ class ConnectionPool:
         return ProviderConnection(self._on_connection_released, self._on_connection_lost, self._loop, self._silence)
 
     def _on_connection_released(self, connection: ProviderConnection) -> None:
-        """Give a connection to whoever waits longest, or keep it."""
+        """Give a connection to the longest waiting call, or keep it."""
         place = self._next_in_line()
         if place is not None:
             place.set_result(connection)
@@ -179,7 +177,7 @@ class ConnectionPool:
                 self._emptied.set_result(None)
 
     def _release_place(self) -> None:
-        """Give a free place to whoever waits longest."""
+        """Give a free place to the longest waiting call."""
         place = self._next_in_line()
         if place is not None:
             place.set_result(None)
@@ -189,16 +187,16 @@ class ConnectionPool:
     def _next_in_line(self) -> asyncio.Future[ProviderConnection | None] | None:
         while self._waiting:
             place, _ = self._waiting.popitem(last=False)
-            if not place.done():  # else its caller was cancelled and has not heard of it yet
+            if not place.done():  # else its caller was cancelled and has not run yet
                 return place
         return None
 
     def _reap(self) -> None:
-        """Close what was idle for long: the first ones, since the last one is always used next."""
+        """Close long idle connections: the first ones, since the last one is always used next."""
         self._reaper = None
         before = self._loop.time() - self._kept
-        old = sum(each.idle_since <= before for each in self._idle)
-        reaped, self._idle = self._idle[:old], [each for each in self._idle[old:] if each.usable]
+        old = sum(idle.idle_since <= before for idle in self._idle)
+        reaped, self._idle = self._idle[:old], [idle for idle in self._idle[old:] if idle.usable]
         for connection in reaped:
             connection.drop()
         if self._idle:
@@ -206,6 +204,6 @@ class ConnectionPool:
 
 
 def _require_lines(head: bytes, lines: int) -> None:
-    """Raise ValueError unless the head has these lines: no value brings a line, or a call, of its own."""
+    """Raise ValueError unless the head has exactly these lines: a value must not add a line or a call."""
     if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
         raise ValueError("a header or the target of a call holds a line break or a NUL")

@@ -1,4 +1,4 @@
-"""The tools, a file per noun."""
+"""The tools, one file per noun."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -21,8 +21,8 @@ GROUPS: Final[Mapping[str, tuple[Tool, ...]]] = {
     "memory": MEMORY_TOOLS,
     "sleep": SLEEP_TOOLS,
 }
-"""The tools of every agent whose policy names their group in `tools`, in the order of `tools/list`."""
+"""The tools by the groups of a policy's `tools`, in the order of `tools/list`."""
 TOOLS: Final[tuple[Tool, ...]] = tuple(tool for group in GROUPS.values() for tool in group)
-"""All of them; sleep-time agents have `RETHINK_TOOLS` too."""
+"""All tools except `RETHINK_TOOLS`, which only sleep-time agents have."""
 
 __all__ = ["GROUPS", "RETHINK_TOOLS", "TOOLS", "Tool"]

@@ -11,18 +11,14 @@ from circadia.mcp_server.tools.tool import Tool
 
 
 class SeenAgent(ToolResult):
-    """An agent as others see it."""
-
-    name: str = Field(description="Its name, for mentions and participants.")
-    description: str = Field(description="What it is for.")
+    name: str = Field(description="Name, for mentions and participants.")
+    description: str = Field(description="Purpose.")
     asleep: bool = Field(description="Whether it is asleep.")
-    since: datetime = Field(description="Since when it is asleep or awake.")
+    since: datetime = Field(description="When it fell asleep or woke.")
     you: bool = Field(description="Whether it is you.")
 
 
 class AgentsAnswer(ToolResult):
-    """The session's agents."""
-
     agents: list[SeenAgent]
 
 

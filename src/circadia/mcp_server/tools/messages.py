@@ -1,4 +1,4 @@
-"""The tool that sends a message."""
+"""The tool that sends a message to a thread."""
 
 from datetime import datetime
 from typing import Final
@@ -13,38 +13,32 @@ from circadia.mcp_server.tools.tool import Tool
 
 
 class SendMessage(Arguments):
-    """What `send_message` takes."""
-
     thread: ThreadName
-    content: str = Field(description="The text. Say all that its readers need; they see only this thread.")
+    content: str = Field(description="Text. Say all that its readers need; they see only this thread.")
     mentions: list[str] = Field(
         default=[],
         max_length=200,
-        description="Names of the participants who must act on it. A mention is what wakes an agent that is asleep.",
+        description="Names of the participants who must act. A mention wakes a sleeping agent.",
     )
 
 
 class SentMessage(ToolResult):
-    """What became of the message."""
-
     id: str = Field(description="Id of the message.")
     thread: str = Field(description="Id of the thread.")
-    mentions: list[str] = Field(description="Agents that it mentions.")
-    at: datetime = Field(description="When it was accepted.")
+    mentions: list[str] = Field(description="Mentioned agents.")
+    at: datetime = Field(description="Time of acceptance.")
 
 
 class SendAnswer(ToolResult):
-    """The message that was accepted."""
-
     message: SentMessage
 
 
-async def _send(caller: Caller, given: SendMessage) -> ToolResult:
+async def _send(caller: Caller, arguments: SendMessage) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await find_thread(tx, caller.principal, home, given.thread)
+        thread = await find_thread(tx, caller.principal, home, arguments.thread)
         sent = await caller.parts.threads.send(
-            tx, caller.principal, home, thread, given.content, given.mentions
+            tx, caller.principal, home, thread, arguments.content, arguments.mentions
         )  # fmt: skip
         return SendAnswer(
             message=SentMessage(
@@ -60,8 +54,8 @@ MESSAGE_TOOLS: Final = (
     Tool(
         name="send_message",
         description=(
-            "Say something in an open thread that you take part in. All participants can read it; name in `mentions` "
-            "those who must act, since a mention is what they wait for and what wakes them. To get an answer, call "
+            "Send a message to an open thread that you take part in. All participants can read it; name those who must "
+            "act in `mentions`, since they wait for mentions and a mention wakes them. To get an answer, call "
             "wait_for_mention or wait_for_agent afterwards; do not poll."
         ),
         arguments=SendMessage,

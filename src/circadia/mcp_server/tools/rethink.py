@@ -1,4 +1,4 @@
-"""Tools of a sleep-time agent: rewrite a block, and say that the edits are done (SLEEP-27)."""
+"""Tools of sleep-time agents: rewrite a block, and finish the edits (SLEEP-27)."""
 
 from typing import Annotated, Final
 
@@ -13,49 +13,45 @@ from circadia.records.agent import Cause
 
 
 class RethinkArguments(Arguments):
-    """What `memory_rethink` takes."""
-
     label: Label
     value: Annotated[str, BeforeValidator(as_text)] = Field(
-        description="The whole text that the block is to have: what was learned put in its place, nothing lost."
+        description="The complete new text of the block: with the new facts in their place, and nothing lost."
     )
-    why: Annotated[str, BeforeValidator(as_text)] = Field(default="", max_length=2000, description="What for.")
+    why: Annotated[str, BeforeValidator(as_text)] = Field(default="", max_length=2000, description="Reason.")
     expected_version: Expected = None
     bank: BankName = None
     user: User = None
 
 
 class FinishAnswer(ToolResult):
-    """The caller's own state."""
-
     sleeping: bool
 
 
-async def _rethink(caller: Caller, given: RethinkArguments) -> ToolResult:
+async def _rethink(caller: Caller, arguments: RethinkArguments) -> ToolResult:
     agent = caller.agent
     memory = caller.parts.memory
-    edit = BlockUpdate(value=given.value, why=given.why, expected_version=given.expected_version)
+    edit = BlockUpdate(value=arguments.value, why=arguments.why, expected_version=arguments.expected_version)
     async with caller.parts.store.begin_write() as tx:
-        bank = await memory.banks.open_bank(tx, caller.principal, given.bank, write=True, user=given.user)
-        made = await memory.blocks.write(
-            tx, bank, given.label, edit, writer=writer_of(caller.principal), by=agent.reference
+        bank = await memory.banks.open_bank(tx, caller.principal, arguments.bank, write=True, user=arguments.user)
+        written = await memory.blocks.write(
+            tx, bank, arguments.label, edit, writer=writer_of(caller.principal), by=agent.reference
         )
-    return block_answer(bank.name, made)
+    return block_answer(bank.name, written)
 
 
 async def _finish(caller: Caller, _: NoArguments) -> ToolResult:
     agent = caller.agent
     async with caller.parts.store.begin_write() as tx:
-        moved = await caller.parts.sleep.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
-    return FinishAnswer(sleeping=moved.asleep)
+        changed = await caller.parts.sleep.set(tx, agent, asleep=True, cause=Cause.TOOL, actor=agent.reference)
+    return FinishAnswer(sleeping=changed.asleep)
 
 
 RETHINK_TOOLS: Final = (
     Tool(
         name="memory_rethink",
         description=(
-            "Write a block of the learned context anew, as a whole. Read "
-            "`circadia://context` first, keep what is still true, and put new facts where they belong."
+            "Rewrite a whole block of the learned context. Read `circadia://context` first, keep what is still true, "
+            "and put new facts where they belong."
         ),
         arguments=RethinkArguments,
         answer=BlockResult,
@@ -64,8 +60,7 @@ RETHINK_TOOLS: Final = (
     Tool(
         name="memory_finish_edits",
         description=(
-            "Say that the edits are done. You fall asleep, and your next call waits, at no "
-            "cost, until there is something new."
+            "Finish the edits. You fall asleep, and your next call waits, at no cost, until there is something new."
         ),
         arguments=NoArguments,
         answer=FinishAnswer,

@@ -1,4 +1,4 @@
-"""Tools on threads: who talks with whom."""
+"""Tools for threads."""
 
 from typing import Annotated, Final
 
@@ -17,45 +17,35 @@ AgentName = Annotated[str, Field(description="Name of the agent; `session:name` 
 
 
 class SeenThread(ToolResult):
-    """A thread as its participants see it."""
-
     id: str = Field(description="Id of the thread.")
-    name: str = Field(description="What it is about.")
+    name: str = Field(description="Name.")
     status: str = Field(description="`open` or `closed`.")
-    participants: list[str] = Field(description="Agents that take part.")
+    participants: list[str] = Field(description="Participants.")
 
 
 class ThreadResult(ToolResult):
-    """The thread after the change."""
-
     thread: SeenThread
 
 
 class CreateThread(Arguments):
-    """What `create_thread` takes."""
-
-    name: str = Field(description="What the thread is about, in a few words.")
+    name: str = Field(description="Topic of the thread, in a few words.")
     participants: list[str] = Field(
         default=[], max_length=200, description="Agents to add besides you. See list_agents for their names."
     )
 
 
 class OneParticipant(Arguments):
-    """A thread and an agent."""
-
     thread: ThreadName
     agent: AgentName
 
 
 class CloseThread(Arguments):
-    """What `close_thread` takes."""
-
     thread: ThreadName
-    summary: str | None = Field(default=None, max_length=4000, description="What came out of it, for the record.")
+    summary: str | None = Field(default=None, max_length=4000, description="Result, for the record.")
 
 
 async def seen_thread(tx: Tx, home: Session, thread: Thread) -> ThreadResult:
-    """Return the thread as agents of `home` see it."""
+    """Return the thread from the point of view of `home`."""
     names: list[str] = []
     for part in await tx.threads.participants(thread.id):
         agent = await tx.agents.get(part.agent_id)
@@ -65,34 +55,34 @@ async def seen_thread(tx: Tx, home: Session, thread: Thread) -> ThreadResult:
     )
 
 
-async def _create(caller: Caller, given: CreateThread) -> ToolResult:
+async def _create(caller: Caller, arguments: CreateThread) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await caller.parts.threads.create(tx, caller.principal, home, given.name, given.participants)
+        thread = await caller.parts.threads.create(tx, caller.principal, home, arguments.name, arguments.participants)
         return await seen_thread(tx, home, thread)
 
 
-async def _add(caller: Caller, given: OneParticipant) -> ToolResult:
+async def _add(caller: Caller, arguments: OneParticipant) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await find_thread(tx, caller.principal, home, given.thread)
-        await caller.parts.threads.add(tx, caller.principal, home, thread, given.agent)
+        thread = await find_thread(tx, caller.principal, home, arguments.thread)
+        await caller.parts.threads.add(tx, caller.principal, home, thread, arguments.agent)
         return await seen_thread(tx, home, thread)
 
 
-async def _remove(caller: Caller, given: OneParticipant) -> ToolResult:
+async def _remove(caller: Caller, arguments: OneParticipant) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await find_thread(tx, caller.principal, home, given.thread)
-        await caller.parts.threads.remove(tx, caller.principal, home, thread, given.agent)
+        thread = await find_thread(tx, caller.principal, home, arguments.thread)
+        await caller.parts.threads.remove(tx, caller.principal, home, thread, arguments.agent)
         return await seen_thread(tx, home, thread)
 
 
-async def _close(caller: Caller, given: CloseThread) -> ToolResult:
+async def _close(caller: Caller, arguments: CloseThread) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
-        thread = await find_thread(tx, caller.principal, home, given.thread)
-        closed = await caller.parts.threads.close(tx, caller.principal, home, thread, given.summary)
+        thread = await find_thread(tx, caller.principal, home, arguments.thread)
+        closed = await caller.parts.threads.close(tx, caller.principal, home, thread, arguments.summary)
         return await seen_thread(tx, home, closed)
 
 
@@ -110,8 +100,8 @@ THREAD_TOOLS: Final = (
     Tool(
         name="add_participant",
         description=(
-            "Add an agent to an open thread that you take part in; this can wake it. It gets the messages that are "
-            "sent from now on, so tell it what it needs to know with send_message."
+            "Add an agent to an open thread that you take part in; this can wake it. It gets only later messages, so "
+            "tell it what it needs to know with send_message."
         ),
         arguments=OneParticipant,
         answer=ThreadResult,
@@ -120,8 +110,8 @@ THREAD_TOOLS: Final = (
     Tool(
         name="remove_participant",
         description=(
-            "Take an agent, or yourself, out of an open thread once its part is done. An agent that is left with no "
-            "open thread may fall asleep, which saves its cost."
+            "Remove an agent, or yourself, from an open thread once its part is done. An agent without an open thread "
+            "may fall asleep, which saves its cost."
         ),
         arguments=OneParticipant,
         answer=ThreadResult,
@@ -130,8 +120,8 @@ THREAD_TOOLS: Final = (
     Tool(
         name="close_thread",
         description=(
-            "Close a thread whose work is done. It takes no more messages, and participants that are left with no "
-            "open thread may fall asleep. It cannot be opened again."
+            "Close a thread whose work is done. It takes no more messages, and participants without another open "
+            "thread may fall asleep. It cannot be opened again."
         ),
         arguments=CloseThread,
         answer=ThreadResult,

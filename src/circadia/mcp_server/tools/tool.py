@@ -1,4 +1,4 @@
-"""A tool: its name, what a model is told of it, and what it does."""
+"""A tool: its name, its description for the model, and its function."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,23 +13,20 @@ from circadia.mcp_server.caller import Caller
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tool:
-    """One tool of the server."""
+    """A tool of the server."""
 
     name: str
-    """What it is called by."""
     description: str
-    """When to use it, for the model that reads it."""
+    """When to use it, for the model."""
     arguments: type[Any]
-    """Model of what it takes; a subclass of `Arguments`."""
+    """A subclass of `Arguments`."""
     answer: type[ToolResult]
-    """Model of what it returns."""
     run: Callable[[Caller, Any], Awaitable[ToolResult]]
-    """Does it. Raises CircadiaError for what the caller can mend."""
+    """Raises CircadiaError for what the caller can correct."""
     reads_only: bool = False
-    """Whether it changes nothing."""
 
     def as_listed_tool(self) -> Listed:
-        """Return the tool as `tools/list` shows it: without the schema of its answer, which no model needs."""
+        """Return the entry for `tools/list`, without an answer schema, which no model needs."""
         reads = ToolAnnotations(read_only_hint=True)
         return Listed(
             name=self.name,

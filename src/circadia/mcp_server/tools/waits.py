@@ -1,4 +1,4 @@
-"""Tools that wait for messages. What they return is handled once the answer went out (GATE-71)."""
+"""Tools that wait for messages; these are handled once the answer is sent (GATE-71)."""
 
 from typing import Annotated, Final
 
@@ -15,9 +15,9 @@ from circadia.mcp_server.tools.tool import Tool
 DEFAULT_SECONDS: Final = 50.0
 """Below the 60 seconds after which TypeScript clients give up."""
 MOST_SECONDS: Final = 3600.0
-"""Longest wait; a longer one is a loop of waits."""
+"""Longest wait; for a longer one, wait in a loop."""
 PEOPLE: Final = ("operator", "user")
-"""Senders that are no agents."""
+"""Senders that are not agents."""
 
 Seconds = Annotated[
     float,
@@ -30,27 +30,20 @@ Seconds = Annotated[
 
 
 class Wait(Arguments):
-    """What a wait takes."""
-
     timeout_seconds: Seconds = DEFAULT_SECONDS
 
 
 class WaitForAgent(Wait):
-    """What `wait_for_agent` takes."""
-
-    agent: str = Field(description="Name of the agent to hear from; `operator` or `user` for a person.")
+    agent: str = Field(description="Name of the sender to wait for; `operator` or `user` for a person.")
 
 
 class WaitAnswer(ToolResult):
-    """What arrived."""
-
-    messages: list[SeenMessage] = Field(description="Messages that you had not handled, oldest first.")
-    timed_out: bool = Field(description="Whether the time was over before any came.")
+    messages: list[SeenMessage] = Field(description="Unhandled messages, oldest first.")
+    timed_out: bool = Field(description="Whether the time ended before a message arrived.")
 
     def text(self) -> str:
-        """Return the messages, fenced."""
         if not self.messages:
-            return "Nothing came in this time. Call the tool again to go on waiting."
+            return "No message arrived in this time. Call the tool again to continue waiting."
         return fence_messages(self.messages)
 
 
@@ -58,36 +51,36 @@ async def _take(caller: Caller, wanted: MessageFilter, seconds: float) -> ToolRe
     agent = caller.agent
     async with caller.parts.store.begin_read() as tx:
         home = await caller.home(tx)
-    found = await caller.parts.waits.take(agent, wanted, seconds)
-    kept = take_fitting(found, lambda each: each.message.content)
-    caller.handover.give(agent.id, [each.message.id for each in kept])
-    if len(kept) < len(found):
-        caller.handover.free(agent.id, [each.message.id for each in found[len(kept) :]])
-    return WaitAnswer(messages=[message_view(each, home) for each in kept], timed_out=not found)
+    deliveries = await caller.parts.waits.take(agent, wanted, seconds)
+    fitting = take_fitting(deliveries, lambda each: each.message.content)
+    caller.handover.give(agent.id, [each.message.id for each in fitting])
+    if len(fitting) < len(deliveries):
+        caller.handover.free(agent.id, [each.message.id for each in deliveries[len(fitting) :]])
+    return WaitAnswer(messages=[message_view(each, home) for each in fitting], timed_out=not deliveries)
 
 
-async def _for_message(caller: Caller, given: Wait) -> ToolResult:
-    return await _take(caller, MessageFilter(), given.timeout_seconds)
+async def _for_message(caller: Caller, arguments: Wait) -> ToolResult:
+    return await _take(caller, MessageFilter(), arguments.timeout_seconds)
 
 
-async def _for_mention(caller: Caller, given: Wait) -> ToolResult:
-    return await _take(caller, MessageFilter(mentioned=True), given.timeout_seconds)
+async def _for_mention(caller: Caller, arguments: Wait) -> ToolResult:
+    return await _take(caller, MessageFilter(mentioned=True), arguments.timeout_seconds)
 
 
-async def _for_agent(caller: Caller, given: WaitForAgent) -> ToolResult:
-    sender = given.agent
+async def _for_agent(caller: Caller, arguments: WaitForAgent) -> ToolResult:
+    sender = arguments.agent
     if sender not in PEOPLE:
         async with caller.parts.store.begin_read() as tx:
-            agent = await find_agent_by_reference(tx, caller.principal, await caller.home(tx), given.agent)
+            agent = await find_agent_by_reference(tx, caller.principal, await caller.home(tx), arguments.agent)
         if agent.id == caller.agent.id:
             raise InvalidRequest("you cannot wait for yourself; name another agent")
         sender = agent.reference
-    return await _take(caller, MessageFilter(sender=sender), given.timeout_seconds)
+    return await _take(caller, MessageFilter(sender=sender), arguments.timeout_seconds)
 
 
 _SHARED = (
-    " Returns at once what you have not handled yet, else waits, which costs no tokens; with `timed_out` true just "
-    "call again. Each message is returned once."
+    " Returns unhandled messages immediately, else waits, which costs no tokens; if `timed_out` is true, call it "
+    "again. Each message is returned once."
 )
 
 WAIT_TOOLS: Final = (

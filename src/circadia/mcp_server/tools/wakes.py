@@ -1,4 +1,4 @@
-"""Tools that write to an agent's inbox, and that wake it (WAKE-01 … WAKE-06)."""
+"""Tools that write to an agent's inbox and wake it (WAKE-01 … WAKE-06)."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -19,13 +19,13 @@ Key = Annotated[
     str | None,
     Field(
         max_length=MAX_KEY_CHARACTERS,
-        description="Your own key: a call that you repeat with it does nothing twice. Take a new one for other words.",
+        description="Idempotency key: a repeat with the same key does nothing. Use a new key for other words.",
     ),
 ]
 
 
 def _one_of(kind: type[Priority] | type[MessageType] | type[WakeReason]) -> BeforeValidator:
-    """Return what reads a word as its member; strict models take no words for members."""
+    """Return a validator that converts a string to a member, which strict models do not."""
 
     def read_member(given: object) -> object:
         if isinstance(given, kind):
@@ -44,57 +44,49 @@ Reason = Annotated[WakeReason, _one_of(WakeReason)]
 
 
 class MessageAgent(Arguments):
-    """What `message_agent` takes."""
-
     to: AgentName
-    message: str = Field(description="The text. Say all that its reader needs.")
+    message: str = Field(description="Text. Say all that its reader needs.")
     priority: Urgency = Field(
         default=Priority.NORMAL,
-        description="How soon it wants to be read; `high` and `urgent` ask for a wake, with the limits of wake_agent.",
+        description="Priority; `high` and `urgent` request a wake, with the limits of wake_agent.",
     )
-    type: Purpose = Field(default=MessageType.INFO, description="What it is for.")
+    type: Purpose = Field(default=MessageType.INFO, description="Purpose.")
     key: Key = None
 
 
 class WakeAgent(Arguments):
-    """What `wake_agent` takes."""
-
     to: AgentName
-    message: str = Field(description="What is so urgent, and what it is to do. It is in the inbox whatever is decided.")
+    message: str = Field(description="What is urgent, and what to do. It stays in the inbox whatever the decision.")
     reason: Reason = Field(
-        description="`blocker`: you cannot go on without it. `critical_finding`: it must know now. `user_request`: a "
-        "person asked for it."
+        description="`blocker`: you cannot continue without it. `critical_finding`: it must know now. `user_request`: "
+        "a person asked for it."
     )
     key: Key = None
 
 
 class RemainingBudget(ToolResult):
-    """A budget."""
-
-    limit: float | None = Field(description="The limit; null is none.")
-    left: float | None = Field(description="What is left of it; null is no limit.")
+    limit: float | None = Field(description="Limit; null means none.")
+    left: float | None = Field(description="Amount left; null means no limit.")
 
 
 class SendResult(ToolResult):
-    """What became of the message, and of the wake."""
-
-    told: str = Field(description="What happened, in words.")
-    to: str = Field(description="The agent.")
-    message: str = Field(description="Id of the message, which is in its inbox.")
-    wake: str | None = Field(description="Id of the wake request; null if none was made.")
-    decision: Decision | None = Field(description="What is decided of it; null if none was made.")
-    rule: str | None = Field(description="The limit that was against it, if one was.")
+    summary: str = Field(description="Summary in words.")
+    to: str = Field(description="Agent.")
+    message: str = Field(description="Id of the message in the inbox.")
+    wake: str | None = Field(description="Id of the wake request; null if there is none.")
+    decision: Decision | None = Field(description="Decision; null if no wake was requested.")
+    rule: str | None = Field(description="Limit that blocked it, if any.")
     retry_at: datetime | None = Field(
-        description="From when on it may pass, if that is known. A deferred wake happens without another call."
+        description="When the wake may pass, if known. A deferred wake happens without another call."
     )
     pulse: str | None = Field(description="Id of the run that it started or joined.")
-    session_budget: RemainingBudget | None = Field(description="Wakes that you may ask for in this run.")
+    session_budget: RemainingBudget | None = Field(description="Wakes that you may request in this run.")
     day_budget: RemainingBudget = Field(description="Wakes of that agent today.")
     pair_budget: RemainingBudget | None = Field(description="Wakes of that agent by you today.")
 
 
 async def send(caller: Caller, letter: OutgoingMessage, *, acknowledge: MessageId | None = None) -> SendResult:
-    """Send as the caller, with what it answers handled in the same transaction; tell what became of it."""
+    """Send a message as the caller; acknowledge the answered one in the same transaction."""
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
         sent = await caller.parts.wake.inbox.send(tx, caller.principal, home, letter)
@@ -104,7 +96,7 @@ async def send(caller: Caller, letter: OutgoingMessage, *, acknowledge: MessageI
         budgets = await fetch_budgets(tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place)
     wake = sent.wake
     return SendResult(
-        told=describe_decision(wake, sent.to),
+        summary=describe_decision(wake, sent.to),
         to=name_from(home, sent.to.reference),
         message=sent.message.id,
         wake=None if wake is None else wake.id,
@@ -122,23 +114,25 @@ def _remaining_budget(budget: Budget | None) -> RemainingBudget | None:
     return None if budget is None else RemainingBudget(limit=budget.limit, left=budget.remaining)
 
 
-async def _message(caller: Caller, given: MessageAgent) -> ToolResult:
+async def _message(caller: Caller, arguments: MessageAgent) -> ToolResult:
     letter = OutgoingMessage(
-        to=given.to, content=given.message, type=given.type, priority=given.priority, key=given.key
+        to=arguments.to, content=arguments.message, type=arguments.type, priority=arguments.priority, key=arguments.key
     )
     return await send(caller, letter)
 
 
-async def _wake(caller: Caller, given: WakeAgent) -> ToolResult:
-    return await send(caller, OutgoingMessage(to=given.to, content=given.message, wake=given.reason, key=given.key))
+async def _wake(caller: Caller, arguments: WakeAgent) -> ToolResult:
+    return await send(
+        caller, OutgoingMessage(to=arguments.to, content=arguments.message, wake=arguments.reason, key=arguments.key)
+    )
 
 
 WAKE_TOOLS: Final = (
     Tool(
         name="message_agent",
         description=(
-            "Put a message into an agent's inbox; it reads it at its next run. Use this for all that can wait: it is "
-            "free, has no limit, and disturbs nobody. Only with priority `high` or `urgent` it also asks for a wake."
+            "Put a message into an agent's inbox; the agent reads it at its next run. Use this for all that can wait: "
+            "it is free, has no limit, and disturbs nobody. Only priority `high` or `urgent` also requests a wake."
         ),
         arguments=MessageAgent,
         answer=SendResult,
@@ -148,9 +142,9 @@ WAKE_TOOLS: Final = (
         name="wake_agent",
         description=(
             "Wake an agent now, for what cannot wait: a blocker, a critical finding, a person's request. Prefer "
-            "message_agent for everything else: a wake starts a run that costs money, and wakes are few a day. The "
-            "message is in its inbox whatever is decided, so do not send it again: a deferred wake happens by itself, "
-            "and a refused one is read at the agent's next run."
+            "message_agent for everything else: a wake starts a run that costs money, and there are few per day. The "
+            "message stays in the inbox whatever the decision, so do not send it again: a deferred wake happens "
+            "automatically, and the agent reads the message of a refused one at its next run."
         ),
         arguments=WakeAgent,
         answer=SendResult,

@@ -1,8 +1,8 @@
-"""Attribution: whose word a user's turn is, where a program hands on what a model, a tool or the server has said.
+"""Attribution: find the speaker of a user turn in which a program forwards what a model, tool or the server said.
 
-Frameworks with several agents put what one of them said into a user's turn for the next: an answer, an argument of a
-call, a tool's result, often quoted, within JSON, or after a few words of their own. It stays the word of who said it
-first. What the server itself wrote, the prompt of a pulse, is nobody's: what is left are the messages in it.
+Multi-agent frameworks put one agent's output into the user turn for the next: an answer, a call argument or a tool
+result, often quoted, inside JSON, or after a short introduction. It keeps its first speaker. A prompt that the server
+wrote for a pulse has no speaker; only the messages in it are kept.
 """
 
 from collections.abc import Sequence
@@ -33,47 +33,45 @@ from circadia.stores.base import Tx
 from circadia.time_slice import TimeSlice
 
 WITHIN: Final = timedelta(hours=1)
-"""How long a text is the word of who said it first."""
+"""How long a text keeps its first speaker."""
 PROMPT_WITHIN: Final = timedelta(days=1)
-"""How long a prompt is known as the server's."""
+"""How long a prompt is recognised as the server's."""
 SHORTEST: Final = 24
-"""Letters of a text that is recognised; a shorter one, two may say."""
+"""Fewest letters of a text that is recognised; two speakers may say the same shorter one."""
 SHARE: Final = 0.5
-"""Of a turn's letters that make it the word of others."""
+"""Share of a turn's letters above which others said it."""
 PASSAGES: Final = 20
-"""Letters that a turn has in common with one text at least, or the texts have phrases in common that all use."""
+"""Fewest letters that a turn shares with one text; fewer may be common phrases."""
 PASSAGES_SHARE: Final = 0.4
-"""The same in a short turn, of its letters."""
+"""The same for a short turn, as a share of its letters."""
 PROMPT_SHARE: Final = 0.25
-"""Of a prompt's fingerprints that a turn has which hands it on; a person may repeat a line of its instructions."""
+"""Share of a prompt's fingerprints in a turn that forwards it; a person may repeat one line of its instructions."""
 PROMPTS: Final = 8
-"""Prompts that one turn is searched for."""
+"""Most prompts that are looked for in one turn."""
 TEXTS: Final = 2_000
-"""Texts of one scope that are remembered, the newest."""
+"""Most texts remembered for a scope, the newest."""
 HASHES: Final = 250_000
-"""Their fingerprints, 8 bytes each."""
+"""Most fingerprints of these texts, 8 bytes each."""
 LATEST: Final = 4_096
-"""Of these, those that are not put in order with the rest yet."""
+"""Most fingerprints that are not yet merged into the sorted ones."""
 SCOPES: Final = 64
-"""Scopes that are remembered in the process; others are read from the database."""
+"""Scopes kept in memory; others are read from the database."""
 OVERLAP: Final = 64
-"""Numbers before the last one that are read again: PostgreSQL may commit a lower one after a higher."""
+"""Rows before the last one that are read again: PostgreSQL may commit a lower number after a higher one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnAttribution:
-    """Whose word a turn is."""
-
     speaker: str
     trust: Trust
     bank: str | None
-    """Where it is kept already."""
+    """The bank that already keeps this text."""
     whole: bool
-    """Whether it is all that the turn says."""
+    """Whether the text is the whole turn."""
 
 
 class _OwnedHashes(NamedTuple):
-    """Fingerprints in order, of equal ones the first text's first, and the row of the text that owns each."""
+    """Sorted fingerprints with the row of the text that owns each; of equal ones the first text's comes first."""
 
     hashes: NDArray[np.uint32]
     owners: NDArray[np.int32]
@@ -89,7 +87,6 @@ class _OwnedHashes(NamedTuple):
         return _OwnedHashes(self.hashes[kept], self.owners[kept] - np.int32(rows))
 
     def owners_of(self, hashes: NDArray[np.uint32]) -> NDArray[np.int32]:
-        """Return the owner of each of these, -1 of those that have none."""
         if not len(self.hashes):
             return np.full(len(hashes), -1, np.int32)
         at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
@@ -100,19 +97,19 @@ _NONE: Final = _OwnedHashes(np.zeros(0, np.uint32), np.zeros(0, np.int32))
 
 
 class RecentTexts:
-    """Recent texts of one scope; where two have the same fingerprint, the first one owns it."""
+    """Recent texts of one scope; a fingerprint that two texts share belongs to the first."""
 
     def __init__(self) -> None:
         self.rows: list[Provenance] = []
         self._most = _NONE
         self._latest = _NONE
-        """What was added since all was put in order: to add a text takes as long as this is large."""
+        """Added since the last merge; adding a text takes time proportional to this."""
         self._wholes: dict[int, Provenance] = {}
         self.last = 0
-        """Number of the last row that was stored."""
+        """Number of the last stored row."""
 
     def add(self, rows: Sequence[Provenance]) -> None:
-        """Add texts, but those that say the same as one that is there; the oldest go where there are too many."""
+        """Add texts that are not there yet, and drop the oldest when there are too many."""
         self.last = max(self.last, *(row.number for row in rows), 0)
         added = [row for row in rows if self._wholes.setdefault(row.whole, row) is row]
         if not added:
@@ -130,28 +127,26 @@ class RecentTexts:
             self._wholes = {row.whole: row for row in self.rows}
 
     def find_whole(self, prints: Fingerprints, now: datetime) -> Provenance | None:
-        """Return the text that says just this."""
         row = self._wholes.get(prints.whole)
         return None if row is None or row.expires_at <= now else row
 
     def owners(self, prints: Fingerprints) -> NDArray[np.int32]:
-        """Return the row of the text that owns each of the fingerprints, -1 if none does."""
-        found = self._most.owners_of(prints.hashes)
-        return np.where(found < 0, self._latest.owners_of(prints.hashes), found)
+        owners = self._most.owners_of(prints.hashes)
+        return np.where(owners < 0, self._latest.owners_of(prints.hashes), owners)
 
     def find_best(self, prints: Fingerprints, now: datetime) -> Provenance | None:
-        """Return the text of which the most stands in this, the newest of equals; none if too little does."""
+        """Return the text with the largest share in these prints, the newest of equals; None below `PROMPT_SHARE`."""
         if not (self.owners(prints) >= 0).any():
             return None
         hashes, owners = self._most.with_more(self._latest)
-        there = np.bincount(owners[np.isin(hashes, prints.hashes)], minlength=len(self.rows))
-        shares = there / np.maximum(np.bincount(owners, minlength=len(self.rows)), 1)
+        counts = np.bincount(owners[np.isin(hashes, prints.hashes)], minlength=len(self.rows))
+        shares = counts / np.maximum(np.bincount(owners, minlength=len(self.rows)), 1)
         row = len(shares) - 1 - int(np.argmax(shares[::-1]))
         return self.rows[row] if shares[row] >= PROMPT_SHARE and self.rows[row].expires_at > now else None
 
 
 class ShortTurns:
-    """Turns of one speaker that are too short to be recognised alone, and follow each other in one request."""
+    """Short turns of one speaker in one request, which are recognised only together."""
 
     def __init__(self, said: Sequence[Utterance]) -> None:
         self._texts: dict[str, list[str]] = {}
@@ -160,7 +155,7 @@ class ShortTurns:
                 self._texts.setdefault(each.speaker, []).append(each.text)
 
     def attribute(self, said: Utterance, prints: Fingerprints, texts: RecentTexts, now: datetime) -> Utterance:
-        """Return a short turn as the word of whose all of them are together, if it is a part of that."""
+        """Return a short turn with the speaker of all short turns together, if it is part of that text."""
         pieces = self._texts.get(said.speaker, ())
         if prints.length >= SHORTEST or len(pieces) < 2 or not said.turn or said.vouched:
             return said
@@ -169,14 +164,14 @@ class ShortTurns:
         if origin is None:
             return said
         start = fingerprints("\n".join(pieces[: pieces.index(said.text)])).length
-        there = whole.letters_inside(texts.owners(whole) >= 0)[start : start + prints.length]
-        if there.sum() < SHARE * prints.length:
+        inside = whole.letters_inside(texts.owners(whole) >= 0)[start : start + prints.length]
+        if inside.sum() < SHARE * prints.length:
             return said
         return replace(said, speaker=origin.speaker, trust=origin.trust)
 
 
 class Attribution:
-    """Finds whose word the turns of exchanges are. What is known is in rows, so that all servers on them know it."""
+    """Finds the speakers of turns. Known texts are database rows, so all servers share them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -184,9 +179,9 @@ class Attribution:
         self._slice = TimeSlice()
 
     async def attribute(self, tx: Tx, exchanges: Sequence[Exchange]) -> tuple[list[Exchange], list[Provenance]]:
-        """Return the exchanges with the speakers and the trust that their turns have, and the rows that are new."""
+        """Return the exchanges with the speaker and trust of each turn, and the new provenance rows."""
         now = self._clock.now()
-        found: list[Exchange] = []
+        attributed: list[Exchange] = []
         new: list[Provenance] = []
         read: dict[str, RecentTexts] = {}
         for exchange in exchanges:
@@ -210,15 +205,14 @@ class Attribution:
                     said += () if kept is None else (kept,)
                     new += () if row is None else (row,)
                 await self._slice.yield_at_end()  # a long text takes milliseconds of the event loop
-            found.append(replace(exchange, said=said))
-        return found, new
+            attributed.append(replace(exchange, said=said))
+        return attributed, new
 
     def forget(self) -> None:
-        """Forget what is known, since not all of it may be stored."""
+        """Clear the cache, since a transaction that stored part of it may have failed."""
         self._known.clear()
 
     async def _load_texts(self, tx: Tx, scope: str, now: datetime) -> RecentTexts:
-        """Return the texts of a scope, with those that other servers have committed."""
         texts = self._known.get(scope) or RecentTexts()
         texts.add(await tx.provenances.find_recent(scope, after=texts.last - OVERLAP, now=now, limit=TEXTS))
         self._known[scope] = texts
@@ -226,17 +220,17 @@ class Attribution:
 
 
 def scope_of(session: str, user: str | None) -> str:
-    """Return the scope of what is said to the agents of a session for an end user."""
+    """Return the scope of what is said to a session's agents on behalf of an end user."""
     return blake2b(repr((session, user)).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def scope_of_prompts(session: str) -> str:
-    """Return the scope of the prompts that the server writes for the agents of a session."""
+    """Return the scope of the prompts that the server writes for a session's agents."""
     return blake2b(repr((session,)).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def prompt_provenance(agent: Agent, text: str, messages: Sequence[MessageId], now: datetime) -> Provenance:
-    """Return the provenance of a prompt that the server writes for an agent, with the messages that stand in it."""
+    """Return the provenance of a prompt that the server writes for an agent, with the messages it contains."""
     prints = fingerprints(text)
     return Provenance(
         scope=scope_of_prompts(agent.session), speaker=agent.name, trust=None, messages=messages,
@@ -247,15 +241,15 @@ def prompt_provenance(agent: Agent, text: str, messages: Sequence[MessageId], no
 async def _split_prompts(
     tx: Tx, turn: Utterance, prints: Fingerprints, prompts: RecentTexts, now: datetime
 ) -> Sequence[Utterance] | None:
-    """Return the messages that stood in what the server wrote of a turn, and the rest; none if it wrote nothing."""
+    """Return the messages in the server's part of a turn, and the rest; None if the server wrote nothing."""
     messages: dict[MessageId, None] = {}
     text = turn.text
     prompt = None
     for _ in range(PROMPTS):
-        found = prompts.find_best(prints, now)
-        if found is None:
+        match = prompts.find_best(prints, now)
+        if match is None:
             break
-        prompt = found
+        prompt = match
         messages |= dict.fromkeys(prompt.messages)
         text = remove_known_lines(text, unpack_hashes(prompt.fingerprints))
         prints = fingerprints(text)
@@ -263,14 +257,13 @@ async def _split_prompts(
         return None
     sent = [each for key in messages if (each := await tx.messages.get(key)) is not None]
     parts = [_to_utterance(each) for each in sent if each.sender_id is not None or each.sender != "circadia"]
-    if prints.length >= SHORTEST:  # whoever hands a prompt on is a program, and so the rest is a program's
+    if prints.length >= SHORTEST:  # only a program forwards a prompt, so the rest is its own
         trust = max(turn.trust, Trust.AGENT, key=lambda each: each.rank)
         parts.append(replace(turn, text=text, speaker=prompt.speaker, trust=trust))
     return parts
 
 
 def _to_utterance(message: Message) -> Utterance:
-    """Return a message as what it is; an agent may hand on in it what others have said."""
     person = message.sender_id is None
     return Utterance(
         text=message.content, speaker=message.sender, trust=Trust.PERSON if person else Trust.AGENT,
@@ -281,7 +274,7 @@ def _to_utterance(message: Message) -> Utterance:
 def _attribute(
     said: Utterance, prints: Fingerprints, exchange: Exchange, texts: RecentTexts, now: datetime
 ) -> tuple[Utterance | None, Provenance | None]:
-    """Return it as the word of whose it is, none if that is kept already; with its row if it is new."""
+    """Return a text with its speaker, None if it is stored already, and its provenance row if it is new."""
     if prints.length < SHORTEST:
         return said, None
     bank = exchange.policy.bank if exchange.kept and not exchange.chore else None
@@ -301,12 +294,12 @@ def _attribute(
             expires_at=now + WITHIN,
         )
         texts.add([row])
-    kept = origin is not None and origin.whole and bank is not None and origin.bank == bank
-    return None if kept else said, row
+    stored = origin is not None and origin.whole and bank is not None and origin.bank == bank
+    return None if stored else said, row
 
 
 def _find_origin(prints: Fingerprints, texts: RecentTexts, now: datetime) -> TurnAttribution | None:
-    """Return whose word a text is that mostly consists of others' texts; none if it is its speaker's own."""
+    """Return the speaker of a text that mostly repeats others; None if it is its speaker's own."""
     if prints.length < SHORTEST:
         return None
     whole = texts.find_whole(prints, now)
@@ -315,8 +308,8 @@ def _find_origin(prints: Fingerprints, texts: RecentTexts, now: datetime) -> Tur
             return None
         return TurnAttribution(speaker=whole.speaker, trust=whole.trust, bank=whole.bank, whole=True)
     owners = texts.owners(prints)
-    found = owners >= 0
-    letters = np.bincount(owners[found], weights=prints.covered_letters(found), minlength=1)
+    known = owners >= 0
+    letters = np.bincount(owners[known], weights=prints.covered_letters(known), minlength=1)
     least = min(PASSAGES, PASSAGES_SHARE * prints.length)
     sources = [
         (texts.rows[row], letters[row])
@@ -324,9 +317,8 @@ def _find_origin(prints: Fingerprints, texts: RecentTexts, now: datetime) -> Tur
         if texts.rows[row].trust is not Trust.PERSON and texts.rows[row].expires_at > now
     ]
     own = prints.length - sum(letters[row] for row in np.flatnonzero(letters) if texts.rows[row].trust is Trust.PERSON)
-    if (
-        not sources or sum(number for _, number in sources) < SHARE * own
-    ):  # what is repeated of a person counts for none
+    # Repeating a person's text does not count.
+    if not sources or sum(number for _, number in sources) < SHARE * own:
         return None
     most = max(sources, key=lambda each: each[1])[0]
     least_trusted = max((row.trust or Trust.PERSON for row, _ in sources), key=lambda each: each.rank)

@@ -1,7 +1,7 @@
-"""Fingerprints of the passages of a text, the same however it is quoted, wrapped, encoded or written in capitals.
+"""Fingerprints of a text's passages, independent of quoting, wrapping, encoding and case.
 
-Winnowing: of each few neighbouring hashes the lowest is kept, so that whoever copies a passage of a certain length
-copies a fingerprint (Schleimer, Wilkerson and Aiken: Winnowing, SIGMOD 2003). Only letters and digits count.
+Winnowing keeps the lowest of each few neighbouring hashes, so that a copied passage of sufficient length shares a
+fingerprint (Schleimer, Wilkerson and Aiken: Winnowing, SIGMOD 2003). Only letters and digits count.
 """
 
 import re
@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 from circadia.folding import fold_text
 
 PASSAGE: Final = 10
-"""Letters of a passage that has a hash. Of 430 turns in talks none was taken for another text's, with 2 MB of them."""
+"""Letters of a hashed passage. Of 430 turns of talks, none was taken for another text in 2 MB of them."""
 NEIGHBOURS: Final = 4
-"""Hashes of which the lowest is a fingerprint."""
+"""Window of hashes whose lowest is a fingerprint."""
 READ: Final = 200_000
-"""Characters that are read of a text, from its beginning and its end: 3 ms."""
+"""Characters read of a text, half from each end: 3 ms."""
 _ESCAPE: Final = re.compile(r"(?<!\\)\\{1,16}(?:(?:u([\da-fA-F]{4})|x([\da-fA-F]{2}))|([nrtbf]))")
-"""How JSON, also within JSON, and programs write a letter or a line's end."""
+"""Escapes of letters and line ends in JSON, also nested, and in source code."""
 _PERCENT: Final = re.compile(r"%[\da-fA-F]{2}")
-"""How an address of the web writes a byte."""
 _WIDE: Final = 0x2E80
-"""From here on a character stands for a syllable or a word, and counts twice: Chinese, Japanese, Korean (Unicode)."""
+"""First character that stands for a syllable or word and counts twice: Chinese, Japanese, Korean (Unicode)."""
 _EMOJI: Final = (0x1F000, 0x20000)
 
 Units = NDArray[np.uint32]
@@ -37,23 +36,20 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fingerprints:
-    """The fingerprints of one text."""
-
     length: int
-    """Its letters and digits."""
+    """Number of letters and digits."""
     places: NDArray[np.intp]
     """Where the passages begin, in letters, ascending."""
     hashes: Units
-    """Their hashes, in the same order."""
     whole: int
-    """The hash of all letters."""
+    """Hash of all letters."""
 
     def covered_letters(self, found: Flags) -> NDArray[np.intp]:
-        """Return for each of the passages that are `found` how many letters it has before the next one of them."""
+        """Return how many letters each found passage covers before the next found one."""
         return np.minimum(np.diff(self.places[found], append=self.length), PASSAGE)
 
     def letters_inside(self, found: Flags) -> Flags:
-        """Return for each letter whether it stands in one of the passages that are `found`."""
+        """Return for each letter whether it lies in a found passage."""
         marks = np.zeros(self.length + PASSAGE + 1, np.int32)
         np.add.at(marks, self.places[found], 1)
         np.add.at(marks, self.places[found] + PASSAGE, -1)
@@ -61,22 +57,20 @@ class Fingerprints:
 
 
 def fingerprints(text: str) -> Fingerprints:
-    """Return the fingerprints of a text."""
     return _build_fingerprints(_letters(_unescape(_shorten(text)))[0])
 
 
 def pack_hashes(hashes: Units) -> bytes:
-    """Return hashes, each once and in order, as they are stored."""
+    """Return the distinct hashes, sorted, in their stored form."""
     return np.unique(hashes).astype("<u4").tobytes()
 
 
 def unpack_hashes(hashes: bytes) -> Units:
-    """Return hashes that were stored."""
     return np.frombuffer(hashes, "<u4").astype(np.uint32)
 
 
 def remove_known_lines(text: str, known: Units) -> str:
-    """Return the lines of a text that do not mostly stand in what has these hashes, which are in order."""
+    """Return a text without lines that mostly consist of passages with these sorted hashes."""
     text = _unescape(_shorten(text))
     letters, line_of = _letters(text)
     prints = _build_fingerprints(letters)
@@ -97,7 +91,7 @@ def _shorten(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    """Return a text as it was before it was put into JSON, HTML or an address."""
+    """Undo JSON, HTML and URL escapes."""
     if _PERCENT.search(text):
         text = unquote(text)
     if "&" in text:
@@ -116,7 +110,7 @@ def _decode_escape(escape: re.Match[str]) -> str:
 
 
 def _letters(text: str) -> tuple[Units, NDArray[np.intp]]:
-    """Return the letters and digits of a text, folded, as code points, and the line of each."""
+    """Return a text's folded letters and digits as code points, and the line of each."""
     points = np.frombuffer(fold_text(text).encode("utf-32-le", "replace"), "<u4")
     astral = points >= 0x10000
     kept = _alphanumeric()[np.where(astral, 0, points)]
@@ -143,23 +137,23 @@ def _build_fingerprints(letters: Units) -> Fingerprints:
 
 
 def _hashes(letters: Units) -> Units:
-    """Return the hash of the passage that begins at each letter, modulo 2 to the power of 32."""
+    """Return the hash of the passage at each letter, modulo 2**32."""
     number = max(len(letters) - PASSAGE + 1, 0)
     hashes = np.zeros(number, np.uint32)
     spread = letters * np.uint32(0x9E3779B1)
     for at in range(PASSAGE):
         hashes = hashes * np.uint32(0x01000193) + spread[at : at + number]
-    hashes ^= hashes >> np.uint32(15)  # the finalizer of MurmurHash3, whose high bits are as good as its low ones
+    hashes ^= hashes >> np.uint32(15)  # finalizer of MurmurHash3: mixes high bits into low ones
     hashes *= np.uint32(0x85EBCA6B)
     return hashes ^ (hashes >> np.uint32(13))
 
 
 def _reduce_neighbours(values: Units, choose: Any) -> Units:
-    """Return the lowest, or highest, of each `NEIGHBOURS` values."""
+    """Return the lowest, or highest, of each window of `NEIGHBOURS` values."""
     return choose(choose(values[:-3], values[1:-2]), choose(values[2:-1], values[3:]))
 
 
 @lru_cache(maxsize=1)
 def _alphanumeric() -> Flags:
-    """Return by code point whether it is a letter or a digit; 10 ms, once."""
+    """Return whether each code point is a letter or digit; takes 10 ms, once."""
     return np.fromiter((chr(point).isalnum() for point in range(0x10000)), np.bool_, 0x10000)

@@ -1,9 +1,8 @@
-"""What programs around agents write into a user turn beside what the person said: it is nobody's word, and no question.
+"""Remove what agent programs add to a user turn: nobody said it, and it is not part of the question.
 
-Coding agents and editors put reminders, the time, open files and outputs of commands there, each in an element with a
-name of its own. The names are those that Claude Code, Codex, Cline, Roo Code, Cursor and Copilot use; none has a
-specification. Frameworks speak in the person's place where an answer was not of the right form, and where a summary
-stands for what was said before: those texts are known by how they begin.
+Coding agents and editors add reminders, the time, open files and command output, each in a named element. The names
+are those of Claude Code, Codex, Cline, Roo Code, Cursor and Copilot; no specification lists them. Frameworks also
+write whole turns, to report a malformed answer or to summarise the conversation; their first words identify them.
 """
 
 import re
@@ -25,16 +24,16 @@ _ADDED: Final = (
     # Copilot
     "environment_info", "workspace_info", "reminderInstructions", "editorContext",
 )  # fmt: skip
-"""Elements whose content is the program's: none that people's own prompts have."""
+"""Elements whose content a program wrote; people's own prompts use none of these names."""
 _LAST: Final = ("user_query", "userRequest")
-"""Elements whose content is all that the person said, if one begins a line and ends the turn: Cursor, Copilot."""
+"""Elements with all that the person said, if one begins a line and ends the turn: Cursor, Copilot."""
 _AROUND: Final = (*_LAST, "user_message", "task", "feedback")
-"""Elements whose content is all that the person said, if one holds the whole turn."""
+"""Elements with all that the person said, if one holds the whole turn."""
 _OPEN: Final = re.compile(
     r"# AGENTS\.md instructions for [^\n<>]{1,500}\n\s{0,9}<(INSTRUCTIONS)>"
     rf"|<({'|'.join(_ADDED)}|(?:file|folder)_content(?= path=))(?: [^<>]{{0,500}})?>"
 )
-"""Where such an element begins; some names are everybody's, and the program's only with what stands beside them."""
+"""Start of such an element; common names count only with the text next to them."""
 _ITSELF: Final = (
     r"[^.\n]{0,90}\b(?:an?|the|this|following) (?:chat )?(?:conversation|chat|thread|discussion|dialogue|exchange)\b"
     r"(?=[^\w ]|$| (?:history|log|transcript|above|below|that|which|so|based|using|by|as|with|from|in|later|and)\b)"
@@ -42,15 +41,15 @@ _ITSELF: Final = (
 _LED: Final = re.compile(
     rf"(?:\A|[.!\n])\s{{0,9}}(?:generate|create|write|provide) [^.\n]{{0,60}}\btitle\b{_ITSELF}", re.I
 )
-"""Of a leading prompt: it orders a title, and it does so at once, not among other things that an agent is to do."""
+"""A system prompt that orders a title right away, rather than as one of an agent's tasks."""
 _ASKED: Final = re.compile(
     r"\s{0,9}(?:#{1,3} ?task:\s{1,9})?(?:please )?(?:generate|create|write|provide|suggest) "
     rf"[^.\n]{{0,60}}\b(?:title|tags|follow-up questions)\b{_ITSELF}",
     re.I,
 )
-"""Of a user turn: it begins with such an order."""
+"""A user turn that begins with such an order."""
 _LEAD: Final = 300
-"""Characters of a leading prompt that say what it is for."""
+"""Characters of a system prompt that state its purpose."""
 _ITS_OWN: Final = re.compile(
     # Pydantic AI
     r"\s{0,9}(?:Your previous response failed the application's validation \(this is automated feedback"
@@ -67,7 +66,7 @@ _ITS_OWN: Final = re.compile(
     r"|Another language model started to solve this problem and produced a summary of its thinking process"
     r"|Here is a summary of the conversation to date:\n)"
 )
-"""How texts begin that programs write in a person's place: what is wrong with an answer, or a summary."""
+"""First words of texts that programs write as the user: a complaint about an answer, or a summary."""
 _COMPACTS: Final = re.compile(
     r"(?:\A|[.!>\n])\s{0,9}(?:"
     # Claude Code, Roo Code, Cline; Codex; LangChain; LangMem; CrewAI; LlamaIndex
@@ -83,20 +82,20 @@ _COMPACTS: Final = re.compile(
     r"|You are a smart memory manager which controls the memory of a system"
     r")"
 )
-"""Orders to make a conversation shorter, or notes of it, as programs write them; a person asks in other words."""
+"""Programs' orders to compact a conversation or to take notes of it; a person words them differently."""
 _EARLY: Final = 1_500
-"""Characters in which such an order stands."""
+"""Characters within which such an order begins."""
 _STOPPED: Final = re.compile(r"\[Request interrupted by user[^\[\]]{0,20}\]")
 
 
 def strip_harness_text(text: str) -> str:
-    """Return what a person said in a user turn: the text without what programs added; as it is if they did not."""
+    """Return what a person said in a user turn, without what programs added; unchanged if they added nothing."""
     if "<" not in text and "[Request" not in text:
         return text
     kept: list[str] = []
     at = 0
     endless: set[str] = set()
-    """Names that no element ends with any more, so that no text is searched for each of them again."""
+    """Names without another closing tag, so that the text is not searched for them again."""
     for head in _OPEN.finditer(text):
         name = head[1] or head[2]
         if head.start() < at or name in endless:
@@ -113,12 +112,11 @@ def strip_harness_text(text: str) -> str:
 
 
 def own_words(text: str) -> str:
-    """Return one text of a user turn, empty if a program wrote it in the person's place."""
+    """Return a text of a user turn, or an empty one if a program wrote it as the user."""
     return "" if _ITS_OWN.match(text) else text
 
 
 def _unwrap(said: str) -> str:
-    """Return what the person's element holds, if there is one."""
     whole = said.strip()
     for name in _AROUND:
         begin, end = f"<{name}>", f"</{name}>"
@@ -130,10 +128,10 @@ def _unwrap(said: str) -> str:
 
 
 def is_chore(lead: str, said: Sequence[str], *, continues: bool) -> bool:
-    """Return whether a call asks for something about its conversation that no person has asked for: a title, a summary.
+    """Return whether a program, not a person, asks about the conversation, such as for a title or a summary.
 
-    `lead` is the prompt that leads it, `said` what is new in its user turns; `continues` tells whether the model has
-    spoken before. Clients with a list of conversations make such a call beside the first turn, and repeat its words.
+    `lead` is the system prompt and `said` the new user turns; `continues` means that the model has spoken before.
+    Clients with a list of conversations send such a call next to the first turn, and repeat its words.
     """
     led = not continues and (_LED.search(lead, 0, _LEAD) or _COMPACTS.search(lead, 0, _EARLY))
     return bool(led) or any(_ASKED.match(each) or _COMPACTS.search(each, 0, _EARLY) for each in said)

@@ -1,4 +1,4 @@
-"""A cheap guess of how much a turn is worth remembering, from its words alone (MEM-18)."""
+"""Estimate how much a turn is worth remembering, from its words alone (MEM-18)."""
 
 import re
 from typing import Final
@@ -13,9 +13,9 @@ _TRIVIAL: Final = frozenset(
     understood please continue go on ahead proceed next welcome you're problem worries lol haha wow hm
     hmm mhm ah oh uh danke bitte gut prima alles klar weiter merci bien oui gracias vale bueno grazie va
     bene ciao hola salut
-    """.split()  # noqa: SIM905 - sixty words in lines of their own would be a page
+    """.split()  # noqa: SIM905 - one word a line would fill a page
 )
-"""Words of turns that only acknowledge or greet. `yes` and `no` answer something, so they say something."""
+"""Words of turns that only acknowledge or greet; `yes` and `no` are missing because they answer something."""
 _LONGEST_TRIVIAL: Final = 6
 _SELF: Final = re.compile(
     r"\b(?:i|i'm|i’m|i've|i’ve|my|mine|me|we|we're|we’re|our|us|ich|mein\w*|wir|unser\w*|je|mon|ma|mes)\b", re.I
@@ -27,13 +27,13 @@ _LASTING: Final = re.compile(
 )
 _FIGURE: Final = re.compile(r"\d")
 _NAME: Final = re.compile(r"[^\W\d_][,;:]? [A-ZÀ-ÖØ-ÞΑ-ΩА-Я][^\W\d_]+")
-"""A capital that does not begin a sentence."""
+"""A capitalised word that does not begin a sentence."""
 _LOOKED_AT: Final = 4_000
-"""Characters from which the score is made; what comes behind adds nothing to it."""
+"""Characters that count for the score."""
 
 
 def is_content(text: str) -> bool:
-    """Return whether a turn says something: it has words, and not only of greeting or acknowledgement."""
+    """Return whether a turn has words other than greetings and acknowledgements."""
     words = _WORD.findall(visible_text(text[:_LOOKED_AT]))
     if len(words) > _LONGEST_TRIVIAL:
         return True
@@ -41,10 +41,9 @@ def is_content(text: str) -> bool:
 
 
 def importance(text: str) -> float:
-    """Return 0 to 1.
+    """Return a score from 0 to 1; 0 for a turn without content.
 
-    Nothing for what is no content; else more for length, figures, names, what is the speaker's own and words that ask
-    to be remembered, and less for a bare question.
+    Length, figures, names, first-person words and requests to remember raise it; a bare question lowers it.
     """
     if not is_content(text):
         return 0.0

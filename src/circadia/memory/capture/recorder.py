@@ -1,4 +1,4 @@
-"""Decides what of a conversation becomes an episode, and writes it once (MEM-14, MEM-18)."""
+"""Decide which parts of a conversation become episodes, and write each once (MEM-14, MEM-18)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,49 +20,41 @@ from circadia.stores.base import Tx
 from circadia.time_slice import TimeSlice
 
 RETRY: Final = timedelta(hours=1)
-"""A conversation that begins with the same words again within this time is a call that was sent again, unless who spoke
-has said something else meanwhile: then it is said again, and is the newest of both."""
+"""A conversation that starts with the same words within this time is a retry, unless the speaker has said something
+else since: then it is a repetition, and becomes a new episode."""
 _BETWEEN: Final = 50
-"""Episodes, the newest, in which what was said meanwhile is looked for."""
+"""Newest episodes that are searched for what was said since."""
 _LEFT_OUT: Final = "\n[…]\n"
-"""Stands for the middle of a text that is too long."""
+"""Replaces the middle of a text that is too long."""
 _HALF: Final = (MAX_CHARACTERS - len(_LEFT_OUT)) // 2
 _MARGIN: Final = 10_000
-"""Characters that are read beyond those that are kept, for what is taken out of them."""
+"""Characters read beyond those that are kept, to make up for removed ones."""
 _WORD_END: Final = re.compile(r"\A\S*")
 _NOTICE: Final = re.compile(r"(?<!\s)\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Utterance:
-    """One thing that was said in a conversation."""
-
     text: str
-    """What was said, as it came."""
     speaker: str
-    """Who said it."""
     trust: Trust
-    """Where it came from."""
     key: str
-    """What tells it from all others of its bank, the same however often its call is sent."""
+    """Identifies it in its bank; the same for each retry of its call."""
     unique: bool
-    """Whether the key can stand for nothing else ever; else it does for the time of `RETRY`."""
+    """Whether the key is unique permanently, or only within `RETRY`."""
     at: datetime
-    """When."""
     tool: bool = False
-    """Whether it is a call of a tool, or its result."""
+    """Whether it is a tool call or a tool result."""
     incomplete: bool = False
-    """Whether it broke off."""
     turn: bool = False
-    """Whether it is a user's turn, in which a program may hand on what others have said."""
+    """Whether it is a user turn, in which a program may forward what others said."""
     vouched: bool = False
-    """Whether its caller says where it comes from."""
+    """Whether its caller states its origin."""
     ready: bool = False
-    """Whether it is the very question of a ready answer, or that answer, served."""
+    """Whether it is the question of a ready answer, or that answer."""
     characters: int = 0
-    """Of the text as it came, once it is clean."""
+    """Length of the text before it was shortened."""
     importance: float = 0.0
-    """Of the text, once it is clean."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,45 +62,34 @@ class Exchange:
     """What one call added to a conversation."""
 
     policy: AgentPolicy
-    """The agent's, which binds the bank."""
     user: str | None
-    """The end user, if known."""
     session: str
-    """The conversation."""
     agent_session: str = "default"
-    """The session of the agent."""
     said: Sequence[Utterance]
-    """In order."""
     chore: bool = False
-    """Whether a program asked it about the conversation: none of it is kept."""
+    """Whether a program asked about the conversation: nothing is stored."""
     kept: bool = True
-    """Whether its agent keeps anything; else it is only known whose word it is."""
+    """Whether the agent stores anything; else only the attribution of texts is remembered."""
 
 
 @dataclass(kw_only=True, slots=True)
 class _ExchangeProgress:
-    """An exchange that is being written."""
-
     session: str
-    """Its conversation."""
     written: list[EpisodeId] = field(default_factory=list[EpisodeId])
-    """What is new of it."""
     again: str = ""
-    """What tells it from the same that was said before; empty if it is not said again, or is sent again."""
+    """Key suffix of a repetition; empty for a first occurrence and for a retry."""
 
 
 class _EpisodeCandidate(NamedTuple):
-    """Something that a bank takes, if it has not got it."""
+    """An utterance that the bank's policy accepts."""
 
     said: Utterance
     under: _ExchangeProgress
     keys: Sequence[str]
-    """The key to write it under, and others that it may be there under."""
+    """The key to write it under, then others under which it may be stored."""
 
 
 class ExchangeRecorder:
-    """Writes exchanges."""
-
     def __init__(self, clock: Clock, banks: BankService, episodes: EpisodeService) -> None:
         self._clock = clock
         self._banks = banks
@@ -116,24 +97,19 @@ class ExchangeRecorder:
         self._slice = TimeSlice()
 
     async def clean(self, exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
-        """Return the exchanges as they may be written; others wait for a write block, so this comes before it."""
+        """Return the exchanges redacted and shortened; done before the write transaction, which blocks others."""
         cleaned: list[Exchange] = []
         for exchange in exchanges:
             said: list[Utterance] = []
-            for each in exchange.said:
-                text = _clean_and_shorten(each.text)
-                said.append(replace(each, text=text, characters=len(each.text), importance=importance(text)))
+            for utterance in exchange.said:
+                text = _clean_and_shorten(utterance.text)
+                said.append(replace(utterance, text=text, characters=len(utterance.text), importance=importance(text)))
                 await self._slice.yield_at_end()
             cleaned.append(replace(exchange, said=said))
         return cleaned
 
     async def keep(self, tx: Tx, exchanges: Sequence[Exchange]) -> None:
-        """Write what the banks' policies let become an episode and is not there yet; count what they leave out.
-
-        The exchanges are clean.
-
-        Banks and keys are looked up for all together: a look-up costs as much as what it is for.
-        """
+        """Write new, accepted utterances, count skipped ones; batched, as a look-up costs as much as a write."""
         bound: dict[tuple[str | None, bool, str | None], Bank | None] = {}
         wanted: dict[BankId, tuple[Bank, list[_EpisodeCandidate]]] = {}
         for exchange in exchanges:
@@ -150,14 +126,13 @@ class ExchangeRecorder:
                         await tx.banks.count_skipped_turn(bank.id, "chore")
                     elif not said.tool or bank.policy.capture_tools:
                         await self._add_candidate(tx, bank, said, under, takes)
-            await self._slice.yield_at_end()  # all of it is work of the event loop, and calls want it too
+            await self._slice.yield_at_end()  # all of this runs on the event loop, which calls need too
         for bank, takes in wanted.values():
             await self._write(tx, bank, takes)
 
     async def _add_candidate(
         self, tx: Tx, bank: Bank, said: Utterance, under: _ExchangeProgress, takes: list[_EpisodeCandidate]
     ) -> None:
-        """Add it to what the bank takes, or count why not."""
         skipped = _skip_reason(bank, said)
         if skipped is not None:
             await tx.banks.count_skipped_turn(bank.id, skipped)
@@ -169,12 +144,13 @@ class ExchangeRecorder:
         takes.append(_EpisodeCandidate(said, under, keys))
 
     async def _write(self, tx: Tx, bank: Bank, takes: Sequence[_EpisodeCandidate]) -> None:
-        """Write what the bank has not got."""
-        stored = dict(await tx.episodes.find_stored_times(bank.id, [key for each in takes for key in each.keys]))
+        stored = dict(
+            await tx.episodes.find_stored_times(bank.id, [key for candidate in takes for key in candidate.keys])
+        )
         new = False
-        for each in takes:
-            said, under = each.said, each.under
-            key = await self._new_key(tx, bank, each, stored)
+        for candidate in takes:
+            said, under = candidate.said, candidate.under
+            key = await self._new_key(tx, bank, candidate, stored)
             if key is None:
                 continue
             now = self._clock.now()
@@ -195,7 +171,7 @@ class ExchangeRecorder:
     async def _new_key(
         self, tx: Tx, bank: Bank, wanted: _EpisodeCandidate, stored: Mapping[str, datetime]
     ) -> str | None:
-        """Return the key to write under; none if the same was written before. `stored` tells when keys were."""
+        """Return the key to write under, None if it is stored already. `stored` maps keys to their times."""
         key, under = wanted.keys[0], wanted.under
         found = next((each for each in wanted.keys if each in stored), None)
         if found is None:
@@ -221,7 +197,6 @@ class ExchangeRecorder:
 
 
 def _skip_reason(bank: Bank, said: Utterance) -> str | None:
-    """Return why the bank's policy leaves it out; none if it takes it."""
     if bank.policy.capture is Capture.EXPLICIT:
         return "explicit"
     if not said.text or (bank.policy.capture is Capture.CONTENT and not is_content(said.text)):
@@ -238,15 +213,12 @@ def _episode_kind(said: Utterance) -> EpisodeKind:
 
 
 def _clean_and_shorten(said: str) -> str:
-    """Return what may be written of a text; of one that is too long for an episode, how it begins and how it ends.
-
-    Who pastes a file asks behind it as often as before it.
-    """
+    """Return a clean text; a long one keeps both ends, as people ask behind a pasted file as often as before it."""
     if len(said) > MAX_CHARACTERS + _MARGIN:
-        # What is taken out moves what is beside it; at a cut may stand half of a secret, which no pattern finds.
+        # Removals shift the text, and a secret that is cut in half matches no pattern: so drop text next to the cut.
         begins = _clean(said[: _HALF + _MARGIN])[: -_MARGIN // 2]
         ends = _clean(said[-_HALF - _MARGIN :])[_MARGIN // 2 :]
-        ends = _WORD_END.sub("", ends, count=1)  # the end of a very long secret would be no secret by itself
+        ends = _WORD_END.sub("", ends, count=1)  # the tail of a very long secret matches no pattern
     else:
         begins = ends = _clean(said)
         if len(begins) <= MAX_CHARACTERS:
@@ -255,7 +227,7 @@ def _clean_and_shorten(said: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return what may be written: no secrets, nothing that Circadia itself put there, only what databases can hold."""
+    """Return a text without secrets, Circadia's own additions and characters that databases cannot store."""
     text = text.replace("\0", "").encode("utf-8", "replace").decode()
     return redact(_NOTICE.sub("", strip_fences(text))).strip()
 

@@ -1,1 +1,1 @@
-"""Embedders: the protocol, the bundled default, endpoints, local encoders, fastembed; vectors made behind writes."""
+"""Embedders: protocol, bundled default, endpoints, models in this process, and the background embedding of rows."""

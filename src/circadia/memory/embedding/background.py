@@ -1,4 +1,4 @@
-"""Makes vectors while nobody waits. What has none by the present embedder is the queue, and the database holds it."""
+"""Embed rows in the background. The queue is every row in the database without a vector of the present embedder."""
 
 import asyncio
 import logging
@@ -20,17 +20,16 @@ from circadia.stores.memory import Episodes, Notes
 from circadia.stores.signals.base import Signals
 
 BATCH_ROWS: Final = 100
-"""Rows that are embedded together and written in one transaction, so that no other writer waits for it."""
+"""Rows embedded together and written in one short transaction."""
 GATHER_SECONDS: Final = 0.1
-"""Time that new rows gather after a signal, so that not each of them costs a commit of its own."""
+"""Pause after a signal, so that several new rows share one commit."""
 EVERY_SECONDS: Final = 30.0
-"""What another server has taken in is looked for so often."""
+"""Interval for rows that another server has added."""
 AGAIN_SECONDS: Final = 3600.0
-"""All rows are looked at so often: those that were refused, and those of a server with another embedder."""
+"""Interval for a pass over all rows, for refused ones and those of a server with another embedder."""
 FIRST_PAUSE_SECONDS: Final = 1.0
-"""Pause after a failure; it doubles with each that follows."""
+"""Pause after a failure; doubles with each further failure."""
 LONGEST_PAUSE_SECONDS: Final = 300.0
-"""Longest pause after failures."""
 PLAIN: Final = "a"
 """A text that no embedder refuses."""
 
@@ -40,17 +39,17 @@ Row = Episode | Note
 
 
 class BackgroundEmbedder:
-    """Embeds what has no vector by the present embedder, one batch after the other, for ever.
+    """Embeds rows that have no vector of the present embedder, batch by batch, until cancelled.
 
-    Searches read vectors of the embedder before, too, until none of its are left. A bank that had some is told to load
-    its index anew in the transaction that makes its last ones, once: whoever dies before leaves some for the next.
+    Searches also read the previous embedder's vectors until none is left. The transaction that replaces a bank's last
+    ones makes its index reload; a process that dies earlier leaves some for the next one.
     """
 
     def __init__(
         self, clock: Clock, store: Store, signals: Signals, embedder: Embedder, previous: ActiveEmbedder | None = None,
         taken_in: Callable[[Collection[BankId]], Awaitable[None]] | None = None,
     ) -> None:  # fmt: skip
-        """`taken_in` is told of banks of which something new was embedded."""
+        """`taken_in` receives the banks with newly embedded rows."""
         self._clock = clock
         self._store = store
         self._signals = signals
@@ -61,22 +60,21 @@ class BackgroundEmbedder:
         self._after = dict.fromkeys(Layer, 0)
         self._again_at = 0.0
         self._whole = True
-        """Whether this pass goes through all rows, not only those without any vector."""
+        """Whether this pass visits all rows, not only those without a vector."""
         self._strange: set[str] = set()
-        """Embedders of rows that this pass over all rows has met."""
+        """Other embedders met in this pass over all rows."""
         self._left = False
-        """Whether one of those rows keeps its vector, since its text was refused."""
+        """Whether a refused row keeps its old vector."""
         self._changed: set[BankId] = set()
-        """Banks with vectors in place of others, and more of those others to come."""
+        """Banks with replaced vectors that have more to replace."""
         self._anew = 0
-        """Banks whose vectors were all made anew in this pass."""
+        """Banks whose vectors were all replaced in this pass."""
         self._taken_in = taken_in
         self._new: set[BankId] = set()
-        """Banks of which `taken_in` is still to be told."""
+        """Banks not yet passed to `taken_in`."""
         self._one = asyncio.Lock()
 
     async def run(self) -> None:
-        """Embed until cancelled."""
         stop = self._signals.listen(TOPIC, self._on_signal)
         try:
             await self._warm_up()
@@ -90,17 +88,17 @@ class BackgroundEmbedder:
         self._some.set()
 
     async def _warm_up(self) -> None:
-        """Have the embedder load what it needs before somebody's question waits for it, if there may be one."""
+        """Have the embedder load before somebody's question waits for it, if there is a bank."""
         try:
             async with self._store.begin_read() as tx:
                 some = await tx.banks.find_all(limit=1)
             if some:
                 await self._embedder.embed([PLAIN])
-        except CircadiaError as error:  # told again, and dealt with, when there is something to embed
+        except CircadiaError as error:  # reported again when there is something to embed
             _logger.debug("the embedder is not ready: %s", error)
 
     async def _catch_up_safely(self) -> float:
-        """Embed what there is; return how long to wait, which is longer after each failure."""
+        """Embed what is due; return the seconds to wait, more after each failure."""
         try:
             await self.catch_up()
         except CircadiaError as error:
@@ -109,7 +107,7 @@ class BackgroundEmbedder:
                 _logger.warning("texts cannot be embedded and are found by their words alone for now: %s", error)
             return min(max(self._pause, error.retry_after_seconds or 0.0), LONGEST_PAUSE_SECONDS)
         except Exception:  # nobody else does this work
-            _logger.exception("embedding has failed; it goes on in a few minutes")
+            _logger.exception("embedding failed; it continues in a few minutes")
             self._pause = LONGEST_PAUSE_SECONDS
             return self._pause
         if self._pause:
@@ -118,7 +116,7 @@ class BackgroundEmbedder:
         return EVERY_SECONDS
 
     async def _wait(self, seconds: float) -> None:
-        """Return after so long, or when something new has come; during a pause only after it."""
+        """Wait for the time or, unless a failure made this a pause, for a signal."""
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         some = asyncio.ensure_future(self._some.wait())
         try:
@@ -130,11 +128,7 @@ class BackgroundEmbedder:
             await self._clock.sleep(GATHER_SECONDS)
 
     async def catch_up(self) -> None:
-        """Embed all that has no vector by the present embedder.
-
-        Raises:
-            UpstreamFailed: the embedder fails; the next call goes on from there. StorageUnavailable: likewise.
-        """
+        """Embed all due rows. Raises UpstreamFailed, StorageUnavailable: the next call continues from there."""
         async with self._one:
             await self._catch_up()
 
@@ -152,13 +146,13 @@ class BackgroundEmbedder:
             await self._taken_in(new)
         self._whole = False
         if self._anew:
-            _logger.info("the vectors of %s are made anew in %d banks", ", ".join(self._strange), self._anew)
+            _logger.info("replaced all vectors of %s in %d banks", ", ".join(self._strange), self._anew)
             self._anew = 0
         if self._previous is not None:
             self._previous.needed = self._left
 
     async def _embed_batch(self, layer: Layer) -> int:
-        """Embed the next rows; return how many there were. Those that are refused are passed over until all are."""
+        """Embed the next rows and return their number; refused rows are skipped until the next pass over all rows."""
         name = await self._embedder_name()
         async with self._store.begin_read() as tx:
             rows = await _rows_of_layer(tx, layer).find_lacking_vector(
@@ -175,8 +169,8 @@ class BackgroundEmbedder:
             self._new |= {row.bank_id for row in rows}
         refused = [row for row in rows if row.number not in vectors]
         if refused:
-            told = f"{name} refuses {len(refused)} of {len(rows)} texts, the first is {layer} {refused[0].id}"
-            _logger.warning("%s; they are found by their words", told)
+            refusal = f"{name} refuses {len(refused)} of {len(rows)} texts, the first is {layer} {refused[0].id}"
+            _logger.warning("%s; searches find them by their words", refusal)
         self._left = self._left or any(row.embedder is not None for row in refused)
         self._after[layer] = rows[-1].number
         return len(rows)
@@ -184,7 +178,6 @@ class BackgroundEmbedder:
     async def _reload_indexes(
         self, tx: Tx, layer: Layer, rows: Sequence[Row], vectors: Mapping[int, bytes], name: str
     ) -> None:
-        """Have the indexes of banks loaded anew of whose other vectors these were the last."""
         strange = [row for row in rows if row.embedder is not None]
         self._changed |= {row.bank_id for row in strange if row.number in vectors}
         for bank_id in self._changed & {row.bank_id for row in strange}:
@@ -194,22 +187,17 @@ class BackgroundEmbedder:
                 self._anew += 1
 
     def _note_other_embedders(self, rows: Sequence[Row]) -> None:
-        """Note vectors of another embedder, and tell of each such embedder once."""
         strange = {row.embedder for row in rows if row.embedder is not None} - self._strange
         if strange:
             self._strange |= strange
-            _logger.info("vectors of %s are made anew by %s", ", ".join(sorted(strange)), self._embedder.name)
+            _logger.info("replacing vectors of %s by %s", ", ".join(sorted(strange)), self._embedder.name)
             if self._previous is not None:
                 self._previous.needed = True
 
     async def _embed_rows(self, rows: Sequence[Row]) -> Mapping[int, bytes]:
-        """Return vectors by number, without those whose texts are refused.
-
-        Raises:
-            UpstreamFailed: the embedder fails, whatever it is given.
-        """
+        """Return vectors by row number, without refused rows. Raises UpstreamFailed: the embedder fails on any text."""
         try:
-            made = await self._embedder.embed([_text_to_embed(row) for row in rows])
+            vectors = await self._embedder.embed([_text_to_embed(row) for row in rows])
         except UpstreamFailed as error:
             if error.retry_after_seconds is not None:
                 raise
@@ -218,7 +206,7 @@ class BackgroundEmbedder:
                 return {}
             half = len(rows) // 2
             return {**await self._embed_rows(rows[:half]), **await self._embed_rows(rows[half:])}
-        return {row.number: stored_vector(vector) for row, vector in zip(rows, made, strict=True)}
+        return {row.number: stored_vector(vector) for row, vector in zip(rows, vectors, strict=True)}
 
     async def _embedder_name(self) -> str:
         try:

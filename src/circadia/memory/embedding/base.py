@@ -1,4 +1,4 @@
-"""What makes vectors of texts (MEM-08)."""
+"""The protocol of embedders (MEM-08)."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -9,51 +9,45 @@ from circadia.errors import UpstreamFailed
 from circadia.memory.search.columns import Array
 
 MAX_CHARACTERS: Final = 8_000
-"""Of a text that is embedded; models read no more than some hundred words."""
+"""Characters of a text that are embedded; models read only some hundred words."""
 _LEAST: Final = 1e-30
-"""Divides vectors of zeros, which stay what they are."""
+"""Divisor for vectors of zeros, which stay zero."""
 _USUAL: Final = (1e-20, 1e20)
-"""Between these a sum of squares is exact enough to divide by its root at once."""
+"""Range in which a sum of squares is exact enough to divide by its root directly."""
 
 
 class Embedder(Protocol):
-    """Makes vectors. One that fails raises UpstreamFailed; texts are then found by their words."""
+    """Turns texts into vectors. If it raises UpstreamFailed, searches use words alone."""
 
     @property
     def name(self) -> str:
-        """Return name, version and dimensions, such as `wordllama@0.4.0/256`: vectors of two names never meet.
+        """Return name, version and dimensions, such as `wordllama@0.4.0/256`; vectors of other names do not compare.
 
-        Raises:
-            UpstreamFailed: its dimensions are not known before it has embedded something.
+        Raises UpstreamFailed: the dimensions are not known before the first text.
         """
         ...
 
     def embed_nowait(self, question: str) -> Array | None:
-        """Return the unit vector of a question if nobody has to wait for it; else none, and `embed` makes it."""
+        """Return the unit vector of a question if that takes no waiting; else None, and the caller uses `embed`."""
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
-        """Return unit vectors, an array of (texts, dimensions) 32-bit floats.
+        """Return unit vectors as an array of (texts, dimensions) 32-bit floats.
 
         Raises:
-            UpstreamFailed: it does not answer, or not with sound vectors. With `retry_after_seconds` it is asked too
-                much.
+            UpstreamFailed: no answer or unsound vectors. `retry_after_seconds` is set if it gets too many requests.
         """
         ...
 
 
 def normalize_vectors(vectors: Array, texts: int, dimensions: int) -> Array:
-    """Return the vectors as 32-bit floats of unit length; one of zeros stays so, and is near to nothing.
-
-    Raises:
-        UpstreamFailed: not as many as texts, of other dimensions, or with a value that is not a number.
-    """
+    """Return 32-bit vectors of unit length; zeros stay zeros. Raises UpstreamFailed: a wrong shape or value."""
     if vectors.shape != (texts, dimensions):
-        raise UpstreamFailed(f"the embedder gave an array of {vectors.shape} for ({texts}, {dimensions})")
+        raise UpstreamFailed(f"the embedder returned an array of {vectors.shape}, expected ({texts}, {dimensions})")
     squares = np.einsum("ij,ij->i", vectors, vectors)
     if ((squares > _USUAL[0]) & (squares < _USUAL[1])).all():
         return (vectors / np.sqrt(squares)[:, None]).astype(np.float32, copy=False)
     if not np.isfinite(vectors).all():
-        raise UpstreamFailed("the embedder gave values that are no numbers")
+        raise UpstreamFailed("the embedder returned values that are not finite")
     scaled = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), _LEAST)
     return (scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _LEAST)).astype(np.float32)

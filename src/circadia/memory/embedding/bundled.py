@@ -1,4 +1,4 @@
-"""The default embedder: WordLlama, whose weights come in its package (MIT), so it needs no download and no key."""
+"""The default embedder, WordLlama: its package includes the weights (MIT), so it needs no download and no key."""
 
 import asyncio
 import importlib
@@ -18,10 +18,10 @@ from circadia.memory.search.columns import Array
 
 DIMENSIONS: Final = 256
 TEXTS_FOR_THREAD: Final = 8
-"""Texts from which on embedding leaves the event loop: one takes 0.1 to 0.5 ms (`python -m benchmarks recall`)."""
+"""Number of texts from which embedding uses a thread: one takes 0.1 to 0.5 ms (`python -m benchmarks recall`)."""
 
 WORDS: Final = 20_000
-"""Words whose vectors are kept: a kilobyte each."""
+"""Cached word vectors, 1 KB each."""
 
 
 class _Encoding(Protocol):
@@ -33,22 +33,21 @@ class _Tokenizer(Protocol):
 
 
 class _Model(Protocol):
-    """What is used of WordLlama; its own `embed` is made for many texts, and costs more for one."""
+    """The parts of WordLlama in use; its own `embed` is built for many texts and slower for one."""
 
     embedding: Array
     tokenizer: _Tokenizer
 
 
 class BundledEmbedder:
-    """Means of word vectors, well under a millisecond a text on one core."""
+    """Means of word vectors, well under 1 ms a text on one core."""
 
     def __init__(self) -> None:
-        # The weights are 50 MB and take a while to load, so they wait for a text.
+        # The weights are 50 MB and slow to load, so they wait for the first text.
         self._loading: asyncio.Future[_Model] | None = None
         self.name: Final = f"wordllama@{importlib.metadata.version('wordllama')}/{DIMENSIONS}"
 
     def embed_nowait(self, question: str) -> Array | None:
-        """Return the unit vector of a question, once the weights are loaded."""
         loading = self._loading
         if loading is None or not loading.done() or loading.cancelled() or loading.exception() is not None:
             return None
@@ -56,32 +55,32 @@ class BundledEmbedder:
         return vector
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
-        """Return unit vectors. Raises UpstreamFailed: the weights are not there."""
+        """Return unit vectors. Raises UpstreamFailed: the weights are missing."""
         model = await self._load_once()
         if len(texts) >= TEXTS_FOR_THREAD:
             return await asyncio.to_thread(_embed_texts, model, texts)
         return _embed_texts(model, texts)
 
     async def word_vectors(self) -> "WordTable":
-        """Return the vectors of single words. Raises UpstreamFailed: the weights are not there."""
+        """Return the vectors of single words. Raises UpstreamFailed: the weights are missing."""
         return WordTable(await self._load_once())
 
     async def _load_once(self) -> _Model:
-        """Load it, once for all who wait, and to the end if they do not wait so long."""
+        """Load the model once for all callers; a cancelled caller does not cancel the load."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.ensure_future(asyncio.to_thread(_load))
         return await asyncio.shield(self._loading)
 
 
 class WordTable:
-    """Vectors of single words, without a wait once the weights are loaded; a text's vector is the mean of them."""
+    """Vectors of single words; a text's vector is the mean of its words'."""
 
     def __init__(self, model: _Model) -> None:
         self._model = model
         self._vector = lru_cache(maxsize=WORDS)(self._compute_vector)
 
     def __call__(self, word: str) -> tuple[Array, float]:
-        """Return a word's unit vector, and its length before: the rarer the word, the larger it is."""
+        """Return a word's unit vector and its original length, which is larger for rarer words."""
         return self._vector(word)
 
     def _compute_vector(self, word: str) -> tuple[Array, float]:
@@ -102,11 +101,11 @@ def _embed_texts(model: _Model, texts: Sequence[str]) -> Array:
 
 def _load() -> _Model:
     try:
-        with _keep_root_handler():  # here, since it takes longer than all of a command's other imports
+        with _keep_root_handler():  # here: it takes longer than all other imports of a command
             package = importlib.import_module("wordllama")
         folder = Path(str(package.__file__)).parent
         loaded = package.WordLlama.load(cache_dir=folder, disable_download=True)
-        # Else the tokenizer keeps 10,000 texts with their parts, up to 200 MB, and is no quicker for it.
+        # Else the tokenizer caches 10,000 texts, up to 200 MB, and is no faster for it.
         loaded.tokenizer.model._resize_cache(0)
         return cast("_Model", loaded)
     except (ImportError, OSError, ValueError) as error:
@@ -115,9 +114,9 @@ def _load() -> _Model:
 
 @contextmanager
 def _keep_root_handler() -> Generator[None]:
-    """Keep an import from choosing where logs go: `wordllama` calls `basicConfig`, which leaves handlers alone.
+    """Keep `wordllama` from configuring logging on import: its `basicConfig` does nothing if there is a handler.
 
-    Meanwhile a program that has chosen nothing logs as it does without handlers.
+    Meanwhile a program without handlers logs as before.
     """
     root, last = logging.getLogger(), logging.lastResort
     if root.handlers or last is None:

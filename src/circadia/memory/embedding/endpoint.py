@@ -1,4 +1,4 @@
-"""Any endpoint that speaks OpenAI's `/embeddings`: a provider's, or a local server's."""
+"""Embedder for any endpoint with OpenAI's `/embeddings` API, remote or local."""
 
 import asyncio
 import math
@@ -17,22 +17,22 @@ from circadia.network_errors import explain_unreachable
 from circadia.settings.memory import EndpointEmbedderSettings
 
 MAX_ANSWER_BYTES: Final = 64 * 2**20
-"""Of one answer; 256 texts of 4,096 dimensions take 25 MB."""
+"""Largest response; 256 texts of 4,096 dimensions take 25 MB."""
 BUSY: Final = frozenset({429, 503})
-"""Statuses that ask for less."""
+"""Statuses of an overloaded endpoint."""
 BUSY_SECONDS: Final = 5.0
-"""How long such an endpoint is left alone if it does not say."""
+"""Pause for such an endpoint without `Retry-After`."""
 
 
 class EndpointEmbedder:
-    """Asks for vectors in batches. What the endpoint says of a failure stays out of errors: it may repeat the key."""
+    """Embeds in batches. Errors leave out the endpoint's own message, which may repeat the key."""
 
     def __init__(self, session: aiohttp.ClientSession, settings: EndpointEmbedderSettings, key: str | None) -> None:
-        """Raises ConfigError: the key is nothing that a header can hold."""
+        """Raises ConfigError: the key does not fit into a header."""
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
         if key:
             if not key.isascii() or not key.isprintable():
-                raise ConfigError("the embedder's key has signs that no key has, perhaps a line break at its end")
+                raise ConfigError("the embedder's key is not printable ASCII; check it for a line break")
             headers["Authorization"] = f"Bearer {key}"
         self._session = session
         self._settings = settings
@@ -42,17 +42,15 @@ class EndpointEmbedder:
 
     @property
     def name(self) -> str:
-        """Return model and dimensions. Raises UpstreamFailed: they are not in the settings and it has not answered."""
+        """Return model and dimensions. Raises UpstreamFailed: not configured, and the endpoint has not answered yet."""
         if self._dimensions is None:
             raise UpstreamFailed(f"{self._called} has not answered yet, so its dimensions are not known")
         return f"endpoint:{self._settings.model}/{self._dimensions}"
 
     def embed_nowait(self, question: str) -> Array | None:
-        """Return none: it is across a network."""
         return None
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
-        """Return unit vectors. Raises UpstreamFailed, UpstreamTimedOut."""
         prefix = self._settings.question_prefix if question else ""
         sent = [f"{prefix}{text[: self._settings.max_characters]}" for text in texts]
         size = self._settings.batch
@@ -60,23 +58,23 @@ class EndpointEmbedder:
         return np.concatenate(batches) if batches else np.zeros((0, self._dimensions or 0), np.float32)
 
     async def _embed_batch(self, texts: Sequence[str]) -> Array:
-        asked: dict[str, object] = {"model": self._settings.model, "input": texts}
+        request: dict[str, object] = {"model": self._settings.model, "input": texts}
         if self._settings.dimensions is not None:
-            asked["dimensions"] = self._settings.dimensions
+            request["dimensions"] = self._settings.dimensions
         try:
-            body = await self._post(orjson.dumps(asked))
+            body = await self._post(orjson.dumps(request))
         except TimeoutError as error:
-            told = f"{self._called} gave no answer within {self._settings.timeout_seconds:g} s"
-            raise UpstreamTimedOut(told) from error
+            message = f"{self._called} did not answer within {self._settings.timeout_seconds:g} s"
+            raise UpstreamTimedOut(message) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UpstreamFailed(f"{self._called} cannot be asked: {explain_unreachable(error)}") from error
+            raise UpstreamFailed(f"{self._called} cannot be reached: {explain_unreachable(error)}") from error
         try:
             vectors = await asyncio.to_thread(_parse_vectors, body)  # a batch takes some milliseconds
-            found = normalize_vectors(vectors, len(texts), self._dimensions or vectors.shape[1])
+            normalized = normalize_vectors(vectors, len(texts), self._dimensions or vectors.shape[1])
         except UpstreamFailed as error:
             raise UpstreamFailed(f"{self._called}: {error}") from error
-        self._dimensions = found.shape[1]
-        return found
+        self._dimensions = normalized.shape[1]
+        return normalized
 
     async def _post(self, body: bytes) -> bytes:
         limit = aiohttp.ClientTimeout(total=self._settings.timeout_seconds)
@@ -96,22 +94,24 @@ class EndpointEmbedder:
 
 
 def _parse_vectors(body: bytes) -> Array:
-    """Return the vectors of an answer, in the order of the texts. Raises UpstreamFailed: it is none."""
+    """Return the vectors in the order of the texts. Raises UpstreamFailed: the body is not a list of embeddings."""
     try:
         answer: Mapping[str, Any] = orjson.loads(body)
         items = cast("list[Mapping[str, Any]]", answer["data"])
-        ordered = sorted(items, key=lambda item: item.get("index", 0))  # the sort is stable, for those without
+        ordered = sorted(
+            items, key=lambda item: item.get("index", 0)
+        )  # a stable sort keeps items without an index in order
         vectors = np.asarray([item["embedding"] for item in ordered], np.float64)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise UpstreamFailed("the answer is not a list of embeddings as OpenAI gives it") from error
+        raise UpstreamFailed("the answer is not a list of embeddings in OpenAI's format") from error
     if vectors.ndim != 2 or not vectors.shape[1]:
         raise UpstreamFailed("the answer has no embeddings")
     return vectors
 
 
-def _retry_after_seconds(told: str | None) -> float:
+def _retry_after_seconds(header: str | None) -> float:
     try:
-        seconds = float(told or BUSY_SECONDS)
+        seconds = float(header or BUSY_SECONDS)
     except ValueError:  # a date
         return BUSY_SECONDS
     return seconds if math.isfinite(seconds) and seconds > 0 else BUSY_SECONDS

@@ -1,4 +1,4 @@
-"""Embedders whose model runs in this process: loaded with the first text, and run in threads."""
+"""Embedders whose model runs in this process: it is loaded with the first text and runs in threads."""
 
 import asyncio
 import importlib
@@ -18,15 +18,18 @@ from circadia.memory.embedding.base import MAX_CHARACTERS, normalize_vectors
 from circadia.memory.search.columns import Array
 from circadia.settings.memory import FastembedEmbedderSettings, LocalEmbedderSettings
 
+INSTALL_HINT: Final = "the embedder `fastembed` needs the extra `fastembed`: run `pip install 'circadia[fastembed]'`"
+
+
 M = TypeVar("M")
 T = TypeVar("T")
 
 
 class InProcessEmbedder(ABC, Generic[M]):
-    """Loads a model once, for all who wait, and again where that failed."""
+    """Loads a model once for all callers, and again after a failure."""
 
     def __init__(self, title: str) -> None:
-        """`title` is the model and its version, as the name of its vectors begins."""
+        """`title` is the model and its version, the first part of the embedder's name."""
         self._title = title
         self._loading = asyncio.Lock()
         self._model: M | None = None
@@ -34,13 +37,13 @@ class InProcessEmbedder(ABC, Generic[M]):
 
     @property
     def name(self) -> str:
-        """Return the title and the dimensions. Raises UpstreamFailed: they are not known before the first text."""
+        """Return the title and the dimensions. Raises UpstreamFailed: no text has been embedded yet."""
         if self._dimensions is None:
             raise UpstreamFailed(f"{self._title!r} is not loaded yet")
         return f"{self._title}/{self._dimensions}"
 
     def embed_nowait(self, question: str) -> Array | None:
-        """Return none: a text takes some milliseconds."""
+        """Return None: a text takes some milliseconds."""
         return None
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
@@ -52,9 +55,9 @@ class InProcessEmbedder(ABC, Generic[M]):
                 self._model = await self._run_in_thread(self._load)
         model, cut = self._model, [text[:MAX_CHARACTERS] for text in texts]
         vectors = await self._run_in_thread(lambda: self._vectors(model, cut, question=question))
-        found = normalize_vectors(vectors, len(texts), self._dimensions or vectors.shape[-1])
-        self._dimensions = found.shape[1]
-        return found
+        normalized = normalize_vectors(vectors, len(texts), self._dimensions or vectors.shape[-1])
+        self._dimensions = normalized.shape[1]
+        return normalized
 
     @abstractmethod
     def _load(self) -> M:
@@ -66,7 +69,7 @@ class InProcessEmbedder(ABC, Generic[M]):
 
     @abstractmethod
     def _failure_text(self, error: Exception) -> str:
-        """Return what is told of an error: whatever the libraries raise for a download, a file, a model."""
+        """Return the message for any error of the libraries: a download, a file, a model."""
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         try:
@@ -75,11 +78,8 @@ class InProcessEmbedder(ABC, Generic[M]):
             raise UpstreamFailed(self._failure_text(error)) from error
 
 
-INSTALL_HINT: Final = "the embedder `fastembed` needs the extra `fastembed`: run `pip install 'circadia[fastembed]'`"
-
-
 class _Model(Protocol):
-    """What is used of `fastembed.TextEmbedding`."""
+    """The parts of `fastembed.TextEmbedding` in use."""
 
     def embed(self, documents: list[str]) -> Iterable[Any]: ...
 
@@ -87,7 +87,7 @@ class _Model(Protocol):
 
 
 class FastEmbedder(InProcessEmbedder[_Model]):
-    """A model of fastembed, which downloads it with the first text if it is not on this machine."""
+    """A fastembed model; fastembed downloads it with the first text if this machine does not have it."""
 
     def __init__(self, settings: FastembedEmbedderSettings) -> None:
         """Raises ConfigError: the package is not installed."""
@@ -111,14 +111,10 @@ class FastEmbedder(InProcessEmbedder[_Model]):
 
 
 class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
-    """A text's vector is the mean of what the encoder's last layer tells of its tokens, as these were trained."""
+    """Means of the token states in the encoder's last layer, as the encoder was trained."""
 
     def __init__(self, settings: LocalEmbedderSettings, folder: Path) -> None:
-        """Take the weights of that model in `folder`.
-
-        Raises:
-            ConfigError: they are not there.
-        """
+        """Find the model's weights in `folder`. Raises ConfigError: they are missing."""
         weights = local_weights.get_weights(settings.model)
         archive = local_weights.find_weights_file(weights, folder)
         if archive is None:

@@ -1,4 +1,4 @@
-"""Vectors of questions: kept for a while, by each embedder that is still read, within a time limit (MEM-08)."""
+"""Vectors of questions by each embedder still in use, cached and within a time limit (MEM-08)."""
 
 import asyncio
 import logging
@@ -12,29 +12,27 @@ from circadia.memory.embedding.base import Embedder
 from circadia.memory.search.columns import Array
 
 MAX_CACHED: Final = 4_096
-"""Vectors that are remembered, 1 KB each."""
+"""Cached vectors, 1 KB each."""
 MAX_CHARACTERS: Final = 2_000
-"""Of a question that are embedded; what is remembered of it."""
+"""Characters of a question that are embedded and cached."""
 REST_SECONDS: Final = 30.0
-"""An embedder that was too slow is tried so often, while nobody waits for it, until it is quick again."""
+"""Interval at which an embedder that was too slow is tried, without a caller waiting, until it is fast again."""
 
 _logger = logging.getLogger(__name__)
 
 
 class ActiveEmbedder:
-    """An embedder with whose vectors is searched."""
-
     def __init__(self, embedder: Embedder) -> None:
         self.embedder: Final = embedder
         self.needed = True
-        """Whether there are vectors of it; of a previous one, until all are made anew."""
+        """Whether there are vectors of it; a previous embedder has some until all are replaced."""
         self.slow = False
-        """Whether it was too slow the last time, so that nobody waits for it."""
+        """Whether it timed out the last time, so that no caller waits for it."""
         self._well = True
         self._rests_until = 0.0
 
     def should_rest(self, now: float) -> bool:
-        """Return whether a slow one is left alone; if not, it is tried now. `now` is the monotonic clock's, seconds."""
+        """Return whether a slow embedder is skipped. `now` is in seconds of the monotonic clock."""
         if not self.slow:
             return False
         if now < self._rests_until:
@@ -43,18 +41,17 @@ class ActiveEmbedder:
         return False
 
     def note_result(self, error: UpstreamFailed | None, now: float) -> None:
-        """Note how it did, and tell it once when that changes."""
         self.slow = isinstance(error, UpstreamTimedOut)
         self._rests_until = now + REST_SECONDS
         if error is not None and self._well:
-            _logger.warning("searches go by words alone for now: %s", error)
+            _logger.warning("searches use words alone for now: %s", error)
         elif error is None and not self._well:
-            _logger.info("embedder %s gives vectors of questions again", self.embedder.name)
+            _logger.info("embedder %s embeds questions again", self.embedder.name)
         self._well = error is None
 
 
 class QuestionVectors:
-    """Embeds questions; an embedder that fails or is slow is done without, since words find too."""
+    """Embeds questions; a search does without an embedder that fails or is slow."""
 
     def __init__(self, clock: Clock, readings: Sequence[ActiveEmbedder], *, timeout_seconds: float) -> None:
         self._clock = clock
@@ -64,9 +61,8 @@ class QuestionVectors:
         self._asked: dict[tuple[int, str], asyncio.Task[Array | None]] = {}
 
     def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
-        """Return the question's unit vector by embedder if nobody has to wait for any of them; else none."""
         question = _shorten(question)
-        found: dict[str, Array] = {}
+        vectors: dict[str, Array] = {}
         for at, reading in enumerate(self._readings if question.strip() else ()):
             if reading.needed:
                 vector = self._cached_vector((at, question))
@@ -75,26 +71,24 @@ class QuestionVectors:
                     if vector is None:
                         return None
                     self._kept[(at, question)] = vector
-                found[reading.embedder.name] = vector
-        return found
+                vectors[reading.embedder.name] = vector
+        return vectors
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
-        """Return the question's unit vector by embedder."""
         question = _shorten(question)
         if not question.strip():
             return {}
-        asked = [at for at, each in enumerate(self._readings) if each.needed]
-        if len(asked) == 1:  # as it nearly always is; a task for it would cost as much as the vector's lookup
-            found = [await self._get_vector(asked[0], question)]
+        places = [at for at, reading in enumerate(self._readings) if reading.needed]
+        if len(places) == 1:  # the usual case, where a task would cost as much as the lookup
+            answers = [await self._get_vector(places[0], question)]
         else:
-            found = await asyncio.gather(*(self._get_vector(at, question) for at in asked))
-        pairs = zip(asked, found, strict=True)
+            answers = await asyncio.gather(*(self._get_vector(at, question) for at in places))
+        pairs = zip(places, answers, strict=True)
         return {self._readings[at].embedder.name: vector for at, vector in pairs if vector is not None}
 
     def embedders(self) -> Collection[str] | None:
-        """Return the embedders whose vectors are still read; none if the name of one is not known yet."""
         try:
-            return [each.embedder.name for each in self._readings if each.needed]
+            return [reading.embedder.name for reading in self._readings if reading.needed]
         except UpstreamFailed:
             return None
 
@@ -108,10 +102,10 @@ class QuestionVectors:
         if reading.should_rest(self._clock.monotonic()):
             return None
         task = self._asked.get(key)
-        if task is None:  # else somebody asks the same just now
+        if task is None:  # else the same question is being embedded
             task = self._asked[key] = asyncio.create_task(self._embed(key))
             task.add_done_callback(lambda _: self._asked.pop(key))
-        # Whoever goes away does not take the answer from the others.
+        # A cancelled caller must not cancel the others' answer.
         return await asyncio.shield(task) if waits else None
 
     async def _embed(self, key: tuple[int, str]) -> Array | None:
@@ -121,8 +115,8 @@ class QuestionVectors:
             async with asyncio.timeout(self._timeout):
                 vector: Array = (await reading.embedder.embed([question], question=True))[0]
         except TimeoutError:
-            told = UpstreamTimedOut(f"the embedder gave no vector of a question within {self._timeout:g} s")
-            reading.note_result(told, self._clock.monotonic())
+            timeout = UpstreamTimedOut(f"the embedder did not embed a question within {self._timeout:g} s")
+            reading.note_result(timeout, self._clock.monotonic())
             return None
         except UpstreamFailed as error:
             reading.note_result(error, self._clock.monotonic())
@@ -139,5 +133,5 @@ class QuestionVectors:
 
 
 def _shorten(question: str) -> str:
-    """Return what is embedded of a question; a caller may send half a character."""
+    """Return the part that is embedded, without the halves of characters that a caller may send."""
     return question[:MAX_CHARACTERS].encode(errors="replace").decode()

@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 Array = NDArray[Any]
 
 ARRAY_BYTES: Final = 112
-"""What an array takes before anything is in it."""
 _GROWTH: Final = 1.25
-"""By how much a full array grows; a row is copied four times on average."""
+"""Factor by which a full array grows; a row is copied four times on average."""
 
 
 class Column:
-    """Values of one type, or rows of `width` values each; appending is cheap, `values` is a view and costs nothing."""
+    """Values of one type, or rows of `width` values; appending is cheap, and `values` is a view."""
 
     __slots__ = ("_count", "_held")
 
@@ -25,16 +24,14 @@ class Column:
 
     @property
     def values(self) -> Array:
-        """Return what there is, to read and to write in place; valid until the next change of their number."""
+        """Return the values, readable and writable in place, until their number changes."""
         return self._held[: self._count]
 
     @property
     def nbytes(self) -> int:
-        """Return the memory that they take, in bytes."""
         return ARRAY_BYTES + self._held.nbytes
 
     def extend(self, values: Array) -> None:
-        """Append."""
         needed = self._count + len(values)
         if needed > len(self._held):
             held = np.zeros((_grown_capacity(needed, len(self._held)), *self._held.shape[1:]), self._held.dtype)
@@ -44,7 +41,7 @@ class Column:
         self._count = needed
 
     def remove(self, places: Array) -> None:
-        """Remove the values at these places; the last ones take them, so that few are moved."""
+        """Remove the values at these places; the last values move into the gaps."""
         left = self._count - len(places)
         last = np.ones(len(places), np.bool_)
         last[places[places >= left] - left] = False
@@ -53,13 +50,13 @@ class Column:
 
 
 class Layout:
-    """Which columns there are; tables of the same columns share one."""
+    """The columns of a table; tables with the same columns share one layout."""
 
     def __init__(self, kinds: Mapping[str, DTypeLike]) -> None:
         self.kinds: Final[dict[np.dtype[Any], int]] = {}
-        """How many columns there are of each type."""
+        """Number of columns of each type."""
         self.places: Final[dict[str, tuple[np.dtype[Any], int]]] = {}
-        """Type, and which of this type, by name."""
+        """Type, and index among the columns of this type, by name."""
         for name, each in kinds.items():
             kind = np.dtype(each)
             self.places[name] = (kind, self.kinds.setdefault(kind, 0))
@@ -67,7 +64,7 @@ class Layout:
 
 
 class Columns:
-    """Columns of the same length by name, each contiguous. Those of one type share an array, which saves small ones."""
+    """Named, contiguous columns of one length. Columns of one type share an array, which saves small ones."""
 
     __slots__ = ("_count", "_held", "_layout")
 
@@ -77,17 +74,15 @@ class Columns:
         self._count = 0
 
     def __getitem__(self, name: str) -> Array:
-        """Return a column, to read and to write in place; valid until the next change of their length."""
+        """Return a column, readable and writable in place, until the length changes."""
         kind, at = self._layout.places[name]
         return self._held[kind][at, : self._count]
 
     @property
     def nbytes(self) -> int:
-        """Return the memory that they take, in bytes."""
         return sum(ARRAY_BYTES + held.nbytes for held in self._held.values())
 
     def extend(self, values: Mapping[str, ArrayLike], count: int) -> None:
-        """Append so many values to each column."""
         needed = self._count + count
         for kind, held in self._held.items():
             if needed > held.shape[1]:
@@ -99,7 +94,7 @@ class Columns:
         self._count = needed
 
     def remove(self, places: Array) -> None:
-        """Remove the values at these places; the others stay in order."""
+        """Remove the values at these places; the others keep their order."""
         gone = places if len(places) > 1 else int(places[0])
         self._held = {kind: np.delete(held[:, : self._count], gone, axis=1) for kind, held in self._held.items()}
         self._count -= len(places)
@@ -110,20 +105,20 @@ def _grown_capacity(needed: int, before: int) -> int:
 
 
 def places_of(asked: Array, values: Array) -> Array:
-    """Return where these, one at least, stand among values."""
+    """Return the places of these values, at least one, among others."""
     asked = asked.astype(values.dtype)
     return np.flatnonzero(values == asked[0] if len(asked) == 1 else np.isin(values, asked))
 
 
 def rank_best(scores: Array, count: int) -> Array:
-    """Return where the best of the scores above 0 stand, so many at most, in order; of equal ones the last."""
+    """Return the places of up to `count` scores above 0, best first; of equal ones the last first."""
     least = np.partition(scores, -count)[-count] if 0 < count < len(scores) else 0.0
-    found = np.flatnonzero(scores >= least if least > 0 else scores > 0)[::-1]
-    return found[np.argsort(-scores[found], kind="stable")[:count]]
+    places = np.flatnonzero(scores >= least if least > 0 else scores > 0)[::-1]
+    return places[np.argsort(-scores[places], kind="stable")[:count]]
 
 
 def highest_rows(scores: Array, depth: int) -> Array:
-    """Return the best rows with a score, so many at most."""
+    """Return up to `depth` rows with the highest scores above 0."""
     rows = np.flatnonzero(scores > 0)
     if len(rows) > depth:
         rows = rows[np.argpartition(-scores[rows], depth)[:depth]]

@@ -1,4 +1,4 @@
-"""Looks at banks: at a glance where that is enough, which it is as long as nothing of the bank is new (MEM-02)."""
+"""Read a bank with a single statement while nothing in it is new, else in a transaction (MEM-02)."""
 
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, TypeVar
@@ -7,26 +7,23 @@ from circadia.clock import Clock
 from circadia.stores.base import NotASingleRead, Store, Tx
 
 AGAIN_SECONDS: Final = 1.0
-"""After a glance that was not enough none is tried for so long: where much is said, each call finds something new."""
+"""Pause after a single read that was not enough: in a busy bank, each call finds something new."""
 MAX_TRACKED: Final = 1_000
-"""Those whose last glance was not enough."""
+"""Most targets whose last single read was not enough."""
 
 T = TypeVar("T")
 
 
 class GlanceReader:
-    """Reads what one statement may tell."""
+    """Tries a single-statement read before a transaction."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._too_short: dict[Hashable, float] = {}
-        """Until when none is tried, by what is looked at."""
+        """End of the pause by target."""
 
     async def run_read(self, store: Store, what: Hashable, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """Return what `work` makes of a reading transaction, or of less; it may be begun twice.
-
-        None is `what` a glance is never enough for.
-        """
+        """Run `work` in a single read, unless `what` is None, or in a transaction; it may be started twice."""
         now = self._clock.monotonic()
         if what is not None and self._too_short.get(what, now) <= now:
             try:

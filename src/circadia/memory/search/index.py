@@ -1,13 +1,12 @@
-"""The index of one bank: words, vectors and beginnings of its episodes and notes, in memory; the score of a search.
+"""The in-memory search index of one bank: words, vectors and beginnings of its episodes and notes.
 
-It is a copy of what the database holds and can be dropped at any time. Rows are added, weighed anew and removed; a
-change of another kind (vectors of another embedder) makes a new index. The score is the same on both
-databases:
+It copies what the database holds and can be dropped at any time. Rows are added, reweighted and removed; any other
+change, such as another embedder's vectors, makes a new index. Both databases give the same score:
 
-    score = weight * (words + meaning + speaker + recency + importance)
+    score = weight * (words + meaning + around + speaker + recency + importance)
 
-`words` is BM25 divided by the best of the search, `meaning` how far the cosine is within `WINDOW` of the best; both
-take in what stands before and after in the same conversation, most of all the question before an answer.
+`words` is BM25 divided by the search's best, `meaning` how far the cosine lies within `WINDOW` of the best, `around` a
+share of both from the neighbours in the conversation, most of all from the question before an answer.
 """
 
 import threading
@@ -38,91 +37,87 @@ from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import BankHeads
 
-# The constants were chosen by `benchmarks/recall.py` on conversations other than those that it measures.
+# The constants were tuned with `benchmarks/recall.py` on other conversations than it measures.
 MEANING: Final = 0.3
-"""The share of meaning; words have the rest."""
+"""Share of meaning; words have the rest."""
 WINDOW: Final = 0.4
-"""A cosine so much below the best of the search counts nothing."""
+"""Cosine distance from the best of the search at which meaning counts nothing."""
 DEPTH: Final = 100
-"""How many rows by words, and by meaning, are looked at closely, or as many as are asked for."""
+"""Rows examined closely by words, and by meaning; more if more are asked for."""
 ANSWER: Final = 1.0
-"""How much of the score of a question goes to the turn that follows it."""
+"""Share of a question's score that the next turn gets."""
 BEFORE: Final = 0.5
-"""The same of a turn that is not a question."""
+"""The same for a turn that is not a question."""
 LONG_BEFORE: Final = 0.2
-"""The same of the turn before that."""
+"""Share from the turn before the previous one."""
 AFTER: Final = 0.2
-"""The same of the turn after."""
+"""Share from the next turn."""
 MEANING_AROUND: Final = 0.2
-"""How much less of it for meaning, which turns of one subject share anyway."""
+"""Factor on these shares for meaning, which turns on one subject share anyway."""
 SPEAKER: Final = 0.1
-"""What a turn gets whose speaker is the one that the question names."""
+"""Score of a turn whose speaker is named in the question."""
 RANKING: Final = 2
-"""Counts the changes of these, of BM25's, and of how they make a score: what was worked out before stands no more."""
+"""Version of these constants, of BM25's and of the formula; a change invalidates stored results."""
 
 WAITING_BYTES: Final = 100
-"""What a row takes that waits for its vector."""
+"""Size of a row that waits for its vector."""
 LEAST: Final = 1e-9
-"""Divides what may be zero."""
+"""Divisor in place of zero."""
 
 
 class BankIndex:
-    """Rows of one bank, from both layers; for threads too, one at a time."""
+    """Rows of one bank from both layers; threads may use it, one at a time."""
 
     def __init__(self) -> None:
         self.last: Final = dict.fromkeys(Layer, 0)
-        """The greatest number of each layer that is here."""
+        """Greatest indexed number of each layer."""
         self.unembedded: Final[dict[Layer, dict[int, int]]] = {layer: {} for layer in Layer}
-        """Rows by number that have no vector yet."""
+        """Rows without a vector, by number."""
         self._rows: Final = RowTable()
         self._postings: Final = Postings()
         self._vectors: Final[dict[str, Vectors]] = {}
-        # A search may run in a thread on behalf of somebody who has gone; no row is added meanwhile.
+        # Keeps rows from being added during a search in a thread, which outlives a cancelled caller.
         self._busy: Final = threading.Lock()
 
     def __len__(self) -> int:
-        """Return the number of rows, those that were removed too."""
+        """Return the number of rows, including removed ones."""
         return len(self._rows)
 
     @property
     def nbytes(self) -> int:
-        """Return about how much memory it takes, in bytes."""
         vectors = sum(each.nbytes for each in self._vectors.values())
         waiting = WAITING_BYTES * sum(map(len, self.unembedded.values()))
         return self._rows.nbytes + self._postings.nbytes + vectors + waiting
 
     @property
     def is_sparse(self) -> bool:
-        """Return whether most rows were removed, so that a new index would be much smaller."""
+        """Return whether most rows are removed, so that a new index would be much smaller."""
         return 2 * self._rows.removed > len(self)
 
     def add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
-        """Add rows, in the order of their numbers; those that are here already are passed over."""
         with self._busy:
             fresh = [row for row in rows if row.number > self.last[layer]]
             if fresh:
                 self._add(layer, fresh)
 
     def unembedded_numbers(self, layer: Layer, count: int) -> Collection[int]:
-        """Return numbers of rows without a vector: so many of the oldest, and of the newest."""
+        """Return numbers of rows without a vector: `count` of the oldest and of the newest."""
         with self._busy:
             known = self.unembedded[layer]
             return {*islice(known, count), *islice(reversed(known), count)}
 
     def add_vectors(self, layer: Layer, vectors: Mapping[int, tuple[bytes, str]]) -> None:
-        """Add vectors by number, with their embedder, of rows that have none yet."""
         known = self.unembedded[layer]
         with self._busy:
             self._add_vectors([(known.pop(number), *vector) for number, vector in vectors.items() if number in known])
 
     def set_weights(self, layer: Layer, weights: Mapping[int, float]) -> None:
-        """Take weights by number in place of those that rows have."""
         with self._busy:
             rows, numbers = self._rows.find_rows(layer, weights)
             self._rows["weight"][rows] = [weights[number] for number in numbers]
 
     def remove(self, layer: Layer, numbers: Collection[int]) -> None:
-        """Remove rows by number; a search finds the same as if they had never been there."""
+        """Remove rows; a search finds the same as if they had never been added."""
         with self._busy:
             rows, found = self._rows.find_rows(layer, numbers)
             if not len(rows):
@@ -135,35 +130,31 @@ class BankIndex:
                 self.unembedded[layer].pop(number, None)
 
     def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
-        """Return the weights by number of those of these rows that are here."""
         with self._busy:
             rows, found = self._rows.find_rows(layer, numbers)
             values: list[float] = self._rows["weight"][rows].tolist()
         return dict(zip(found, values, strict=True))
 
     def excerpts(self, scored: Sequence[ScoredRow]) -> Sequence[Excerpt | None]:
-        """Return what is kept of these rows: none for those that are not here, and none at all while a thread adds."""
-        found: list[Excerpt | None] = [None] * len(scored)
+        """Return the stored beginnings of rows, None for rows that are missing; all None while a thread is adding."""
+        excerpts: list[Excerpt | None] = [None] * len(scored)
         if self._busy.acquire(blocking=False):
             try:
                 for layer in Layer:
                     places = {each.number: at for at, each in enumerate(scored) if each.layer is layer}
                     for number, item in self._rows.excerpts(layer, places) if places else ():
-                        found[places[number]] = item
+                        excerpts[places[number]] = item
             finally:
                 self._busy.release()
-        return found
+        return excerpts
 
     def find(self, question: Question, *, series: bool = False) -> Sequence[ScoredRow]:
-        """Return the best rows, best first; in a `series` others are looked for at once."""
+        """Return the best rows, best first; `series` caches word scores for the next question."""
         with self._busy:
             return self._find(question, series)
 
     def find_later_rows(self, made: BankHeads, seen: BankHeads, question: Question) -> LaterRows:
-        """Return which rows with greater numbers than are `seen` may change the answer.
-
-        Those up to `made` are what the answer was made of, and so what others are weighed by.
-        """
+        """Return the rows beyond `seen` that may change an answer, weighed against those up to `made`, its sources."""
         with self._busy:
             keys: list[tuple[Layer, int]] = []
             known, later = list[Array](), list[Array]()
@@ -171,7 +162,7 @@ class BankIndex:
                 numbers, rows = self._rows.numbers_and_rows(layer)
                 known.append(rows[: int(numbers.searchsorted(head, "right"))])
                 first = int(numbers.searchsorted(last, "right"))
-                there = self._rows["weight"][rows[first:]] > 0  # else it was retired since
+                there = self._rows["weight"][rows[first:]] > 0  # 0 is a row retired since
                 later.append(rows[first:][there])
                 keys += [(layer, number) for number in numbers[first:][there].tolist()]
             if not keys:
@@ -182,7 +173,7 @@ class BankIndex:
             return weigh_later_rows(both, len(some), keys, question.sense)
 
     def build_features(self, rows: Array, question: Question, base: Array) -> RowFeatures:
-        """Return rows beside a question; how rare its words are the rows `base` tell."""
+        """Return the rows' features for a question; the rows in `base` determine how rare its words are."""
         before = self._rows["before"][rows]
         words, near = self._word_shares(question.stems, base), np.full(len(self) + 1, np.nan)
         allowed = np.zeros(len(self) + 1, np.bool_)
@@ -195,7 +186,7 @@ class BankIndex:
         return RowFeatures(words=words[rows], near=near[rows], answers=answers)
 
     def _word_shares(self, stems: Sequence[Collection[int]], base: Array) -> Array:
-        """Return by row which share of these words it has, by how rare the rows `base` say that they are."""
+        """Return by row its share of the question's words, weighted by their rarity among the rows `base`."""
         known = np.zeros(len(self) + 1, np.bool_)
         known[base] = True
         having = [np.unique(np.concatenate([self._postings.rows_with_term(stem) for stem in word])) for word in stems]
@@ -228,28 +219,28 @@ class BankIndex:
         depth = max(DEPTH, question.limit)
         meaning = self._meaning_scores(question.vectors, allowed, depth)
         close = self._candidate_rows(words, meaning, allowed, depth)
-        close = close[self._rows["weight"][close] > 0]  # 0 is a note that was retired since it was added
+        close = close[self._rows["weight"][close] > 0]  # 0 is a note that was retired since
         if not len(close):
             return []
         score = sum(self._score_parts(close, words, meaning, question).values()) * self._rows["weight"][close]
         best = rank_best(score, question.limit)
         rows = close[best]
         layers = [Layer(each) for each in self._rows.names("layer")]
-        # As lists at once: one number of an array at a time takes longer than all of the search.
+        # As lists at once: reading array items one by one takes longer than the search.
         chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number")]
         scores: list[float] = score[best].tolist()
         why = self._explain(rows, words, meaning, question) if question.explained else repeat(UNEXPLAINED)
         return list(map(ScoredRow, [layers[code] for code in chosen[0]], chosen[1], scores, why))
 
     def _score_parts(self, rows: Array, words: Array, meaning: Array, question: Question) -> dict[str, Array]:
-        """Return the parts of these rows' scores but for the weight; those that may be other than 0."""
+        """Return the parts of these rows' scores before the weight, without those that are always 0."""
         parts = {
             "words": words.take(rows),
             "meaning": meaning.take(rows),
             "around": self._neighbour_scores(rows, words, meaning),
         }
         named = self._rows.find_speakers(question.names)
-        if len(named) == 1:  # the speaker is the only one whom the question names
+        if len(named) == 1:  # the question names exactly one speaker
             parts["speaker"] = SPEAKER * (self._rows["speaker"][rows] == named[0])
         if question.recency:
             age = np.maximum(question.now - self._rows["at"][rows], 0)
@@ -278,7 +269,6 @@ class BankIndex:
             held.extend(at, vectors)
 
     def _allowed_rows(self, question: Question) -> Array | None:
-        """Return by row whether it may be found; none if each may."""
         tests: list[Array] = []
         if len(set(question.layers)) < len(Layer):
             tests.append(self._rows.rows_having("layer", question.layers))
@@ -297,13 +287,13 @@ class BankIndex:
         return np.logical_and.reduce(tests) if tests else None
 
     def _word_scores(self, terms: Sequence[int], allowed: Array | None, series: bool) -> Array:
-        """Return the part of the score by row that is BM25, divided by the best."""
+        """Return the word part of the score by row: BM25 divided by the best."""
         count = len(self)
         rows, shares = self._postings.score_terms(
             terms, self._rows["length"], self._rows.words, count - self._rows.removed, keep=series
         )
         if not len(rows):
-            return np.zeros(count + 1, np.float32)  # one more, which stands for no row
+            return np.zeros(count + 1, np.float32)  # the extra one is for `NONE`
         scores = np.bincount(rows, shares, count + 1).astype(np.float32)
         if allowed is not None:
             scores[:-1] *= allowed
@@ -311,7 +301,7 @@ class BankIndex:
         return scores * ((1 - MEANING) / best) if best > 0 else scores
 
     def _meaning_scores(self, vectors: Mapping[str, Array], allowed: Array | None, depth: int) -> Array:
-        """Return the part of the score by row that is how near it is, 0 if it is not among the nearest."""
+        """Return the meaning part of the score by row, 0 beyond the nearest `depth`."""
         scores = np.zeros(len(self) + 1, np.float32)
         for embedder, vector in vectors.items():
             held = self._vectors.get(embedder)
@@ -322,20 +312,18 @@ class BankIndex:
         return scores
 
     def _candidate_rows(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
-        """Return the rows to look at closely: the best by either, with what stands around them."""
         seeds = np.concatenate([highest_rows(words[:-1], depth), highest_rows(meaning[:-1], depth)])
         before, after = self._rows["before"], self._rows["after"]
         next_ = after[seeds]
         close = np.zeros(len(self) + 1, np.bool_)
         for rows in (seeds, next_, after[next_[next_ != NONE]], before[seeds]):
-            close[rows] = True  # no row is -1, the one more
+            close[rows] = True  # `NONE` is -1, the extra row
         return np.flatnonzero(close[:-1] if allowed is None else close[:-1] & allowed)
 
     def _neighbour_scores(self, rows: Array, words: Array, meaning: Array) -> Array:
-        """Return what those around the rows in the same conversation give them."""
         befores = self._rows["before"]
         before, after = befores.take(rows), self._rows["after"].take(rows)
         share = np.where(self._rows["question"].take(before), ANSWER, BEFORE)
-        given = words + MEANING_AROUND * meaning  # no row is -1, whose score is 0
+        given = words + MEANING_AROUND * meaning  # `NONE` is -1, whose score is 0
         long_before = np.where(before == NONE, NONE, befores.take(before))
         return share * given.take(before) + LONG_BEFORE * given.take(long_before) + AFTER * given.take(after)

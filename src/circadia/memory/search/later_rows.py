@@ -1,15 +1,14 @@
-"""How likely a row that came later changes the answer to a question (ANS-04).
+"""Estimate how likely a later row changes the answer to a question (ANS-04).
 
-No grammar and no list of words: a row is weighed by the share of the question's words that it has, the rare ones most;
-by how much nearer its vector is than those of the bank's rows on average; and by whether the turn before it is a
-related question, which it may answer. The vector of the turn before is left out: it tells evidence from others no
-better, and may not be there yet. Words and speakers are told apart by rarity alone: whom everybody speaks of says
-little, a name that stands in one row says a lot.
+There is no grammar and no word list. A row is weighed by its share of the question's words, rare ones most; by how much
+nearer its vector is than the bank's average; and by whether the previous turn is a related question, which it may
+answer. The previous turn's vector does not separate evidence better and may be missing, so it is left out. Rarity alone
+separates words from speakers: a name that everybody mentions says little, a name in one row says a lot.
 
-What is rare, and the bars, come from the rows that the answer was made of. So no later row changes what another one
-weighs, and every process comes to the same result.
+Rarities and thresholds come from the rows that the answer was made of, so no later row affects another one, and all
+processes compute the same result.
 
-`python -m benchmarks answers_stale --data PATH` fits the weights and prints what the bars let through.
+`python -m benchmarks answers_stale --data PATH` fits the weights and prints what passes the thresholds.
 """
 
 import math
@@ -22,57 +21,52 @@ from circadia.memory.search.columns import Array
 from circadia.records.index_entry import Layer
 
 RARE: Final = 5.0
-"""Rows without any of the words that are added to those of the bank, so that in a small one a word is rare, too."""
+"""Rows without the word that are added to a bank's, so that a word can be rare in a small bank."""
 UNKNOWN: Final = 0.3
-"""How much a word counts that no earlier row has, if the row lacks it too: mostly it only makes the question one."""
+"""Weight of a word in no earlier row, for a row that lacks it: mostly it only makes the text a question."""
 SAMPLED: Final = 2_000
-"""Earlier rows that the bars are taken from."""
 USUAL: Final = 0.25
-"""Cosine of a question with a row that is about something else, where there are no rows to tell."""
+"""Cosine of a question with an unrelated row, assumed where there are no rows."""
 FEW: Final = 20.0
-"""Rows that this counts as much as."""
+"""Number of rows that this assumption counts as."""
 WORDS: Final = 5.3
-"""Weight of the share of the question's words, by rarity."""
+"""Weight of the rarity-weighted share of the question's words."""
 NEAR: Final = 5.1
-"""Weight of the cosine above the usual one, for a vector that says all that there is to say."""
+"""Weight of the cosine above the usual one, for a fully informative vector."""
 ANSWERS: Final = 2.1
-"""Weight of a related question as the turn before."""
+"""Weight of a related question as the previous turn."""
 RELATED: Final = 0.05
-"""Share of the words above which a question before is related to the one that was answered."""
+"""Share of the answered question's words above which the previous turn is related."""
 JUDGE_BAR: Final = (0.63, 0.25)
-"""Share of the earlier rows that weigh less than what a judge looks at, and the least weight of that."""
+"""Share of earlier rows that a row must outweigh to be judged, and its least weight."""
 DOUBT_BAR: Final = (0.84, 0.8)
-"""The same of what puts an answer in doubt."""
+"""The same for a row that puts an answer in doubt."""
 HIGHEST: Final = 3.0
-"""No bar is higher: a bank may be about one thing only."""
+"""Upper limit of the thresholds, since a bank may have one subject only."""
 VOID_WEIGHT: Final = 4.5
-"""Weight above which a row voids an answer without a judge: one in 300 turns about something else."""
+"""Weight above which a row voids an answer without a judge: one in 300 unrelated turns."""
 
 
 class ChangeThresholds(NamedTuple):
-    """What is usual in a bank before an answer, by which later rows are told apart."""
+    """Thresholds for later rows, from the rows before an answer."""
 
     usual: float
     """Mean cosine with the question."""
     judged: float
-    """Weight above which a judge looks at a row."""
+    """Weight above which a judge sees a row."""
     doubted: float
-    """Weight above which a row puts the answer in doubt."""
 
 
 class LaterRow(NamedTuple):
-    """A later row that may change the answer."""
-
     layer: Layer
     number: int
     weight: float
     """Without the cosine if the row has no vector."""
     embedded: bool
-    """Whether it has one."""
 
 
 class LaterRows(NamedTuple):
-    """The later rows that may change the answer, by layer and number, and the bars for them."""
+    """The later rows that may change the answer, by layer and number, and their thresholds."""
 
     bars: ChangeThresholds
     rows: Sequence[LaterRow]
@@ -82,40 +76,38 @@ NO_ROWS: Final = LaterRows(ChangeThresholds(0, 0, 0), ())
 
 
 class RowFeatures(NamedTuple):
-    """Columns of rows beside a question."""
+    """Columns that compare rows with a question."""
 
     words: Array
-    """Share of the question's words that each has, by rarity."""
+    """Rarity-weighted share of the question's words."""
     near: Array
-    """Cosine, 0 to 1 times how much the vectors say; not a number where there is no vector."""
+    """Cosine times how informative the vectors are, 0 to 1; NaN without a vector."""
     answers: Array
-    """Whether the turn before is a related question."""
+    """Whether the previous turn is a related question."""
 
 
 def rarity(rows: int, having: int) -> float:
-    """Return how much a word counts that so many of the rows have: the square of BM25's."""
+    """Return the weight of a word in `having` of the rows: the square of BM25's."""
     return math.log1p((rows + RARE - having + 0.5) / (having + 0.5)) ** 2
 
 
 def usual_cosine(near: Array, sense: float) -> float:
-    """Return the mean, drawn to what is usual elsewhere if there are few."""
+    """Return the mean cosine, drawn to `USUAL` if there are few rows."""
     known = near[~np.isnan(near)]
     return (float(known.sum()) + FEW * USUAL * sense) / (len(known) + FEW)
 
 
 def feature_columns(rows: RowFeatures, usual: float) -> Array:
-    """Return what is weighed, a row each."""
     near = np.nan_to_num(rows.near - usual)
     return np.column_stack([rows.words, near, rows.answers]).astype(np.float64)
 
 
 def weigh_rows(rows: RowFeatures, usual: float) -> Array:
-    """Return the weight of each row."""
     return feature_columns(rows, usual) @ np.array((WORDS, NEAR, ANSWERS))
 
 
 def build_thresholds(earlier: Array, usual: float) -> ChangeThresholds:
-    """Return the bars for what comes after rows of these weights."""
+    """Return the thresholds for rows later than rows of these weights."""
 
     def bar(share: float, least: float) -> float:
         return min(max(float(np.quantile(earlier, share)), least), HIGHEST) if len(earlier) else least
@@ -124,9 +116,9 @@ def build_thresholds(earlier: Array, usual: float) -> ChangeThresholds:
 
 
 def weigh_later_rows(rows: RowFeatures, sampled: int, keys: Sequence[tuple[Layer, int]], sense: float) -> LaterRows:
-    """Return which later rows may change the answer; the first `sampled` are earlier ones, the others have `keys`.
+    """Return the later rows that may change the answer; the first `sampled` rows are earlier, the rest have `keys`.
 
-    `sense` is how much the vectors say, 0 to 1.
+    `sense` is how informative the vectors are, 0 to 1.
     """
     usual = usual_cosine(rows.near[:sampled], sense)
     weights = weigh_rows(rows, usual)

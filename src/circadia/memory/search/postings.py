@@ -1,4 +1,4 @@
-"""Which rows have which words, and how often."""
+"""Posting lists: the rows of each word, with counts."""
 
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
@@ -8,46 +8,44 @@ import numpy as np
 from circadia.memory.search.columns import Array
 from circadia.memory.search.terms import QUESTION
 
-# BM25's constants are those of SQLite's FTS5 and of most of the literature.
 SATURATION: Final = 1.2
-"""BM25's k1."""
+"""BM25's k1, as in SQLite's FTS5 and most of the literature."""
 LENGTH: Final = 0.75
-"""BM25's b."""
+"""BM25's b, likewise."""
 MAX_CACHED_ROWS: Final = 500_000
-"""Rows of words that are kept weighed before all are let go."""
+"""Most cached row scores; beyond it the cache is cleared."""
 RATIO: Final = 8
-"""How many times larger each segment is than the next one: with less, more are searched; with more, each word is
-copied more often."""
+"""Size ratio of neighbouring segments: a smaller one means more segments to search, a larger one more copies of each
+word."""
 
 
 class _Segment(NamedTuple):
-    """Words of some rows, ordered by word, then by row."""
+    """Words of some rows, sorted by word, then by row."""
 
     terms: Array
-    """Hashes."""
+    """Hashes of words."""
     rows: Array
     times: Array
-    """How often the row has the word."""
 
 
 class Postings:
-    """Postings by hash of the word, in a few sorted segments: a tenth of what an object for each word takes."""
+    """Postings by word hash in a few sorted segments: a tenth of the memory of an object for each word."""
 
     def __init__(self) -> None:
         self._segments: Final[list[_Segment]] = []
-        """The largest first, which has the first rows."""
+        """Largest first, with the earliest rows."""
         self._weighed: Final[dict[int, tuple[Array, Array]]] = {}
-        """What words give to rows: searches that follow each other have most of them in common."""
+        """Cached scores by word; consecutive searches share most words."""
         self._kept = 0
-        """Rows of these words, all together."""
+        """Number of cached row scores."""
 
     @property
     def nbytes(self) -> int:
-        """Return the memory that they take, in bytes, but for what is kept weighed."""
+        """Return the memory in bytes, without the cache."""
         return sum(column.nbytes for segment in self._segments for column in segment)
 
     def extend(self, first: int, terms: Sequence[Array]) -> None:
-        """Add rows, from the row `first` on, with these words each."""
+        """Add rows with these words each, from row `first` on."""
         self.drop_cache()
         rows = np.repeat(np.arange(first, first + len(terms), dtype=np.uint64), [len(each) for each in terms])
         pairs, counts = np.unique(np.concatenate(terms).astype(np.uint64) << 32 | rows, return_counts=True)
@@ -62,17 +60,17 @@ class Postings:
             self._segments.append(new)
 
     def drop_cache(self) -> None:
-        """Drop what is kept weighed: rows were added or removed."""
+        """Clear the cached scores, after rows were added or removed."""
         self._weighed.clear()
         self._kept = 0
 
     def score_terms(
         self, terms: Sequence[int], lengths: Array, total: int, count: int, *, keep: bool
     ) -> tuple[Array, Array]:
-        """Return the rows that have these words, once for each word, and what that gives them: their parts of BM25.
+        """Return the rows with each of these words and their parts of BM25; a row comes once for each word.
 
-        `lengths` are those of all rows in words, less than 0 of those that were removed; the others are `count`, and
-        have `total` words. What is to `keep` is there until rows are added, or `forget` is called.
+        `lengths` are those of all rows in words, negative for removed ones; the remaining `count` rows have `total`
+        words. `keep` caches the scores until rows are added, or until `drop_cache`.
         """
         if not keep:
             return self._compute_scores(terms, lengths, total, count)[:2]
@@ -83,14 +81,14 @@ class Postings:
         for term, begin, end in zip(new, [0, *ends], ends, strict=False):
             self._weighed[term] = rows[begin:end], shares[begin:end]
         self._kept += len(rows)
-        found = [self._weighed[term] for term in terms]
-        both = zip((rows[:0], shares[:0]), *found, strict=True)
+        cached = [self._weighed[term] for term in terms]
+        both = zip((rows[:0], shares[:0]), *cached, strict=True)
         return np.concatenate(next(both)), np.concatenate(next(both))
 
     def _compute_scores(
         self, terms: Sequence[int], lengths: Array, total: int, count: int
     ) -> tuple[Array, Array, Sequence[int]]:
-        """Return what `weighed` does, and where each of the words ends."""
+        """Return what `score_terms` does, and where each word's rows end."""
         found, many = self._locate(terms)
         rows = np.concatenate([segment.rows[place] for segment, place in found] or [_NO_ROWS]).astype(np.intp)
         times = np.concatenate([segment.times[place] for segment, place in found] or [_NO_ROWS])
@@ -105,11 +103,11 @@ class Postings:
         return rows, shares, np.cumsum(many).tolist()
 
     def rows_with_term(self, term: int) -> Array:
-        """Return the rows that have a word, or had it before they were removed."""
+        """Return the rows that have a word, including removed ones."""
         return np.concatenate([segment.rows[place] for segment, place in self._locate([term])[0]] or [_NO_ROWS])
 
     def _locate(self, terms: Collection[int]) -> tuple[Sequence[tuple[_Segment, slice]], Array]:
-        """Return where the words stand, one after the other, and how many rows have each."""
+        """Return the places of the words, one after the other, and the number of rows of each."""
         asked = np.fromiter(terms, np.uint32, len(terms))
         begins = [segment.terms.searchsorted(asked) for segment in self._segments]
         ends = [segment.terms.searchsorted(asked, "right") for segment in self._segments]
@@ -128,11 +126,9 @@ _NO_ROWS: Final = np.empty(0, np.uint32)
 
 
 def _count_alive(alive: Array, many: Array) -> Array:
-    """Return how many are alive among the first so many, among those that follow, and so on."""
     return np.diff(np.concatenate(([0], np.cumsum(alive)))[np.concatenate(([0], np.cumsum(many)))])
 
 
 def _merge_segments(first: _Segment, then: _Segment) -> _Segment:
-    """Return both as one; `then` has the later rows."""
     order = np.argsort(np.concatenate((first.terms, then.terms)), kind="stable")
     return _Segment(*(np.concatenate(both)[order] for both in zip(first, then, strict=True)))

@@ -1,4 +1,4 @@
-"""Searches banks: loads their indexes, keeps them up with the database, tells what was found and why (MEM-05)."""
+"""Search banks: load their indexes, keep them in step with the database, return hits with their scores (MEM-05)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -33,79 +33,70 @@ from circadia.stores.base import Store, Tx
 from circadia.stores.memory import Episodes, Notes
 
 PAGE: Final = 5_000
-"""Rows that are read at once."""
+"""Rows read at once."""
 WAITING: Final = 500
-"""How many of the newest rows without a vector, and of the oldest, are looked after at each search."""
+"""How many of the newest and of the oldest rows without a vector each search checks."""
 FEW: Final = 50
-"""Rows that are read and added in the event loop, which would wait too long for more."""
+"""Rows that are added in the event loop; more would block it."""
 ROWS_FOR_THREAD: Final = 20_000
-"""Rows from which on a search leaves the event loop, which would wait too long for it."""
+"""Number of rows from which a search runs in a thread."""
 QUICK_SECONDS: Final = 0.05
-"""How long a question's vectors are waited for until a ready view is looked for, which costs a transaction: long enough
-for an embedder in this process on a busy machine; one across a network is seldom as quick."""
+"""Wait for a question's vectors before a ready view is tried, which costs a transaction: enough for an embedder in this
+process on a busy machine, rarely for one across a network."""
 
 BANK_BYTES: Final = 1_000
-"""What a bank takes beside its index and its blocks."""
+"""Size of a bank without its index and blocks."""
 BLOCK_BYTES: Final = 500
-"""What a block takes beside its text, and each of its spans."""
+"""Size of a block without its text, and of each of its spans."""
 NO_WRITES: Final = -1
-"""Stands for versions of blocks that were not read."""
+"""Placeholder for the block versions of a bank whose blocks are not loaded."""
 
 T = TypeVar("T")
 
 
 class QuestionEmbedder(Protocol):
-    """Embeds questions."""
-
     def vectors_nowait(self, question: str) -> Mapping[str, Array] | None:
-        """Return the same as `vectors` if nobody has to wait for it; else none."""
+        """Return the result of `vectors` if it takes no waiting; else None."""
         ...
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
-        """Return the vector by each embedder whose vectors are still read; none by those that do not answer in time."""
+        """Return the unit vector by embedder in use, without embedders that do not answer in time."""
         ...
 
     def embedders(self) -> Collection[str] | None:
-        """Return the embedders whose vectors are still read; none if the name of one is not known yet."""
+        """Return the embedders in use; None if the name of one is not known yet."""
         ...
 
 
 class _NoReadyView(Exception):
-    """No view answers a question whose vectors are on their way."""
+    """No ready view answers a question whose vectors are not ready."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchHit:
-    """A hit."""
-
     item: Episode | Note
-    """What was found."""
     scored: ScoredRow
-    """Its score, with its parts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BankSearchResult:
-    """What a look at a bank shows."""
-
     blocks: Sequence[Block]
-    """The newest version of each, by label; the same sequence as the last time if none was written since."""
+    """Newest version of each, by label; the same object as last time if nothing was written since."""
     scored: Sequence[ScoredRow]
-    """What the question finds, best first."""
+    """Results of the question, best first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BankChanges:
-    """A bank as a transaction shows it, beside what it was before."""
+    """A bank as a transaction sees it, compared with an earlier state."""
 
     blocks: Sequence[Block]
-    """The newest version of each, by label."""
     weights: Mapping[Layer, Mapping[int, float]]
-    """Of the rows that were asked for, by number; those that are gone are left out."""
+    """Weights of the requested rows by number, without deleted ones."""
     later: LaterRows
     """Rows with greater numbers that may change the answer."""
     heads: BankHeads
-    """The greatest numbers that were looked at."""
+    """The greatest numbers that were checked."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -115,62 +106,59 @@ class _LoadedBank:
     index: BankIndex = field(default_factory=BankIndex)
     blocks: Sequence[Block] = ()
     writes: int = 0
-    """How many versions the blocks had, all together."""
+    """Number of block versions that are loaded."""
     embedded: int | None = None
-    """How many vectors had been written when no row had one of those that are asked for; none if some may have."""
+    """The bank's vector count when no waiting row had a vector; None if some may have one."""
     searched: bool = False
-    """Whether it was searched since it was last kept up by `keep_up`."""
+    """Whether it was searched since the last `Retrieval.keep_up`."""
     block_bytes: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def nbytes(self) -> int:
-        """Return about how much memory it takes, in bytes."""
         return self.index.nbytes + self.block_bytes + BANK_BYTES
 
 
 class Retrieval:
-    """Searches. One index for each bank that was searched lately, `max_bytes` in all."""
+    """Searches banks, with an index for each recently searched one, up to `max_bytes` in all."""
 
     def __init__(self, clock: Clock, questions: QuestionEmbedder, *, max_bytes: int) -> None:
         self._clock = clock
         self._questions = questions
         self.loaded: Final[Lru[BankId, _LoadedBank]] = Lru(max_bytes)
         self.askings: Final = QuestionCounter()
-        """What is asked how often."""
         self.glances: Final = GlanceReader(clock)
 
     async def prepare_question(self, question: str, *, explained: bool = True) -> Question:
-        """Return what a question is looked for by. It may take an embedder's time, so ask outside of a transaction."""
-        made = self._parse_question(question, explained)
-        return replace(made, vectors=await self._questions.vectors(made.text))
+        """Return a question with its vectors. It may wait for an embedder, so call it outside a transaction."""
+        parsed = self._parse_question(question, explained)
+        return replace(parsed, vectors=await self._questions.vectors(parsed.text))
 
     async def run_question(
         self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, whose: Hashable = None,
         explained: bool = True,
     ) -> T:  # fmt: skip
-        """Return what `work` makes of the question in a reading transaction; it may be begun twice.
+        """Run `work` with the question in a read transaction; it may be started twice.
 
-        Where a ready view answers, nobody waits for the embedder. `whose` is told where a glance may be enough
-        (`GlanceReader`), and tells which bank is asked.
+        If a ready view answers, nobody waits for the embedder. `whose` identifies the bank to `GlanceReader`.
         """
-        made = self._parse_question(question, explained)
-        vectors = self._questions.vectors_nowait(made.text)
+        parsed = self._parse_question(question, explained)
+        vectors = self._questions.vectors_nowait(parsed.text)
         if vectors is not None:
-            made = replace(made, vectors=vectors)
-            return await self.glances.run_read(store, whose, lambda tx: work(tx, made))
-        coming = asyncio.ensure_future(self._questions.vectors(made.text))
+            parsed = replace(parsed, vectors=vectors)
+            return await self.glances.run_read(store, whose, lambda tx: work(tx, parsed))
+        coming = asyncio.ensure_future(self._questions.vectors(parsed.text))
         await asyncio.wait((coming,), timeout=QUICK_SECONDS)
         if not coming.done():
             with suppress(_NoReadyView):
                 async with store.begin_read() as tx:
-                    return await work(tx, replace(made, waits=True))
-        made = replace(made, vectors=await coming)
+                    return await work(tx, replace(parsed, waits=True))
+        parsed = replace(parsed, vectors=await coming)
         async with store.begin_read() as tx:
-            return await work(tx, made)
+            return await work(tx, parsed)
 
     async def keep_up(self, store: Store, bank_ids: Iterable[BankId]) -> None:
-        """Take in what is new of those of the banks that were searched since the last time, so that no search waits."""
+        """Update the indexes of banks that were searched since the last call, so that no search has to."""
         for bank_id in bank_ids:
             held = self.loaded.get(bank_id)
             if held is None or not held.searched:
@@ -183,14 +171,14 @@ class Retrieval:
                         await self._keep_up(tx, bank, held, searched=True)
 
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[SearchHit]:
-        """Return the best, best first, in a reading transaction; all that was committed before is searched (MEM-02)."""
+        """Return the best hits, best first, in a read transaction that sees all earlier commits (MEM-02)."""
         ready = await self._find_ready_hits(tx, bank, question)
         scored = (await self._read_bank(tx, bank, question)).scored if ready is None else ready
         self._count_question(bank, question)
         return await self.fetch_hits(tx, bank, scored)
 
     async def read_bank(self, tx: Tx, bank: Bank, question: Question | None) -> BankSearchResult:
-        """Return the blocks, and what a question finds, of the bank in a reading transaction, without the texts."""
+        """Return the bank's blocks and a question's results without texts, in a read transaction."""
         ready = None if question is None else await self._find_ready_hits(tx, bank, question)
         seen = await self._read_bank(tx, bank, question if ready is None else None)
         if question is not None:
@@ -198,7 +186,7 @@ class Retrieval:
         return seen if ready is None else replace(seen, scored=ready)
 
     async def find_each(self, tx: Tx, bank: Bank, questions: Iterable[Question]) -> AsyncIterator[Sequence[ScoredRow]]:
-        """Yield what each of these finds as `look` does, in one reading transaction: what is new is read once."""
+        """Yield each question's results as `read_bank` does, in one read transaction, updating the index once."""
         seen: _LoadedBank | None = None
         for question in questions:
             held = self._loaded_bank(bank)
@@ -206,14 +194,14 @@ class Retrieval:
             yield scored
 
     async def stamp(self, tx: Tx, bank: Bank) -> str | None:
-        """Return the state of the bank that searches see now; none if it cannot be told yet."""
+        """Return the bank state that searches see now; None if it is not known yet."""
         embedders = self._questions.embedders()
         return None if embedders is None else search_stamp(bank, await tx.views.fetch_heads(bank.id), embedders)
 
     async def find_for_view(self, tx: Tx, bank: Bank, question: Question) -> tuple[str, Sequence[ScoredRow]] | None:
-        """Return what a question finds, with the state of the bank that it is of, for a view.
+        """Return the bank state and a question's results in it, for a ready view.
 
-        None if it could be another in the same state: an embedder did not answer, or vectors are still to be read.
+        None if the same state could give other results: an embedder did not answer, or vectors are not loaded yet.
         """
         stamp = await self.stamp(tx, bank)
         if stamp is None or set(question.vectors) != set(self._questions.embedders() or ()):
@@ -233,23 +221,23 @@ class Retrieval:
         )  # fmt: skip
 
     async def _find_ready_hits(self, tx: Tx, bank: Bank, question: Question) -> Sequence[ScoredRow] | None:
-        """Return what a view has ready for a question; none if there is none of this very state.
+        """Return the results of a ready view; None if there is none for this exact state.
 
-        A question that is new to this process is looked for only if to search would take longer than usual.
+        A question that is new to this process is looked up only if searching would take longer than usual.
         """
         asked = describe_question(question)
-        found: Sequence[ScoredRow] | None = None
+        ready: Sequence[ScoredRow] | None = None
         if asked is not None and (question.waits or self._is_cold(bank) or self.askings.is_asked_often(bank, asked)):
             view, embedders = await tx.views.find_ready(bank.id, question_key(asked)), self._questions.embedders()
             if view is not None and embedders is not None and question.limit <= view.depth:
                 present = view.stamp == search_stamp(bank, view.heads, embedders)
-                found = [ScoredRow(*each) for each in view.hits[: question.limit]] if present else None
-        if found is None and question.waits:
+                ready = [ScoredRow(*hit) for hit in view.hits[: question.limit]] if present else None
+        if ready is None and question.waits:
             raise _NoReadyView
-        return found if found is None or question.explained else [each._replace(parts=UNEXPLAINED) for each in found]
+        return ready if ready is None or question.explained else [hit._replace(parts=UNEXPLAINED) for hit in ready]
 
     def _count_question(self, bank: Bank, question: Question) -> None:
-        """Count the asking, which whoever looks again has not counted yet."""
+        """Count the asking, unless it is a repeated look."""
         asked = describe_question(question) if question.counted else None
         if asked is not None:
             self.askings.count(bank, asked, question.limit, self._clock.now())
@@ -261,11 +249,11 @@ class Retrieval:
     async def _read_bank(
         self, tx: Tx, bank: Bank, question: Question | None, *, fresh: bool = False, series: bool = False
     ) -> BankSearchResult:
-        """Return what a look shows, maybe one of a `series`; a `fresh` index has all that the transaction sees."""
+        """Return blocks and results; `series` as in `BankIndex.find`, `fresh` skips the update of the index."""
         held = self._loaded_bank(bank)
         scored: Sequence[ScoredRow] = ()
         async with held.lock:
-            # If the bank has another generation the transaction is older and shows what is gone by now.
+            # A lower generation of the bank means an older transaction, which sees deleted rows.
             if held.generation <= bank.generation and not fresh:
                 await self._keep_up(tx, bank, held, searched=question is not None)
             if question is not None:
@@ -284,10 +272,9 @@ class Retrieval:
         seen: BankHeads,
         question: Question,
     ) -> BankChanges | None:
-        """Return blocks, weights of the rows `shown`, and what came after `seen`, beside the question.
+        """Return the blocks, the weights of the rows in `shown`, and the rows after `seen` that affect the question.
 
-        The rows up to `made` are what the others are weighed by. None if the transaction is so old that something has
-        been forgotten since.
+        Later rows are weighed against those up to `made`. None if something was forgotten since the transaction began.
         """
         held = self._loaded_bank(bank)
         async with held.lock:
@@ -308,33 +295,31 @@ class Retrieval:
         return held
 
     async def fetch_hits(self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow]) -> Sequence[SearchHit]:
-        """Return what was found with its texts; without what is gone by now."""
         items: dict[Layer, Mapping[int, Episode | Note]] = {
-            layer: await rows.get_by_numbers(bank.id, [each.number for each in scored if each.layer is layer])
+            layer: await rows.get_by_numbers(bank.id, [row.number for row in scored if row.layer is layer])
             for layer, rows in _layers(tx)
         }
-        pairs = [(items[each.layer].get(each.number), each) for each in scored]
-        return [SearchHit(item=item, scored=each) for item, each in pairs if item is not None]
+        pairs = [(items[row.layer].get(row.number), row) for row in scored]
+        return [SearchHit(item=item, scored=row) for item, row in pairs if item is not None]
 
     async def excerpts(self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow]) -> Sequence[Excerpt | None]:
-        """Return what a context shows of what was found; none in the place of what is gone by now.
-
-        What the index of the bank has is not read again: a row that goes changes its bank's generation.
-        """
+        """Return each row's text, None for deleted ones. Cached texts are valid: a deletion changes the generation."""
         held = self.loaded.get(bank.id)
         if held is None or held.generation != bank.generation:
-            found: list[Excerpt | None] = [None] * len(scored)
+            excerpts: list[Excerpt | None] = [None] * len(scored)
         else:
-            found = list(held.index.excerpts(scored))
-        if None in found:
+            excerpts = list(held.index.excerpts(scored))
+        if None in excerpts:
             for layer, rows in _layers(tx):
-                lacking = {each.number: at for at, each in enumerate(scored) if each.layer is layer and not found[at]}
+                lacking = {
+                    each.number: at for at, each in enumerate(scored) if each.layer is layer and not excerpts[at]
+                }
                 for number, item in (await rows.excerpts(bank.id, lacking, characters=TEXT)).items():
-                    found[lacking[number]] = item
-        return found
+                    excerpts[lacking[number]] = item
+        return excerpts
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _LoadedBank, *, searched: bool) -> None:
-        """Take in what is new since the last time: blocks, and if it is `searched`, rows and vectors."""
+        """Load new blocks and, if `searched`, new rows and vectors."""
         if bank.generation > held.generation:
             await self._remove(tx, bank, held)
         index = held.index
@@ -349,7 +334,7 @@ class Retrieval:
         if bank.demotions > held.demotions:
             index.set_weights(Layer.EPISODES, await tx.episodes.find_changed_weights(bank.id, after=held.demotions))
             index.set_weights(Layer.NOTES, await tx.notes.find_changed_weights(bank.id, after=held.demotions))
-        held.demotions = bank.demotions  # back, too: an older transaction may load rows as they were
+        held.demotions = bank.demotions  # may go back: an older transaction loads older weights
         if news.writes != held.writes:
             held.blocks, held.writes = await tx.blocks.find_all(bank.id), news.writes
             held.block_bytes = sum(BLOCK_BYTES * (1 + len(each.spans)) + len(each.value) for each in held.blocks)
@@ -363,11 +348,11 @@ class Retrieval:
                     await asyncio.to_thread(index.add, layer, page)
                 full, limit = len(page) == limit, PAGE
                 page = await rows.index_entries(bank.id, after=index.last[layer], limit=PAGE) if full else ()
-        if searched:  # to less, too: an older transaction may have loaded rows as they were
+        if searched:  # may go back too, for an older transaction
             held.embedded = news.embedded if whole or not any(news.vectors.values()) else None
 
     async def _remove(self, tx: Tx, bank: Bank, held: _LoadedBank) -> None:
-        """Take out of the index what was removed since its generation; where that is not known, begin a new one."""
+        """Remove rows deleted since the index's generation; start a new index if they are not known."""
         removed = await tx.banks.find_removed(bank.id, after=held.generation, upto=bank.generation)
         if removed is None or held.index.is_sparse:
             held.index, held.demotions, held.embedded = BankIndex(), bank.demotions, None

@@ -1,4 +1,4 @@
-"""The rows of an index by column: what a search weighs beside words and vectors, and what a context shows of them."""
+"""The rows of an index by column: what a score uses besides words and vectors, and what a context shows."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,59 +13,56 @@ from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 
 NONE: Final = -1
-"""Stands for no row, and for no session."""
+"""No row, or no session."""
 REMOVED: Final = -1
-"""Stands for the length of a row that was removed."""
 TEXT_BYTES: Final = 41
-"""What a text takes beside its characters."""
+"""Size of a text without its characters."""
 NAME_BYTES: Final = 130
-"""What the name of a session, a speaker, a kind or a trust takes."""
+"""Size of the name of a session, speaker, kind or trust."""
 EMPTY_BYTES: Final = 5_000
-"""What a table takes before anything is in it, by `tracemalloc`, with the index that it is part of."""
+"""Size of an empty table and its index, by `tracemalloc`."""
 _COLUMNS: Final = Layout({
     "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
     "importance": np.float64, "weight": np.float64, "question": np.bool_,
 })  # fmt: skip
-"""What is kept of each row; `before` and `after` are the rows beside it in its conversation."""
+"""`before` and `after` are the neighbours in the same conversation."""
 _ORDER: Final = Layout({"number": np.int64, "row": np.int64})
 
 
 class RowTable:
-    """Rows of both layers of a bank, in the order in which they came. A row that was removed keeps its place, empty."""
+    """Rows of both layers of a bank in the order of arrival. A removed row keeps its place, without content."""
 
     def __init__(self) -> None:
         self.removed = 0
-        """Rows that were removed."""
         self.words = 0
-        """Words of the others, all together."""
+        """Words of the remaining rows."""
         self._texts: Final[list[bytes]] = []
-        """Beginnings of texts by row, in UTF-8."""
+        """UTF-8 beginnings of texts, by row."""
         self._text_bytes = 0
         self._codes: Final[dict[str, dict[str, int]]] = {}
         self._latest: Final[dict[int, int]] = {}
         self._ordered: Final = {layer: Columns(_ORDER) for layer in Layer}
-        """Numbers of each layer, which ascend, and the rows of them."""
+        """Ascending numbers of each layer with their rows."""
         self._called: Final[dict[str, list[int]]] = {}
         self._columns: Final = Columns(_COLUMNS)
 
     def __len__(self) -> int:
-        """Return the number of rows, those that were removed too."""
+        """Return the number of rows, including removed ones."""
         return len(self._texts)
 
     @property
     def nbytes(self) -> int:
-        """Return about how much memory it takes, in bytes."""
         columns = self._columns.nbytes + sum(each.nbytes for each in self._ordered.values())
         names = sum(len(codes) for codes in self._codes.values())
         return EMPTY_BYTES + columns + self._text_bytes + NAME_BYTES * names
 
     def __getitem__(self, name: str) -> Array:
-        """Return a column, to read and to write in place; valid until rows are added."""
+        """Return a column, readable and writable in place, until rows are added."""
         return self._columns[name]
 
     def add(self, layer: Layer, rows: Sequence[IndexEntry], lengths: Array, questions: Array) -> None:
-        """Append rows of so many words each, and whether each is a question."""
+        """Append rows with their lengths in words and whether each is a question."""
         first = len(self)
         sessions = [NONE if row.session is None else self._code("session", row.session) for row in rows]
         numbers = [row.number for row in rows]
@@ -93,7 +90,7 @@ class RowTable:
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
 
     def remove(self, layer: Layer, rows: Array) -> None:
-        """Remove rows of a layer: their conversations close up, and nothing is left of what they said."""
+        """Remove rows of a layer with their content, and close the gaps in their conversations."""
         for row in map(int, rows):
             self._unchain(row)
             self._text_bytes -= len(self._texts[row])
@@ -105,11 +102,10 @@ class RowTable:
         self.removed += len(rows)
 
     def numbers_and_rows(self, layer: Layer) -> tuple[Array, Array]:
-        """Return the numbers of a layer, which ascend, and the rows of them."""
         return self._ordered[layer]["number"], self._ordered[layer]["row"]
 
     def find_rows(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
-        """Return the rows of these numbers, and the numbers, of those that are here."""
+        """Return the rows and numbers of those of these numbers that are present."""
         asked = np.fromiter(numbers, np.int64)
         known, rows = self.numbers_and_rows(layer)
         at = known.searchsorted(asked)
@@ -118,27 +114,27 @@ class RowTable:
         return rows[at[here]], asked[here].tolist()
 
     def names(self, column: str) -> Sequence[str]:
-        """Return what the numbers of a column stand for."""
+        """Return the names behind the codes of a column."""
         return list(self._codes.get(column, ()))
 
     def rows_having(self, column: str, names: Collection[str]) -> Array:
-        """Return by row whether a column has one of these names."""
+        """Return by row whether its column has one of these names."""
         codes = [self._codes.get(column, {}).get(name, NONE - 1) for name in names]
         return self[column] == codes[0] if len(codes) == 1 else np.isin(self[column], codes)
 
     def find_speakers(self, names: Collection[str]) -> Sequence[int]:
-        """Return the numbers of the speakers whose names begin with one of these words."""
+        """Return the codes of the speakers whose names begin with one of these words."""
         called = [code for name in names for code in self._called.get(name, ())]
-        if len(called) > 1 and self.removed:  # all that one of them said may be gone
+        if len(called) > 1 and self.removed:  # all rows of a speaker may be removed
             called = [code for code in called if (self["speaker"] == code).any()]
         return called
 
     def excerpts(self, layer: Layer, numbers: Collection[int]) -> Iterator[tuple[int, Excerpt]]:
-        """Yield what a context shows of these rows, by number, of those that are here."""
+        """Yield what a context shows of the present rows among these, by number."""
         rows, here = self.find_rows(layer, numbers)
-        told = [map(self.names(name).__getitem__, self[name][rows]) for name in ("trust", "speaker", "kind")]
+        labels = [map(self.names(name).__getitem__, self[name][rows]) for name in ("trust", "speaker", "kind")]
         times: list[float] = self["at"][rows].tolist()
-        for row, number, at, trust, speaker, kind in zip(rows, here, times, *told, strict=True):
+        for row, number, at, trust, speaker, kind in zip(rows, here, times, *labels, strict=True):
             text, who = self._texts[int(row)].decode(errors="surrogatepass"), None if layer is Layer.NOTES else speaker
             yield number, Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
 
@@ -153,7 +149,6 @@ class RowTable:
                 self._latest[session] = row
 
     def _unchain(self, row: int) -> None:
-        """Take a row out of its conversation."""
         befores, afters, session = self["before"], self["after"], int(self["session"][row])
         before, after = int(befores[row]), int(afters[row])
         befores[row] = afters[row] = NONE

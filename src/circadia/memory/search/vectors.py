@@ -1,4 +1,4 @@
-"""Vectors of one embedder in one bank: the nearest, exactly, by their signs first and then by their values."""
+"""The vectors of one embedder in one bank; the nearest are found by signs first, then exactly by values."""
 
 from collections.abc import Iterable, Sequence
 from itertools import compress
@@ -11,33 +11,31 @@ from circadia.memory.search.columns import Array, Column, places_of
 WORD: Final = 64
 """Bits in a word of signs."""
 SIFT_FACTOR: Final = 6
-"""How many times more vectors are compared by value than are asked for; with more, fewer of the nearest are missed."""
+"""Vectors compared by value for each requested one; more of them miss fewer of the nearest."""
 SAMPLE: Final = 4_096
-"""Vectors that tell how many signs are few."""
+"""Vectors sampled to choose the limit of differing signs."""
 LEAST_SHARE: Final = 1 / 32
-"""Share that is left at least when half of the signs are compared."""
+"""Least share of vectors that remain after half of the signs."""
 WIDER: Final = 16
-"""How many times more than are compared by value are left then at least."""
+"""Vectors that then remain at least, as a multiple of those compared by value."""
 ALL: Final = 2_000
-"""So few vectors are all compared by value."""
+"""Up to this number, all vectors are compared by value."""
 _ONE: Final = 32_767
-"""Stands for 1: values are kept as whole numbers of 16 bits, as exact as the floats that they come as, converted much
-faster, and half as large as floats of 32 bits."""
+"""The value 1.0 in 16-bit integers, which are as exact as the stored floats, converted much faster, and half as large
+as 32-bit floats."""
 
 
 class Vectors:
-    """Unit vectors, each of a row of the index."""
-
     def __init__(self, dimensions: int) -> None:
         self.dimensions: Final = dimensions
-        # A column for each word of signs: whole columns are compared much faster than rows of a few words.
+        # One column for each word of signs: comparing columns is much faster than comparing short rows.
         self._signs: list[Column] = []
-        """None while there are so few vectors that all are compared by value."""
+        """Empty while all vectors are compared by value."""
         self._values = Column(np.int16, dimensions)
         self._rows = Column(np.int32)
 
     def extend(self, rows: Sequence[int], vectors: Sequence[bytes]) -> None:
-        """Append vectors, 16-bit floats, of these rows of the index; those that are not sound are left out."""
+        """Append vectors of 16-bit floats for these rows of the index; malformed ones are skipped."""
         fits = [len(vector) == 2 * self.dimensions for vector in vectors]
         values = np.frombuffer(b"".join(compress(vectors, fits)), np.float16).reshape(-1, self.dimensions)
         finite = np.isfinite(values).all(axis=1)
@@ -52,17 +50,15 @@ class Vectors:
 
     @property
     def nbytes(self) -> int:
-        """Return the memory that they take, in bytes."""
         return sum(column.nbytes for column in (*self._signs, self._values, self._rows))
 
     def remove(self, rows: Array) -> None:
-        """Remove the vectors of these rows of the index."""
         places = places_of(rows, self._rows.values)
         for column in (*self._signs, self._values, self._rows):
             column.remove(places)
 
     def nearest(self, asked: Array, count: int, allowed: Array | None) -> tuple[Array, Array]:
-        """Return the rows of the `count` nearest vectors, in no order, and their cosines; `allowed` is by row."""
+        """Return the rows of the `count` nearest vectors, unordered, and their cosines; `allowed` is by row."""
         rows = self._rows.values
         which = None if allowed is None else np.flatnonzero(allowed[rows])
         sifted = count * SIFT_FACTOR
@@ -71,7 +67,7 @@ class Vectors:
             which = nearest if which is None else which[nearest]
         values = self._values.values if which is None else self._values.values.take(which, axis=0)
         rows = rows if which is None else rows.take(which)
-        # Not `@`: for so many it starts threads, which take 10 ms to agree where another process has the cores.
+        # Not `@`, which starts threads: they take 10 ms to synchronise when other processes use the cores.
         cosines: Array = np.vecdot(values.astype(np.float32), asked / _ONE)
         if len(rows) > count:
             best = np.argpartition(-cosines, count)[:count]
@@ -79,10 +75,7 @@ class Vectors:
         return rows, cosines
 
     def _sift_by_signs(self, asked: Array, which: Array | None, count: int) -> Array:
-        """Return where, among all or `which`, those stand that differ in the fewest signs from these, about `count`.
-
-        Half of the signs tell which are worth a look at the others; what is near by all of them is so by half of them.
-        """
+        """Return the places of about `count` vectors with the fewest differing signs; half of the signs sift first."""
         half = -(-len(asked) // 2)
         apart = self._count_differing_signs(asked, range(half), which)
         sample, left = apart[:: len(apart) // SAMPLE or 1], max(LEAST_SHARE, WIDER * count / len(apart))
@@ -94,10 +87,10 @@ class Vectors:
         last = min(count, len(near)) - 1
         most = np.partition(apart, last)[last]
         nearer, as_near = np.flatnonzero(apart < most), np.flatnonzero(apart == most)[:count]
-        return near[np.concatenate((nearer, as_near))]  # many say the same: no nearer one may fall behind them
+        return near[np.concatenate((nearer, as_near))]  # many equal ones must not displace nearer ones
 
     def _count_differing_signs(self, asked: Array, words: Iterable[int], which: Array | None) -> Array:
-        """Return in how many of the signs in these words vectors differ from the one that is asked for."""
+        """Return for each vector how many of the signs in these words differ."""
         apart = np.zeros(len(self._rows.values) if which is None else len(which), np.uint16)
         for at in words:
             held = self._signs[at].values
@@ -106,7 +99,7 @@ class Vectors:
 
 
 def stored_vector(values: Array) -> bytes:
-    """Return a vector as it is kept: 16-bit floats, little-endian."""
+    """Return a vector in its stored form: 16-bit floats, little-endian."""
     return values.astype(np.float16).tobytes()
 
 

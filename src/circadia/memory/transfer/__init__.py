@@ -1,1 +1,1 @@
-"""Import and export of banks: the format of the lines, what reads and writes a bank by it, others' formats."""
+"""Import and export of banks: the line format, its reader and writer, and formats of other systems."""

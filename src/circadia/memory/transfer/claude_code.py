@@ -1,8 +1,8 @@
-"""Transcripts of Claude Code: the JSON Lines in its folder `projects`, one file for each session (MEM-16).
+"""Read transcripts of Claude Code: the JSON Lines in its folder `projects`, one file a session (MEM-16).
 
-What a person and the agent said is taken. Left out: thinking, what sub-agents did (`isSidechain`), what Claude Code
-wrote by itself (`isMeta`, the model `<synthetic>`, summaries after a compaction, outputs of local commands, errors of
-the API), and tools unless asked for. The format has no specification; lines of unknown kinds are passed over.
+They contribute what a person and the agent said. Left out are thinking, sub-agents (`isSidechain`), what Claude Code
+wrote itself (`isMeta`, the model `<synthetic>`, summaries after a compaction, output of local commands, API errors)
+and, by default, tools. The format has no specification; lines of unknown kinds are skipped.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,12 +22,9 @@ _NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTra
 
 
 def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: bool) -> Iterator[NewEpisode]:
-    """Yield what numbered lines of transcripts say; `person` is the speaker of what a person wrote.
+    """Yield the episodes in numbered lines of transcripts; `person` is the speaker of the person's turns.
 
-    A last line that has not come to its end is left out: the session goes on, or broke off there.
-
-    Raises:
-        InvalidRequest: a line is not JSON, with its number.
+    An incomplete last line is skipped: the session may still be running. Raises InvalidRequest: a line is not JSON.
     """
     for number, raw in lines:
         if not raw.strip():
@@ -49,10 +46,10 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
     agent = line["type"] == "assistant"
     uuid = line.get("uuid")
     if not isinstance(uuid, str) or not 0 < len(uuid) <= 100:
-        raise InvalidRequest(f"line {number}: a message of a transcript has a `uuid`; this is none of Claude Code")
-    found = [(text, kind) for text, kind in _texts(message.get("content")) if tools or kind is EpisodeKind.TURN]
+        raise InvalidRequest(f"line {number}: a message without `uuid` is not from Claude Code")
+    texts = [(text, kind) for text, kind in _texts(message.get("content")) if tools or kind is EpisodeKind.TURN]
     place = 0
-    for whole, kind in found:
+    for whole, kind in texts:
         for text in split_text(redact(whole)):
             place += 1
             tool = kind is EpisodeKind.TOOL
@@ -69,7 +66,7 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
 
 
 def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
-    """Yield the texts of a message: what was said as one, then each call of a tool and each result."""
+    """Yield the spoken text of a message as one, then each tool call and tool result."""
     if isinstance(content, str):
         yield strip_harness_text(content), EpisodeKind.TURN
         return
@@ -93,6 +90,5 @@ def _join_texts(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _place_metadata(line: Mapping[str, Any]) -> dict[str, str]:
-    """Return where it was said, as far as the line tells."""
     given = {"cwd": line.get("cwd"), "git_branch": line.get("gitBranch")}
     return {key: value[:MAX_NAME] for key, value in given.items() if isinstance(value, str) and value}

@@ -1,4 +1,4 @@
-"""Writes a bank as lines (MEM-16)."""
+"""Write a bank as export lines (MEM-16)."""
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
@@ -9,11 +9,10 @@ from circadia.records.bank import Bank
 from circadia.stores.base import Tx
 
 READ_AT_ONCE: Final = 500
-"""Rows of one query."""
 
 
 async def export_lines(tx: Tx, bank: Bank, at: datetime) -> AsyncGenerator[bytes]:
-    """Yield the lines of a bank as one state: the bank, episodes, notes (retired ones too), all versions of blocks."""
+    """Yield the lines of a bank: itself, episodes, notes (also retired ones), and all versions of blocks."""
     yield bank_line(bank, at)
     lines = 1
     after = 0

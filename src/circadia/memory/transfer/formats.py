@@ -1,4 +1,4 @@
-"""Which format a file has, and what it says as lines of an import (MEM-16)."""
+"""Detect the format of a file, and convert it to lines of an import (MEM-16)."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,25 +19,22 @@ from circadia.records.episode import EpisodeKind
 
 
 def langmem_entries(document: object) -> Sequence[object] | None:
-    """Return the items of a document: a list, or `{"items": […]}` as its REST API answers; none if there are none."""
+    """Return the items of a list or of `{"items": […]}`, as its REST API returns; None if it is not from LangMem."""
     entries = as_list(document) or as_list(as_mapping(document).get("items"))
     first = as_mapping(entries[0] if entries else None)
     return entries if "namespace" in first and "key" in first and "value" in first else None
 
 
 def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield the items as facts; a model has worded them, so they are trusted like an agent.
+    """Yield items as facts, trusted like an agent because a model worded them; a changed item is a new fact.
 
-    An item that was changed since the last import is another fact.
-
-    Raises:
-        InvalidRequest: an entry is no item, with its place.
+    Raises InvalidRequest: an entry is not an item; the message names its place.
     """
     for number, each in enumerate(entries, 1):
         item = as_mapping(each)
         value, key = item.get("value"), item.get("key")
         if not isinstance(value, dict) or not isinstance(key, str):
-            raise InvalidRequest(f"entry {number} is no item of a store: it has no `key` or no `value`")
+            raise InvalidRequest(f"entry {number} is not an item of a store: it needs `key` and `value`")
         namespace = [str(part) for part in as_list(item.get("namespace"))]
         at = parse_time(item.get("updated_at") or item.get("created_at"), number)
         for part in split_text(redact(_item_text(as_mapping(item["value"])))):
@@ -54,31 +51,28 @@ def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
 
 
 def _item_text(value: Mapping[str, Any]) -> str:
-    """Return what an item says: LangMem nests it as `content`, once or twice; of other items, their JSON."""
+    """Return the text of an item: LangMem's `content`, nested once or twice; else the item as JSON."""
     content: object = value.get("content", value)
     inner = as_mapping(content).get("content", content)
     return inner if isinstance(inner, str) else orjson.dumps(inner, default=str).decode()
 
 
 def mem0_entries(document: object) -> Sequence[object] | None:
-    """Return the memories of a document: `{"results": […]}`, or the list alone; none if it is none of mem0."""
+    """Return the memories of a list or of `{"results": […]}`; None if it is not from mem0."""
     entries = as_list(document) or as_list(as_mapping(document).get("results"))
     return entries if entries and "memory" in as_mapping(entries[0]) else None
 
 
 def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
-    """Yield the memories as facts; a model of mem0 has worded them, so they are trusted like an agent.
+    """Yield memories as facts, trusted like an agent because a model worded them; a changed memory is a new fact.
 
-    A memory that mem0 has changed since the last import is another fact.
-
-    Raises:
-        InvalidRequest: an entry is no memory, with its place.
+    Raises InvalidRequest: an entry is not a memory; the message names its place.
     """
     for number, each in enumerate(entries, 1):
         entry = as_mapping(each)
         text, identity = entry.get("memory"), entry.get("id")
         if not isinstance(text, str) or not isinstance(identity, str):
-            raise InvalidRequest(f"entry {number} is no memory of mem0: it has no `id` or no `memory`")
+            raise InvalidRequest(f"entry {number} is not a memory of mem0: it needs `id` and `memory`")
         at = parse_time(entry.get("updated_at") or entry.get("created_at"), number)
         for part in split_text(redact(text)):
             digest = hashlib.sha256(f"{identity} {part}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -95,40 +89,31 @@ def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
 
 
 def _extra_metadata(entry: Mapping[str, Any]) -> dict[str, object]:
-    """Return what mem0 knows besides, as far as there is room for it."""
-    given = {"mem0": entry.get("metadata"), "categories": entry.get("categories")}
-    return {key: value for key, value in given.items() if value and len(str(value)) <= 4_000}
+    """Return mem0's other data, without large values."""
+    extra = {"mem0": entry.get("metadata"), "categories": entry.get("categories")}
+    return {key: value for key, value in extra.items() if value and len(str(value)) <= 4_000}
 
 
 LONGEST_LINE: Final = 64 * 2**20
-"""Bytes of a line of a transcript, which may hold pictures; and of a whole document of mem0 or LangMem, four times."""
+"""Bytes of a transcript line, which may contain pictures; a mem0 or LangMem document may have four times as many."""
 _DETECTION_LINES: Final = 20
-"""Lines that may tell the format."""
 _TRANSCRIPT_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
-"""Keys of which lines of transcripts have one."""
+"""Each line of a transcript has one of these keys."""
 _LONGEST_OWN_LINE: Final = 900_000
-"""Bytes of a line of our own format: it must fit into a call."""
+"""Bytes of a line of our own format, which must fit into a call."""
 
 
 class ImportFormat(StrEnum):
-    """What can be imported."""
-
     JSONL = "jsonl"
-    """An export of Circadia."""
     CLAUDE_CODE = "claude-code"
-    """Transcripts of Claude Code."""
     MEM0 = "mem0"
-    """What mem0's `get_all` returns."""
+    """The result of mem0's `get_all`."""
     LANGMEM = "langmem"
-    """Items of a LangGraph store, as LangMem keeps them."""
+    """Items of a LangGraph store, as LangMem writes them."""
 
 
 def detect_format(file: Path) -> ImportFormat:
-    """Return the format of a file by how it begins.
-
-    Raises:
-        InvalidRequest: none of them, or it cannot be read.
-    """
+    """Return the format of a file by its first lines. Raises InvalidRequest: it is unknown or unreadable."""
     for line in _first_lines(file):
         if line.get("type") in ("bank", "episode", "note", "block"):
             return ImportFormat.JSONL
@@ -142,19 +127,19 @@ def detect_format(file: Path) -> ImportFormat:
         return ImportFormat.MEM0
     if langmem_entries(document) is not None:
         return ImportFormat.LANGMEM
-    raise InvalidRequest(f"{str(file)!r} begins like none of the formats; name its format with --format")
+    raise InvalidRequest(f"{str(file)!r} is in no known format; name its format with --format")
 
 
 def import_lines(
     file: Path, kind: ImportFormat, bank: str, *, person: str, tools: bool, saw: Callable[[int], None]
 ) -> Iterator[bytes]:
-    """Yield the lines of an import that a file stands for; `saw` is told how many bytes were read for the next one.
+    """Yield the import lines of a file; `saw` receives the number of bytes read for the next line.
 
-    Own lines come as they stand, with the empty ones. `person` and `tools` are for transcripts: who the person is, and
-    whether tools' calls and results are taken.
+    Lines of our own format are passed through, including empty ones. `person` and `tools` are for transcripts: the
+    person's name, and whether to include tool calls and results.
 
     Raises:
-        InvalidRequest, TooLarge: it cannot be read, or a line or entry is not what the format says.
+        InvalidRequest, TooLarge: the file cannot be read, or a line or entry is malformed.
     """
     if kind is ImportFormat.JSONL:
         yield from (line for _, line in _read_lines(file, _LONGEST_OWN_LINE, saw))
@@ -162,16 +147,16 @@ def import_lines(
     yield head_line(bank)
     match kind:
         case ImportFormat.CLAUDE_CODE:
-            found = read_claude_code(_read_lines(file, LONGEST_LINE, saw), person=person, tools=tools)
+            episodes = read_claude_code(_read_lines(file, LONGEST_LINE, saw), person=person, tools=tools)
         case ImportFormat.MEM0:
-            found = read_mem0(mem0_entries(_load_document(file, saw)) or _require_empty(file, kind))
+            episodes = read_mem0(mem0_entries(_load_document(file, saw)) or _require_empty(file, kind))
         case ImportFormat.LANGMEM:
-            found = read_langmem(langmem_entries(_load_document(file, saw)) or _require_empty(file, kind))
-    yield from map(new_episode_line, found)
+            episodes = read_langmem(langmem_entries(_load_document(file, saw)) or _require_empty(file, kind))
+    yield from map(new_episode_line, episodes)
 
 
 def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
-    """Yield the objects that the first lines are; transcripts begin with lines of many kinds."""
+    """Yield the JSON objects among the first lines; transcripts begin with lines of many kinds."""
     with _open_file(file) as opened:
         for _ in range(_DETECTION_LINES):
             try:
@@ -181,7 +166,7 @@ def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
 
 
 def _is_mem0(document: object) -> bool:
-    """Return whether it holds memories, or is what mem0 answers if there are none."""
+    """Return whether a document has memories of mem0, or is its empty answer."""
     return mem0_entries(document) is not None or as_mapping(document).get("results") == []
 
 
@@ -189,7 +174,7 @@ def _require_empty(file: Path, kind: ImportFormat) -> list[object]:
     document = _load_document(file)
     if [] in (document, as_mapping(document).get("results"), as_mapping(document).get("items")):
         return []
-    raise InvalidRequest(f"{str(file)!r} is no export of {kind}")
+    raise InvalidRequest(f"{str(file)!r} is not an export of {kind}")
 
 
 def _read_lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""Takes lines into a bank (MEM-16): all of a call or none, and what is there already is not doubled."""
+"""Import lines into a bank: a call adds all of its lines or none, and skips what the bank has already (MEM-16)."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -23,33 +23,23 @@ from circadia.records.note import Note
 from circadia.stores.base import Tx
 
 MAX_LINES: Final = 1_000
-"""Of one call, which is one transaction: nobody else writes meanwhile."""
+"""Lines of one call, which is one transaction and blocks other writers."""
 
 Numbered = Sequence[tuple[int, AnyLine]]
 
 
 @dataclass(kw_only=True, slots=True)
 class ImportCounts:
-    """What became of the lines."""
-
     bank: str
-    """Name of the bank."""
     episodes: int = 0
-    """Episodes that are new."""
     notes: int = 0
-    """Notes that are new."""
     versions: int = 0
-    """Versions of blocks that are new."""
     known: int = 0
-    """Lines that say what the bank has already."""
+    """Lines whose content the bank has already."""
 
 
 def read_lines(body: bytes, first: int = 1) -> Numbered:
-    """Return the lines of a body with their numbers, from `first` on; empty ones are passed over.
-
-    Raises:
-        InvalidRequest: a line is none of the format, with its number; or there are too many.
-    """
+    """Return the non-empty lines with numbers from `first` on. Raises InvalidRequest: a malformed line, or too many."""
     raw = [(number, line) for number, line in enumerate(body.split(b"\n"), first) if line.strip()]
     if len(raw) > MAX_LINES:
         raise InvalidRequest(f"a call takes {MAX_LINES} lines, not {len(raw)}; send them in parts")
@@ -61,22 +51,20 @@ def read_lines(body: bytes, first: int = 1) -> Numbered:
 
 
 class BankImporter:
-    """Takes lines into a bank, in the caller's transaction."""
-
     def __init__(self, clock: Clock, banks: BankService, episodes: EpisodeService) -> None:
         self._clock = clock
         self._banks = banks
         self._episodes = episodes
 
     async def add_lines(self, tx: Tx, name: str, lines: Numbered, *, by: str) -> ImportCounts:
-        """Take the lines into the bank of this name; a bank line makes it where there is none.
+        """Add lines to the bank of this name; a bank line creates it if it is missing.
 
-        Ids stay, but where another bank has them: there they become others, the same ones at each import, and notes
-        and spans follow.
+        Ids stay, unless another bank has them: then they are replaced by the same new ones at each import, also in
+        notes and spans.
 
         Raises:
-            NotFound: there is no such bank, and no line to make it from. InvalidRequest, TooLarge, Conflict: a line
-                cannot be taken, with its number.
+            NotFound: no such bank, and no bank line. InvalidRequest, TooLarge, Conflict: a line cannot be added; the
+                message names its number.
         """
         bank = await self._get_or_create_bank(tx, name, lines, by)
         taken = ImportCounts(bank=bank.name)
@@ -102,12 +90,12 @@ class BankImporter:
         return taken
 
     async def _get_or_create_bank(self, tx: Tx, name: str, lines: Numbered, by: str) -> Bank:
-        found = await tx.banks.get_by_name(name)
-        if found is not None:
-            return found
+        existing = await tx.banks.get_by_name(name)
+        if existing is not None:
+            return existing
         first = lines[0][1] if lines else None
         if not isinstance(first, BankLine):
-            raise NotFound(f"no bank {name!r}; make it, or send the export's first line, which makes it")
+            raise NotFound(f"no bank {name!r}; create it, or send the export's first line, which does")
         template, user = first.template, first.end_user
         if (
             name != first.name
@@ -115,7 +103,7 @@ class BankImporter:
             or user is None
             or await tx.banks.get_by_end_user(template, user) is not None
         ):
-            template = user = None  # a copy under another name is nobody's own bank
+            template = user = None  # a copy under another name does not belong to the user
         policy = BankPolicy(**{key: getattr(first.policy, key) for key in type(first.policy).model_fields})
         _require_text(description=first.description, template=template, end_user=user)
         new = NewBank(name=name, description=first.description, policy=policy, template=template, end_user=user)
@@ -123,16 +111,16 @@ class BankImporter:
 
     async def _add_episode(self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_IdMapping", taken: ImportCounts) -> None:
         key = line.key if line.key is not None or line.id is not None else _idempotency_key(line)
-        text = redact(line.text) if line.id is None else line.text  # what has no id was no episode yet
+        text = redact(line.text) if line.id is None else line.text  # without an id it was never stored
         new = NewEpisode(
             text=text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind, session=line.session,
             importance=line.importance, metadata=line.metadata, incomplete=line.incomplete, key=key,
         )  # fmt: skip
         episode_id = None if line.id is None else EpisodeId(ids.local_id(line.id))
-        there = None if episode_id is None else await tx.episodes.get(bank.id, episode_id)
-        if there is not None and there.text != line.text:
+        existing = None if episode_id is None else await tx.episodes.get(bank.id, episode_id)
+        if existing is not None and existing.text != line.text:
             raise Conflict(f"episode {line.id!r} of bank {bank.name!r} has another text; episodes are never rewritten")
-        if there is not None or (key is not None and await tx.episodes.get_by_key(bank.id, key) is not None):
+        if existing is not None or (key is not None and await tx.episodes.get_by_key(bank.id, key) is not None):
             taken.known += 1
             return
         stale: list[Demotion] = []
@@ -140,8 +128,8 @@ class BankImporter:
             _require_text(by=each.by, reason=each.reason, evidence=each.evidence)
             evidence = ids.local_id(each.evidence)
             stale.append(Demotion(by=each.by, reason=each.reason, evidence=evidence, at=each.at, weight=each.weight))
-        made = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
-        ids.add(made.id)
+        added = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
+        ids.add(added.id)
         taken.episodes += 1
 
     async def _add_note(self, tx: Tx, bank: Bank, line: NoteLine, ids: "_IdMapping", taken: ImportCounts) -> None:
@@ -182,11 +170,11 @@ class BankImporter:
             raise InvalidRequest(f"the spans of block {line.label!r} must lie in its text")
         self._require_past(line.at)
         history = await tx.blocks.history(bank.id, line.label)
-        there = next((each for each in history if each.version == line.version), None)
-        if there is not None and (there.at, there.by, there.parent) == (line.at, line.by, line.parent):
+        existing = next((each for each in history if each.version == line.version), None)
+        if existing is not None and (existing.at, existing.by, existing.parent) == (line.at, line.by, line.parent):
             taken.known += 1
             return
-        if there is not None:
+        if existing is not None:
             raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {line.version}")
         versions = {each.version for each in history}
         if line.version != len(versions) + 1 or not (line.parent is None or line.parent in versions):
@@ -208,17 +196,16 @@ class BankImporter:
 
 
 class _IdMapping:
-    """What ids of the lines become in the bank."""
+    """Maps the ids in the lines to ids in the bank."""
 
     def __init__(self, bank: BankId, homes: dict[str, BankId]) -> None:
         self._bank = bank
         self._homes = homes
         self.own = {each for each, home in homes.items() if home == bank}
-        """Those that the bank has."""
 
     @classmethod
     async def load(cls, tx: Tx, bank: BankId, lines: Numbered) -> "_IdMapping":
-        """Return them after a look at which of all that the lines name are there, and where."""
+        """Return the mapping for these lines, after looking up which of their ids exist, and in which bank."""
         episodes: set[str] = set()
         notes: set[str] = set()
         for _, line in lines:
@@ -239,13 +226,11 @@ class _IdMapping:
         return cls(bank, {**of_episodes, **of_notes})
 
     def local_id(self, given: str) -> str:
-        """Return what an id of a line is in the bank."""
         other = _derived_id(self._bank, given)
         taken = self._homes.get(given, self._bank) != self._bank
         return other if taken or other in self.own else given
 
     def add(self, new: str) -> None:
-        """Note that the bank has it now."""
         self._homes[new] = self._bank
         self.own.add(new)
 
@@ -255,7 +240,7 @@ def _with_derived_ids(bank: BankId, ids: Collection[str]) -> list[str]:
 
 
 def _derived_id(bank: BankId, given: str) -> str:
-    """Return the id that stands in this bank for one that another bank has: the same one at each import."""
+    """Return the id that replaces another bank's id in this bank, the same at each import."""
     prefix, _, _ = given.partition("_")
     digest = hashlib.sha256(f"{bank} {given}".encode()).hexdigest()
     return f"{prefix[:8]}_{digest[:28]}"

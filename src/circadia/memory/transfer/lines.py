@@ -1,7 +1,7 @@
-"""The format of an export: JSON Lines, each with its `type` (MEM-16).
+"""The export format: JSON Lines, each with its `type` (MEM-16).
 
-The first line is the bank, the last one says how many came before it. Vectors and word hashes are not in it: they are
-made anew where it is imported.
+The first line is the bank, the last line counts the lines before it. Vectors and word hashes are left out, since the
+importing server computes them.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 
 VERSION: Final = 1
-"""Of the format that is written, and the only one that is read."""
+"""The version that is written, and the only one that is read."""
 _ID: Final = r"^[A-Za-z0-9_-]{1,80}$"
 _MOST_SOURCES: Final = 10_000
 
@@ -29,7 +29,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def _bounded_name(name: str | None) -> str | None:
-    """Return an end user's name as an export has it, where it is bounded already, or else somebody wrote the line."""
+    """Return an end user's name, shortened if the export was edited by hand; exports have bounded names."""
     return name if name is None or len(name) <= LONGEST else shorten_name(name)
 
 
@@ -37,14 +37,12 @@ EndUser = Annotated[str | None, Field(max_length=1000), AfterValidator(_bounded_
 
 
 class ExportLine(BaseModel):
-    """One line. An unknown key is an error: nothing is dropped unseen."""
+    """One line. An unknown key is an error, so that nothing is dropped silently."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class PolicyPart(ExportLine):
-    """How the bank is written to."""
-
     capture: Capture = Capture.CONTENT
     capture_tools: bool = False
     min_importance: Share = 0.0
@@ -57,7 +55,7 @@ class PolicyPart(ExportLine):
 
 
 class BankLine(ExportLine):
-    """The first line: what the bank is, for the case that it has to be made."""
+    """The first line: the bank, in case it must be created."""
 
     type: Literal["bank"]
     version: int
@@ -70,8 +68,6 @@ class BankLine(ExportLine):
 
 
 class StalePart(ExportLine):
-    """A demotion of an episode."""
-
     by: str = Field(max_length=1000)
     reason: str = Field(max_length=10_000)
     evidence: str = Field(max_length=1000)
@@ -80,7 +76,7 @@ class StalePart(ExportLine):
 
 
 class EpisodeLine(ExportLine):
-    """An episode; without `id` and `key` it is known again by its session, speaker, time and text."""
+    """An episode; without `id` and `key`, its session, speaker, time and text identify it."""
 
     type: Literal["episode"]
     id: Id | None = None
@@ -99,8 +95,6 @@ class EpisodeLine(ExportLine):
 
 
 class NoteLine(ExportLine):
-    """A note."""
-
     type: Literal["note"]
     id: Id
     kind: NoteKind
@@ -116,16 +110,12 @@ class NoteLine(ExportLine):
 
 
 class SpanPart(ExportLine):
-    """A part of a block's value."""
-
     start: int = Field(ge=0)
     end: int = Field(ge=0)
     episodes: Annotated[list[Id], Field(max_length=_MOST_SOURCES)]
 
 
 class BlockLine(ExportLine):
-    """One version of a block."""
-
     type: Literal["block"]
     label: str
     version: int = Field(ge=1, le=2**31 - 1)
@@ -143,7 +133,7 @@ class BlockLine(ExportLine):
 
 
 class EndLine(ExportLine):
-    """The last line: without it the file was cut."""
+    """The last line; a file without it is incomplete."""
 
     type: Literal["end"]
     lines: int = Field(ge=0)
@@ -154,19 +144,17 @@ _ANY: Final[TypeAdapter[AnyLine]] = TypeAdapter(Annotated[AnyLine, Field(discrim
 
 
 def read_line(raw: bytes, number: int) -> AnyLine:
-    """Return what a line says.
-
-    Raises:
-        InvalidRequest: it is no line of this format, with its number.
-    """
+    """Parse one line. Raises InvalidRequest: it does not fit the format; the message names its number."""
     try:
-        found: Any = orjson.loads(raw)
+        parsed: Any = orjson.loads(raw)
     except ValueError as error:
         raise InvalidRequest(f"line {number} is not JSON in UTF-8: {error}") from error
-    said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
-    if said.get("type") == "bank" and said.get("version") != VERSION:
-        told = repr(said.get("version"))[:40]
-        raise InvalidRequest(f"line {number}: the file has version {told} of the format; this server reads {VERSION}")
+    entry = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
+    if entry.get("type") == "bank" and entry.get("version") != VERSION:
+        version = repr(entry.get("version"))[:40]
+        raise InvalidRequest(
+            f"line {number}: the file has version {version} of the format; this server reads {VERSION}"
+        )
     try:
         return _ANY.validate_json(raw)
     except ValidationError as error:
@@ -180,12 +168,10 @@ def _describe_error(error: ValidationError) -> str:
 
 
 def head_line(name: str) -> bytes:
-    """Return the first line for what other systems have kept."""
     return _dump_line({"type": "bank", "version": VERSION, "name": name})
 
 
 def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
-    """Return the first line."""
     return _dump_line(
         {
             "type": "bank",
@@ -201,7 +187,6 @@ def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
 
 
 def episode_line(episode: Episode) -> bytes:
-    """Return an episode's line."""
     return _dump_line(
         {
             "type": "episode",
@@ -223,12 +208,10 @@ def episode_line(episode: Episode) -> bytes:
 
 
 def new_episode_line(new: NewEpisode) -> bytes:
-    """Return the line of an episode that has no id yet."""
     return _dump_line({"type": "episode", **{field.name: getattr(new, field.name) for field in fields(new)}})
 
 
 def note_line(note: Note) -> bytes:
-    """Return a note's line."""
     return _dump_line(
         {
             "type": "note",
@@ -248,7 +231,6 @@ def note_line(note: Note) -> bytes:
 
 
 def block_line(block: Block) -> bytes:
-    """Return the line of one version of a block."""
     return _dump_line(
         {
             "type": "block",
@@ -270,7 +252,6 @@ def block_line(block: Block) -> bytes:
 
 
 def end_line(lines: int) -> bytes:
-    """Return the last line."""
     return _dump_line({"type": "end", "lines": lines})
 
 

@@ -1,1 +1,1 @@
-"""Ready answers at sleep time: what is expected, what is thrown out, and how often it was right."""
+"""Ready answers at sleep time: prediction, cleanup and quality samples."""

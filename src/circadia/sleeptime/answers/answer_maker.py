@@ -1,4 +1,4 @@
-"""Answers expected questions ahead, each as the agent's own call would be answered, and keeps what may be served."""
+"""Answers expected questions ahead, as the agent's own call would be answered, and stores the valid ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,20 +22,18 @@ from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer, Ques
 from circadia.stores.base import Tx
 
 OLD: Final = timedelta(hours=1)
-"""An answer that was paid for before this is asked for anew: the world has moved on, though the bank has not."""
+"""A paid answer that is older is asked for again: the world has moved on, even if the bank has not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _AnsweredQuestion:
-    """A question with its answer, and what that rests on."""
-
     question: ExpectedQuestion
     draft: QuestionDraft
     answer: AnticipatedAnswer
 
 
 class AnswerMaker:
-    """Makes answers for one agent after the other; an upstream that does not answer is asked no more."""
+    """Makes answers for one agent after another; skips an upstream after it failed."""
 
     def __init__(self, bench: AnswerRun) -> None:
         self._bench = bench
@@ -43,11 +41,7 @@ class AnswerMaker:
         self.made = 0
 
     async def answer_for_agent(self, asked: AgentFrames, most: int) -> None:
-        """Answer what is expected of an agent, `most` questions in all its scopes; `made` counts what is ready.
-
-        Raises:
-            OverBudget: no room for more. PassPreempted: somebody waits. ModelAnswerError: the tier's model is at fault.
-        """
+        """Answer up to `most` expected questions of an agent. Raises OverBudget, PassPreempted, ModelAnswerError."""
         left = most
         for at, frame in enumerate(asked.frames):
             share = -(-left // (len(asked.frames) - at))
@@ -55,9 +49,9 @@ class AnswerMaker:
                 left -= await self._answer_in_scope(asked.agent, frame, share)
 
     async def _answer_in_scope(self, agent: Agent, frame: AnswerFrame, share: int) -> int:
-        """Answer what is expected in one scope; return for how many questions that was tried.
+        """Answer the expected questions of one scope; return how many were tried.
 
-        What was made since the last call of the scope counts: nobody has asked since, so nothing else is expected.
+        Answers made since the scope's last call count: nobody has asked since, so nothing else is expected.
         """
         bench = self._bench
         ready = [each for each in await self._fetch_live_answers(agent.id) if each.scope == frame.scope]
@@ -67,14 +61,14 @@ class AnswerMaker:
             return own
         await bench.ground.go_on()
         async with bench.ground.store.begin_read() as tx:
-            found = await fetch_material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
-        expected = await self._predict_questions(agent, found, ready)
+            material = await fetch_material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
+        expected = await self._predict_questions(agent, material, ready)
         answered, tried = list[_AnsweredQuestion](), own
         try:
             for question in expected:
                 if tried + before >= share or frame.upstream in self._silent:
                     break
-                fresh = await self._drop_ready_phrasings(frame, question, found.conversation)
+                fresh = await self._drop_ready_phrasings(frame, question, material.conversation)
                 if fresh is None:
                     continue
                 await bench.ground.go_on()
@@ -82,10 +76,10 @@ class AnswerMaker:
                 if (one := await self._answer_question(frame, fresh)) is not None:
                     answered.append(one)
             verdicts = await self._ask_verdicts(answered)
-        except (OverBudget, PassPreempted):  # what is paid for is kept, as far as that needs no verdict
-            await self._store_answers(frame, found, answered, {})
+        except (OverBudget, PassPreempted):  # store what is paid for and needs no verdict
+            await self._store_answers(frame, material, answered, {})
             raise
-        await self._store_answers(frame, found, answered, verdicts)
+        await self._store_answers(frame, material, answered, verdicts)
         return tried
 
     async def _ask_verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
@@ -94,24 +88,24 @@ class AnswerMaker:
         return await judge_questions([(each.question, each.answer.text) for each in answered], self._bench.ask)
 
     async def _store_answers(
-        self, frame: AnswerFrame, found: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
+        self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
         verdicts: Mapping[int, QuestionVerdict],
     ) -> None:  # fmt: skip
         for place, each in enumerate(answered):
             kept = keep_question(each.question, verdicts.get(place))
-            if kept is None or (not kept.stands_alone and found.conversation is None):
+            if kept is None or (not kept.stands_alone and material.conversation is None):
                 continue
-            conversation = None if kept.stands_alone else found.conversation
+            conversation = None if kept.stands_alone else material.conversation
             self.made += await self._store_answer(frame, kept.question, conversation, each.draft, each.answer)
 
     async def _predict_questions(
-        self, agent: Agent, found: QuestionMaterial, ready: Sequence[Answer]
+        self, agent: Agent, material: QuestionMaterial, ready: Sequence[Answer]
     ) -> Sequence[ExpectedQuestion]:
-        """Return what is expected; nothing if the tier's model makes nothing of this in particular."""
+        """Return the expected questions; none if the model's answer for this scope is unusable."""
         bench, run = self._bench, self._bench.run
         try:
             return await predict_questions(
-                found, agent, ready, bench.readying, bench.ask, instructions=run.instructions, own=run.id
+                material, agent, ready, bench.readying, bench.ask, instructions=run.instructions, own=run.id
             )
         except ModelAnswerError as error:
             if error.passing:
@@ -119,35 +113,33 @@ class AnswerMaker:
             return ()
 
     async def _fetch_live_answers(self, agent_id: AgentId) -> Sequence[Answer]:
-        """Return the agent's answers, without their texts."""
-        found: list[Answer] = []
+        answers: list[Answer] = []
         while True:
-            after = found[-1].id if found else None
+            after = answers[-1].id if answers else None
             async with self._bench.ground.store.begin_read() as tx:
                 page = await tx.answers.find_live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
-            found += [replace(each, text="", reasoning="") for each in page]
+            answers += [replace(each, text="", reasoning="") for each in page]
             if len(page) < PAGE:
-                return found
+                return answers
 
     async def _drop_ready_phrasings(
         self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None
     ) -> ExpectedQuestion | None:
-        """Return the question without the phrasings that have an answer; none if its first has one."""
+        """Return the question without answered phrasings; none if its first phrasing is answered."""
         bench = self._bench
-        kept: list[str] = []
+        phrasings: list[str] = []
         async with bench.ground.store.begin_read() as tx:
             bank = await tx.banks.get(bench.bank.id)
             if bank is None:
                 return None
             for phrasing in question.phrasings:
                 if not await bench.readying.lookup.has_answer(tx, bank, frame.scope, phrasing, conversation):
-                    kept.append(phrasing)
-                elif not kept:
+                    phrasings.append(phrasing)
+                elif not phrasings:
                     return None
-        return replace(question, phrasings=kept)
+        return replace(question, phrasings=phrasings)
 
     async def _answer_question(self, frame: AnswerFrame, question: ExpectedQuestion) -> "_AnsweredQuestion | None":
-        """Answer one question; none if there is no answer of use."""
         bench = self._bench
         draft = await bench.readying.ahead.draft_question(bench.bank, frame, question.phrasings[0])
         if draft is None:
@@ -178,7 +170,7 @@ class AnswerMaker:
         self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: QuestionDraft,
         answered: AnticipatedAnswer,
     ) -> bool:  # fmt: skip
-        """Store the answer if it stands, and its agent may have it, in the transaction that stores it."""
+        """Store the answer if it is still valid and its agent may have it, in one transaction."""
         bench, readying = self._bench, self._bench.readying
         answer = Answer(
             id=AnswerId(readying.ids.new("ans")), bank_id=bench.bank.id, scope=frame.scope,

@@ -1,4 +1,4 @@
-"""What one pass makes and samples answers on, and what counts as an answer at all."""
+"""The services that one pass makes and samples answers with, and which answers are usable."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,13 @@ from circadia.sleeptime.proposals.question_drafts import AnswerServices, Anticip
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerRun:
-    """What answers of one pass are made on."""
-
     bank: Bank
-    """Whose memory."""
     ground: PassContext
-    """The pass' own ground."""
     readying: AnswerServices
-    """What they are made with."""
     ask: AskAnyModel
-    """Asks models."""
     run: Pass
-    """The pass."""
 
 
 def is_usable_answer(answered: AnticipatedAnswer) -> bool:
-    """Return whether it is a whole answer in words, without a tool and without the provider's refusal."""
+    """Return whether it is a complete answer in words: no tool call, no refusal by the provider."""
     return not (answered.called or answered.cut) and bool(answered.text.strip())

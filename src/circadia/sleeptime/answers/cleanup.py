@@ -1,4 +1,4 @@
-"""Takes out ready answers that are over, that stand no more, and that there is no room for (ANS-05)."""
+"""Drops ready answers that have expired, are void, or exceed the limits (ANS-05)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,27 +14,20 @@ from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.stores.base import Store, Tx
 
 PAGE: Final = 100
-"""Answers that are looked at in one transaction."""
+"""Answers checked in one transaction."""
 NEW: Final = timedelta(hours=1)
-"""An answer that nobody has used yet is worth a judge's look for so long."""
+"""Age up to which an unused answer is worth asking a judge about."""
 _BYTES: Final = 1_000_000
-"""Of a megabyte."""
 
 
 class CleanupResult(NamedTuple):
-    """What was dropped, and what a judge is to be asked about."""
-
     dropped: int
     uncertain: Mapping[AnswerId, Validity]
-    """Answers that are used or new, and that a later row may have changed."""
+    """Used or new answers that a later row may have changed."""
 
 
 async def clean_up(bank: Bank, ground: PassContext, readying: AnswerServices) -> CleanupResult:
-    """Drop what is over or void, page after page, and then what is too much.
-
-    Raises:
-        PassPreempted: somebody waits.
-    """
+    """Drop expired and void answers page by page, then those over the limits. Raises PassPreempted."""
     dropped = 0
     uncertain: dict[AnswerId, Validity] = {}
     after: AnswerId | None = None
@@ -44,14 +37,14 @@ async def clean_up(bank: Bank, ground: PassContext, readying: AnswerServices) ->
         async with ground.store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             page = [] if present is None else list(await tx.answers.find_live(bank.id, after=after, limit=PAGE))
-            over = [each.id for each in page if each.expires_at <= now]
-            left = [] if present is None else [each for each in page if each.id not in over]
-            found = [(each, await _check_validity(tx, bank, each, readying)) for each in left]
-        void = [each.id for each, validity in found if validity.void]
-        uncertain |= {each.id: validity for each, validity in found if _is_worth_asking(each, validity, now)}
-        if over or void:
+            expired = [each.id for each in page if each.expires_at <= now]
+            live = [] if present is None else [each for each in page if each.id not in expired]
+            checked = [(each, await _check_validity(tx, bank, each, readying)) for each in live]
+        void = [each.id for each, validity in checked if validity.void]
+        uncertain |= {each.id: validity for each, validity in checked if _is_worth_asking(each, validity, now)}
+        if expired or void:
             async with ground.store.begin_write() as tx:
-                dropped += len(await drop_ready_answers(tx, bank.id, over, DropReason.EXPIRED, now))
+                dropped += len(await drop_ready_answers(tx, bank.id, expired, DropReason.EXPIRED, now))
                 dropped += len(await drop_ready_answers(tx, bank.id, void, DropReason.VOID, now))
         if len(page) < PAGE:
             break
@@ -62,21 +55,21 @@ async def clean_up(bank: Bank, ground: PassContext, readying: AnswerServices) ->
 
 
 async def forget_expired(store: Store, now: datetime) -> None:
-    """Drop what is over in all banks, in parts, whether passes run there or not."""
+    """Drop expired answers in all banks, in batches, whether passes run there or not."""
     async with store.begin_read() as tx:
         banks = [bank.id for bank in await tx.banks.find_all() if bank.answers]
     for bank_id in banks:
-        over: Sequence[AnswerId] | None = None
-        while over is None or len(over) == PAGE:
+        expired: Sequence[AnswerId] | None = None
+        while expired is None or len(expired) == PAGE:
             async with store.begin_read() as tx:
-                over = await tx.answers.find_expired(bank_id, now, limit=PAGE)
-            if over:
+                expired = await tx.answers.find_expired(bank_id, now, limit=PAGE)
+            if expired:
                 async with store.begin_write() as tx:
-                    await drop_ready_answers(tx, bank_id, over, DropReason.EXPIRED, now)
+                    await drop_ready_answers(tx, bank_id, expired, DropReason.EXPIRED, now)
 
 
 async def drop_excess_answers(tx: Tx, bank_id: BankId, settings: AnswersSettings, at: datetime) -> Sequence[Answer]:
-    """Drop what is more than the bank, or one of its agents, may have; what was used longest ago goes first."""
+    """Drop answers over the limits of the bank or of one agent, the least recently used first."""
     crowded = await tx.answers.find_surplus(
         bank_id, most=settings.max_entries, most_bytes=int(settings.max_megabytes * _BYTES),
         most_an_agent=settings.max_per_agent,
@@ -87,7 +80,7 @@ async def drop_excess_answers(tx: Tx, bank_id: BankId, settings: AnswersSettings
 async def drop_ready_answers(
     tx: Tx, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime
 ) -> Sequence[Answer]:
-    """Drop answers, count those that nobody ever used as waste (ANS-08), and return them as they were."""
+    """Drop answers, count unused ones as waste (ANS-08), and return them as they were."""
     if not ids:
         return ()
     gone = await tx.answers.drop(bank_id, ids, why, at)

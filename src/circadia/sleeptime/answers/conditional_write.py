@@ -1,7 +1,7 @@
-"""Writes about an answer that stands, without a look at all that it rests on in the transaction that writes.
+"""Writes about a valid answer without validating it inside the writing transaction.
 
-Such a look may take as long as to load an index, and all other writers would wait; and what has not been committed yet
-must not get into an index.
+Validation may take as long as loading an index, and all other writers would wait; and uncommitted rows must not get
+into an index.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from circadia.sleeptime.answers.answer_run import AnswerRun
 from circadia.stores.base import Tx
 
 TRIES: Final = 5
-"""So often it is looked again where the bank has moved in between; then nothing is written."""
+"""Attempts while the bank keeps changing in between; then nothing is written."""
 
 
 async def write_if_unchanged(
@@ -24,9 +24,9 @@ async def write_if_unchanged(
     *,
     in_doubt: bool = False,
 ) -> bool:
-    """Write about the answer that is `found`, if it stands in the transaction that writes; return what `write` does.
+    """Write about the answer that `found` returns if it is valid at the write; return the result of `write`.
 
-    It may be `in_doubt`.
+    With `in_doubt`, an answer in doubt counts as valid.
     """
     store = bench.ground.store
     for _ in range(TRIES):

@@ -1,7 +1,7 @@
-"""Asks the tier's model whether ready answers are still right after what was said since (ANS-04).
+"""Asks the tier's model whether ready answers are still right after later rows (ANS-04).
 
-One question for many answers, once a pass, for those that are used or new; the others stay as they are. Answers that
-are in doubt come first, then those of which a later row is only a little likely to change something.
+A pass asks about many used or new answers in one question: those in doubt first, then those that a later row is less
+likely to change.
 """
 
 from collections import Counter
@@ -33,24 +33,16 @@ TOKENS_EACH: Final = 30
 
 
 class AnswerVerdict(BaseModel):
-    """Whether one answer is still right."""
-
     id: str
     right: bool
 
 
 class AnswerVerdicts(BaseModel):
-    """Which answers are still right."""
-
     verdicts: list[AnswerVerdict] = Field(max_length=2 * TOGETHER)
 
 
 async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], counts: Counter[str]) -> None:
-    """Ask about these answers; drop those that are wrong by now, and count both.
-
-    Raises:
-        OverBudget: no room for more. PassPreempted: somebody waits. ModelAnswerError: the tier's model is at fault.
-    """
+    """Ask about these answers, drop the wrong, count both. Raises OverBudget, PassPreempted, ModelAnswerError."""
     order = sorted(found, key=lambda each: (not found[each].doubt, each))
     for at in range(0, min(len(order), TOGETHER * QUESTIONS), TOGETHER):
         await bench.ground.go_on()
@@ -62,12 +54,12 @@ async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], co
         if not answers:
             continue
         try:
-            told = await bench.ask(prompt, AnswerVerdicts, most_tokens=100 + TOKENS_EACH * len(answers))
+            answer = await bench.ask(prompt, AnswerVerdicts, most_tokens=100 + TOKENS_EACH * len(answers))
         except ModelAnswerError as error:
             if error.passing:
                 raise
             continue
-        verdicts = {each.id.strip(): each.right for each in told.verdicts}
+        verdicts = {each.id.strip(): each.right for each in answer.verdicts}
         judged = {each.id: verdicts.get(f"a{place}") for place, each in enumerate(answers, 1)}
         wrong = [each for each, right in judged.items() if right is False]
         right = {each: found[each].heads for each, is_right in judged.items() if is_right}
@@ -81,7 +73,7 @@ async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], co
 async def _build_prompt(
     tx: Tx, bank_id: BankId, answers: Sequence[Answer], found: Mapping[AnswerId, Validity]
 ) -> Prompt:
-    """Return the question about these answers: what was said since, each row once, then each answer with its rows."""
+    """Build the question about these answers: each new row once, then each answer with the ids of its rows."""
     concerns = {(each.layer, each.number) for answer in answers for each in found[answer.id].concerns}
     episodes = await tx.episodes.get_by_numbers(
         bank_id, [number for layer, number in concerns if layer is Layer.EPISODES]

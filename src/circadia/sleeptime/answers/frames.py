@@ -1,4 +1,4 @@
-"""For whom answers are made ready: the scopes of a bank in which somebody has asked lately."""
+"""Selects the agents and scopes for which answers are made: those with recent calls."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,31 +14,28 @@ from circadia.sleeptime.proposals.question_drafts import QuestionDrafter
 from circadia.stores.base import Tx
 
 LATELY: Final = timedelta(days=3)
-"""Who has not asked for so long is not expected to ask next."""
+"""A scope without a call for this long expects none."""
 REPLACED: Final = timedelta(days=1)
-"""A scope in which so much longer ago was asked than in another of the same person has a prompt that is over."""
+"""A scope this much older than the newest of the same person has a replaced prompt."""
 SCOPES: Final = 3
-"""Scopes of an agent that are looked at, those with the last calls."""
+"""Scopes of an agent to use, those with the newest calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentFrames:
-    """An agent with its scopes."""
-
     agent: Agent
-    """The agent."""
     frames: Sequence[AnswerFrame]
-    """Of its scopes, the one with the most questions first."""
+    """The frames of its scopes, the one with the most questions first."""
 
 
 async def fetch_recently_asked_agents(
     tx: Tx, bank: Bank, ahead: QuestionDrafter, now: datetime
 ) -> Sequence[AgentFrames]:
-    """Return the bank's agents whose answers may be made ready, those who were asked last first."""
+    """Return the bank's agents that answers are made for, the most recently asked first."""
     agents: dict[AgentId, Agent] = {}
     frames: defaultdict[AgentId, list[AnswerFrame]] = defaultdict(list)
     newest: dict[tuple[AgentId, str], datetime] = {}
-    for scope, at in await tx.answers.find_recent_scopes(bank.id):  # the one with the last call first
+    for scope, at in await tx.answers.find_recent_scopes(bank.id):  # newest call first
         last = newest.setdefault((scope.agent_id, scope.end_user), at)
         stale = at <= now - LATELY or at <= last - REPLACED
         if stale or len(frames[scope.agent_id]) == SCOPES:

@@ -1,7 +1,7 @@
 """Expected questions as a model writes them, and the checks that need no model (ANS-01).
 
-A phrasing is one short line without an address. It does not pose as a prompt, and names nothing that the model was not
-shown. Whether all phrasings of a question ask the same, and whether they stand alone, a model judges (`verdicts.py`).
+A phrasing is one short line without an address, does not pose as a prompt, and names nothing outside its sources. A
+model judges whether all phrasings ask the same and are self-contained (`verdicts.py`).
 """
 
 from collections.abc import Sequence
@@ -20,31 +20,25 @@ _MAX_CANDIDATES: Final = 10
 
 
 class PredictedQuestion(BaseModel):
-    """A question that is expected."""
-
     phrasings: list[str] = Field(max_length=20)
     confidence: float = Field(ge=0, le=1)
 
 
 class Predictions(BaseModel):
-    """What is expected next."""
-
     questions: list[PredictedQuestion] = Field(max_length=100)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedQuestion:
-    """A question that may be answered ahead."""
-
     phrasings: Sequence[str]
-    """The first is the one that is answered."""
+    """The first one is answered."""
     confidence: float
-    """How likely it is asked."""
+    """Likelihood that it is asked."""
 
 
 def accept_questions(predicted: Sequence[PredictedQuestion], sources: Sources) -> Sequence[ExpectedQuestion]:
     """Return the questions with the phrasings that pass the checks, the likeliest first; each text once."""
-    found: list[ExpectedQuestion] = []
+    questions: list[ExpectedQuestion] = []
     taken: set[str] = set()
     for each in predicted:
         kept: dict[str, str] = {}
@@ -54,14 +48,14 @@ def accept_questions(predicted: Sequence[PredictedQuestion], sources: Sources) -
                 kept.setdefault(key, text)
         if kept:
             taken.update(kept)
-            found.append(
+            questions.append(
                 ExpectedQuestion(phrasings=list(kept.values())[:_MAX_CANDIDATES], confidence=each.confidence)
             )  # fmt: skip
-    return sorted(found, key=lambda each: -each.confidence)
+    return sorted(questions, key=lambda each: -each.confidence)
 
 
 def reject_phrasing(text: str, sources: Sources) -> str:
-    """Return why a phrasing may not be expected, in words; empty if it may."""
+    """Return why a phrasing is rejected; empty if it is not."""
     if not text or len(text) > _MAX_CHARACTERS or not text.isprintable():
         return "it is no short line"
     if posing := unfit_reason(text):

@@ -1,7 +1,7 @@
 """Asks the tier's model what an end user will ask an agent next (ANS-01).
 
-It is shown the blocks, the newest turns of this end user with this agent, what was asked before that, and what is ready
-already: nothing that tools or strangers said, and nothing of another end user's.
+The prompt holds the blocks, this end user's newest turns with this agent and earlier questions, and what is ready. It
+holds nothing from tools, strangers or other end users.
 """
 
 from collections import defaultdict
@@ -26,48 +26,45 @@ from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.stores.base import Tx
 
 NEWEST_EPISODES: Final = 300
-"""Newest episodes of a bank that are looked through."""
+"""Newest episodes of a bank to select from."""
 TURNS: Final = 30
-"""Turns of a person that are shown, the newest."""
+"""Newest turns of a person in the prompt."""
 EARLIER_QUESTIONS: Final = 20
-"""Questions of before that are shown."""
+"""Earlier questions in the prompt."""
 READY: Final = 30
-"""Questions that are ready and are shown, the newest."""
+"""Newest ready questions in the prompt."""
 LONGEST: Final = 400
 """Characters of a turn."""
 LONGEST_BLOCK: Final = 2_000
 """Characters of a block."""
 MOST: Final = 20
-"""Questions that a model is asked for at once."""
+"""Questions that one prompt asks for."""
 TOKENS_EACH: Final = 200
-"""Output for a question with its phrasings."""
 NOBODY: Final = "user"
-"""Who speaks where nobody knows who (`gateway/memory/call_memory.py`)."""
+"""Speaker name of an unknown person (`gateway/memory/call_memory.py`)."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
-"""What questions may be expected from."""
+"""Trust of the episodes that questions are predicted from."""
 KINDS: Final = frozenset({EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY})
-"""The same: what was said."""
+"""Kinds of those episodes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionMaterial:
-    """What questions are expected from."""
-
     blocks: Sequence[Block]
-    """Those that say something."""
+    """Blocks that are not empty."""
     turns: Sequence[Episode]
     """The newest, in order."""
     questions: Sequence[Episode]
-    """What the person asked before those, in order."""
+    """The person's questions before `turns`, in order."""
 
     @property
     def conversation(self) -> str | None:
-        """Return the conversation that was last, where a question that does not stand alone belongs."""
+        """Return the newest conversation: a question that is not self-contained belongs to it."""
         return self.turns[-1].session if self.turns else None
 
 
 async def fetch_material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int) -> QuestionMaterial:
-    """Return what the bank holds of this end user up to an episode; nothing if it is another's."""
+    """Return the bank's material on this end user up to an episode; empty if the bank is another's."""
     if bank.end_user is not None and bank.end_user != scope.end_user:
         return QuestionMaterial(blocks=(), turns=(), questions=())
     newest = await tx.episodes.find_all(bank.id, after=upto + 1, newest_first=True, limit=NEWEST_EPISODES)
@@ -80,9 +77,9 @@ async def fetch_material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *
 
 
 def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: AnswerScope) -> Sequence[Episode]:
-    """Return what this end user and this agent said to each other.
+    """Return the turns between this end user and this agent.
 
-    A conversation in which another person spoke too, or only another agent, is left out: a bank may serve many.
+    Conversations with another person, or only with another agent, are left out: a bank may serve many.
     """
     people: defaultdict[str, set[str]] = defaultdict(set)
     agents: defaultdict[str, set[str]] = defaultdict(set)
@@ -90,7 +87,7 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
         if row.session is not None and row.trust in TALK:
             (people if row.trust is Trust.PERSON else agents)[row.session].add(row.speaker)
     who = scope.end_user or NOBODY
-    found: list[Episode] = []
+    turns: list[Episode] = []
     for row in rows:
         if row.trust not in TALK or row.kind not in KINDS or row.incomplete:
             continue
@@ -99,14 +96,13 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
         spoke |= people[row.session] if row.session is not None else set[str]()
         his = bank.end_user is not None or (bool(spoke) and spoke <= {who, display_alias(who)})
         if his and (not others or agent.name in others):
-            found.append(row)
-    return found
+            turns.append(row)
+    return turns
 
 
 def build_prediction_prompt(
     found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], *, instructions: str, most: int
 ) -> Prompt:
-    """Return what the model is asked."""
     sheet = NumberedLines()
     sheet.add_line(f"The assistant is called {agent.name}.")
     for block in found.blocks:
@@ -128,12 +124,9 @@ async def predict_questions(
     found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], readying: AnswerServices, ask: AskAnyModel, *,
     instructions: str, own: PassId,
 ) -> Sequence[ExpectedQuestion]:  # fmt: skip
-    """Return what is expected and may be, the likeliest first.
+    """Return the accepted predictions, the likeliest first. Raises ModelAnswerError, OverBudget, PassPreempted.
 
-    What pass `own` has made ready is not shown: so a pass that is run again asks the same, which is paid for already.
-
-    Raises:
-        Unusable, OverBudget, Yielded: nobody has answered.
+    The prompt leaves out what pass `own` has made: a pass that runs again asks the same, which is already paid for.
     """
     if not found.turns and not found.blocks:
         return ()
@@ -142,5 +135,5 @@ async def predict_questions(
     prompt = build_prediction_prompt(found, agent, known, instructions=instructions, most=most)
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)
     rows = [*found.questions, *found.turns]
-    said = collect_sources(rows, *(each.value for each in found.blocks), agent.name)
-    return accept_questions(answer.questions[: 2 * most], said)
+    sources = collect_sources(rows, *(each.value for each in found.blocks), agent.name)
+    return accept_questions(answer.questions[: 2 * most], sources)

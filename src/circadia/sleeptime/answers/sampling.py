@@ -1,7 +1,7 @@
-"""Looks whether ready answers were right for those who got them: some uses are answered afresh (ANS-07).
+"""Samples uses of ready answers and answers them afresh, to measure how many were right (ANS-07).
 
-Which ones a hash of their ids says, so that a pass that is run again takes the same. Each costs a call of the agent's
-model, and mostly one of the tier's. What fails judges nothing, and is not tried again, so that it is paid for once.
+A hash of ids selects the uses, so a repeated pass takes the same. Each sample costs a call of the agent's model, and
+mostly one of the tier's. A failed sample gets no verdict and is not repeated, so that it is paid for once.
 """
 
 import hashlib
@@ -27,18 +27,16 @@ from circadia.stores.base import Tx
 from circadia.visibility import visible_text
 
 MOST: Final = 5
-"""Uses that one pass looks at."""
+"""Uses sampled by one pass."""
 CANDIDATE_USES: Final = 200
-"""Newest uses that they are taken from."""
+"""Newest uses to sample from."""
 LONGEST: Final = 6_000
-"""Characters of an answer that the tier's model compares; of longer ones nothing is judged by it."""
+"""Characters of an answer that the tier's model compares; a longer one gets no verdict."""
 _HASH_RANGE: Final = 2**64
 _IN_FIGURES: Final = "-+.,%$€£/:"
 
 
 class SameAnswerVerdict(BaseModel):
-    """Whether two answers answer a question alike."""
-
     same: bool
     answered: bool = Field(True, description="Whether the second answer answers the question at all.")
 
@@ -46,35 +44,29 @@ class SameAnswerVerdict(BaseModel):
 def choose_samples(
     uses: Sequence[AnswerUse], judged: Sequence[AnswerUse], settings: AnswersSettings
 ) -> Sequence[AnswerUse]:
-    """Return the uses to look at, of those that nobody has looked at: the newest, one of each answer.
+    """Return the unjudged uses to sample: the newest, one per answer.
 
-    As long as too few were `judged` to tell anything, at least one is taken.
+    While too few uses were `judged` to measure anything, at least one is taken.
     """
     if not settings.sample_share:
         return ()
-    taken = [each for each in uses if _hash(each) < settings.sample_share * _HASH_RANGE]
-    if not taken and len(judged) < settings.least_samples:
-        taken = sorted(uses, key=_hash)[:1]
+    sampled = [each for each in uses if _hash(each) < settings.sample_share * _HASH_RANGE]
+    if not sampled and len(judged) < settings.least_samples:
+        sampled = sorted(uses, key=_hash)[:1]
     newest: dict[str, AnswerUse] = {}
-    for each in sorted(taken, key=lambda use: (use.at, use.id), reverse=True):
+    for each in sorted(sampled, key=lambda use: (use.at, use.id), reverse=True):
         newest.setdefault(each.answer_id, each)
     return list(newest.values())[:MOST]
 
 
 class AnswerSampler:
-    """Judges uses of one bank."""
-
     def __init__(self, bench: AnswerRun) -> None:
         self._bench = bench
         self._silent = False
         self.done = 0
 
     async def judge(self) -> None:
-        """Look at some uses; `done` counts those that were judged.
-
-        Raises:
-            OverBudget: there is no room for more. PassPreempted: somebody waits.
-        """
+        """Sample some uses; `done` counts those that got a verdict. Raises OverBudget, PassPreempted."""
         bench = self._bench
         async with bench.ground.store.begin_read() as tx:
             scopes = {each.scope for each in await tx.answers.find_recent_scopes(bench.bank.id)}
@@ -93,21 +85,20 @@ class AnswerSampler:
                 break
 
     async def _fetch_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
-        """Return the answer of a use; none if it is none any more, or not of this phrasing."""
         answer = await tx.answers.get(self._bench.bank.id, use.answer_id)
         return answer if answer is not None and not answer.dropped and use.phrasing in answer.phrasings else None
 
     async def _fetch_valid_answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
-        """Return the answer of a use if it still stands: what has changed meanwhile tells nothing of what was."""
+        """Return the answer of a use if it is still valid: after a change it says nothing about the use."""
         bank, answer = await tx.banks.get(self._bench.bank.id), await self._fetch_answer(tx, use)
         if bank is None or answer is None:
             return None
         return None if (await self._bench.readying.lookup.validity(tx, bank, answer)).why_not else answer
 
     async def _judge_use(self, use: AnswerUse) -> bool:
-        """Answer one use's question afresh and compare; return whether it was judged.
+        """Answer one use's question afresh and compare; return whether it got a verdict.
 
-        One that cannot be is looked at no more: it would be paid for again, and keep others from being looked at.
+        A use without a verdict is not sampled again: it would cost again, and keep others from being sampled.
         """
         bench, right = self._bench, None
         async with bench.ground.store.begin_read() as tx:
@@ -125,11 +116,7 @@ class AnswerSampler:
         return await self._write_verdict(use, right) and right is not None
 
     async def _is_right(self, use: AnswerUse, frame: AnswerFrame, answer: Answer) -> bool | None:
-        """Return whether the question has the same answer when it is asked now; none if nobody can tell.
-
-        Raises:
-            Unusable, OverBudget, Yielded: no model has answered.
-        """
+        """Return whether the question gets this answer, or none. Raises OverBudget, PassPreempted, ModelAnswerError."""
         bench = self._bench
         draft = await bench.readying.ahead.draft_question(bench.bank, frame, use.question, known=(answer.text,))
         if draft is None:
@@ -148,7 +135,7 @@ class AnswerSampler:
         return alike.same if alike.answered else None
 
     async def _write_verdict(self, use: AnswerUse, right: bool | None) -> bool:
-        """Write the verdict, and take out what was wrong: the phrasing, if only that, or else the answer."""
+        """Save the verdict; if it is wrong, remove the phrasing if only that was wrong, else the answer."""
         now = self._bench.readying.clock.now()
 
         async def write(tx: Tx, bank: Bank, answer: Answer) -> bool:
@@ -173,11 +160,11 @@ def _hash(use: AnswerUse) -> int:
 
 
 def _plain(text: str) -> str:
-    """Return the words and figures of a text, without case and the marks around them."""
-    kept = "".join(each if each.isalnum() or each in _IN_FIGURES else " " for each in text.casefold())
-    return " ".join(word for each in kept.split() if (word := each.lstrip(".,:/").rstrip(".,:/-")))
+    """Return the words and figures of a text, casefolded, without the marks around them."""
+    spaced = "".join(each if each.isalnum() or each in _IN_FIGURES else " " for each in text.casefold())
+    return " ".join(word for each in spaced.split() if (word := each.lstrip(".,:/").rstrip(".,:/-")))
 
 
 def _quote_lines(text: str) -> str:
-    """Return a text set in, so that no line of it looks like a heading."""
+    """Return a text with each line quoted, so that none looks like a heading."""
     return "\n".join(f"| {line}" for line in visible_text(redact(text)).split("\n"))

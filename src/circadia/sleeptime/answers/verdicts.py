@@ -1,4 +1,4 @@
-"""Asks the tier's model, once for all, what of the expected questions and their answers may be kept (ANS-01)."""
+"""Asks the tier's model once which expected questions and answers may be kept (ANS-01)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +15,12 @@ from circadia.sleeptime.proposals.operation import AskAnyModel
 from circadia.sleeptime.proposals.prompts import build_file_prompt
 
 _SHOWN_CHARACTERS: Final = 300
-"""Beginning of an answer, which shows whether it is one."""
+"""Characters of an answer in the prompt, enough to see whether it is one."""
 _MAX_PHRASINGS: Final = 5
 _TOKENS_EACH: Final = 60
-"""Output for one question."""
 
 
 class QuestionVerdict(BaseModel):
-    """What the model says about one question."""
-
     number: int = Field(description="Number of the question.")
     answered: bool = Field(description="Whether the answer answers it.")
     stands_alone: bool = Field(description="Whether it can be understood without a conversation.")
@@ -31,15 +28,11 @@ class QuestionVerdict(BaseModel):
 
 
 class QuestionVerdicts(BaseModel):
-    """What the model says about all."""
-
     questions: list[QuestionVerdict] = Field(max_length=200)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptQuestion:
-    """A question with the phrasings that may find its answer."""
-
     question: ExpectedQuestion
     stands_alone: bool
     """Otherwise only its own conversation may find it."""
@@ -48,30 +41,26 @@ class KeptQuestion:
 async def judge_questions(
     answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel
 ) -> Mapping[int, QuestionVerdict]:
-    """Return the verdicts on questions with their answers, by place; those that the model leaves out have none.
-
-    Raises:
-        OverBudget, Yielded: nobody was asked.
-    """
+    """Return the verdicts by index; what the model leaves out has none. Raises OverBudget, PassPreempted."""
     lines: list[str] = []
     for number, (question, answer) in enumerate(answered, 1):
         lines.append(f"question {number}: {one_line(question.phrasings[0])}")
         lines += [f"  phrasing {at}: {one_line(text)}" for at, text in enumerate(question.phrasings[1:], 1)]
         lines.append(f"  answer: {one_line(redact(answer))[:_SHOWN_CHARACTERS]}")
     try:
-        said = await ask(
+        verdicts = await ask(
             build_file_prompt("expected_questions", "\n".join(lines)), QuestionVerdicts,
             most_tokens=200 + _TOKENS_EACH * len(answered),
         )  # fmt: skip
     except ModelAnswerError:
         return {}
-    return {each.number - 1: each for each in said.questions}
+    return {each.number - 1: each for each in verdicts.questions}
 
 
 def keep_question(question: ExpectedQuestion, verdict: QuestionVerdict | None) -> KeptQuestion | None:
-    """Return what of a question may be kept; none if it was not answered.
+    """Return what to keep of a question; none if its answer does not answer it.
 
-    Without a verdict it is the first phrasing only, for its own conversation unless it names what it is about.
+    Without a verdict that is the first phrasing, for its own conversation unless it has an identifier.
     """
     first = question.phrasings[0]
     if verdict is None:

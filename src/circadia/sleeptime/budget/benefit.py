@@ -1,8 +1,8 @@
-"""Whether an operation brings what it costs: one rule, from counts alone (SLEEP-42).
+"""Whether an operation is worth its cost: one rule, from counts alone (SLEEP-42).
 
-Benefit and cost of the whole UTC days of a window are set against each other: in US dollars where the prices of all
-calls on both sides are known, else in tokens, those of hot calls times `hot_weight`. Failed calls, dropped ones and
-predictions that nobody asked for are cost like any other; what of it was of no use has no benefit beside it.
+Benefit and cost of the whole UTC days of a window are compared: in US dollars if the prices of all calls on both sides
+are known, else in tokens, where those of hot calls count `hot_weight` times. Failed and dropped calls and unused
+predictions cost like any other; what was of no use has no benefit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,67 +20,57 @@ _NANOUSD: Final = 1e9
 
 
 class BalanceStatus(StrEnum):
-    """How an operation stands."""
-
     FREE = "free"
-    """It has cost nothing, so nothing can be saved by a pause."""
+    """It has cost nothing, so a pause would save nothing."""
     SPARED = "spared"
-    """It is never paused."""
     PAUSED = "paused"
-    """Passes leave it out."""
     LITTLE = "little"
-    """It has cost too little to be judged."""
+    """Its cost is too small to be judged."""
     NEW = "new"
-    """It has not cost anything for a whole window yet."""
+    """It has had no cost for a whole window yet."""
     PAYS = "pays"
-    """It brings what it costs."""
     SHORT = "short"
-    """It brings less; at the end of the next pass it is paused."""
+    """Its benefit is too small; it is paused at the end of the next pass."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Balance:
-    """What an operation has brought to a bank, and what it has cost, in the window."""
+    """An operation's benefit to a bank and its cost in the window."""
 
     operation: str
-    """The operation."""
     uses: int
-    """How often something that it made was handed to a call."""
+    """How often a call got something that it made."""
     saved_tokens: int
     """Input tokens that hot calls did not read."""
     saved_seconds: float
-    """Seconds that they did not take, where that is known."""
+    """Time that they saved, where it is known."""
     saved_nanousd: int
-    """The price of those tokens, where that is known."""
+    """The price of those tokens, where it is known."""
     calls: int
-    """Its model calls, failed ones too."""
+    """Its model calls, failed ones included."""
     spent_tokens: int
-    """Their tokens."""
     spent_nanousd: int
-    """Their price, where that is known."""
+    """The price of those calls, where it is known."""
     unit: str
-    """What was compared: `usd` or `tokens`."""
+    """The compared unit: `usd` or `tokens`."""
     ratio: float | None
-    """Benefit over cost; none if it has cost nothing."""
+    """Benefit over cost; none without cost."""
     standing: BalanceStatus
-    """What follows from it."""
     paused_until: datetime | None
-    """When it is tried again, if it is paused."""
+    """When a paused operation is tried again."""
 
 
 VERIFY: Final = "verify"
-"""What the verdicts on notes and blocks are charged to: no operation, so it is not paused."""
+"""What verdicts on notes and blocks are charged to: not an operation, so it is never paused."""
 
 
 def window_of(settings: BenefitSettings) -> timedelta:
-    """Return the stated while."""
     return timedelta(days=settings.window_days)
 
 
 def list_paused_operations(
     settings: BenefitSettings, pauses: Iterable[OperationPause], now: datetime
 ) -> frozenset[str]:
-    """Return the operations that passes leave out now."""
     if not settings.enabled:
         return frozenset()
     return frozenset(each.operation for each in pauses if now < each.until and each.operation not in settings.spared)
@@ -93,7 +83,7 @@ def compute_balances(
     costs: Sequence[OperationDayCost],
     now: datetime,
 ) -> Sequence[Balance]:
-    """Return how each operation stands that has cost or brought something; `costs` are those of two windows."""
+    """Return the balance of each operation with a cost or a benefit; `costs` span two windows."""
     names = sorted({each.operation for each in (*pauses, *gains, *costs)})
     return [
         _compute_balance(
@@ -118,7 +108,7 @@ def _compute_balance(
 ) -> Balance:
     start = anew = now - window_of(settings)
     resumed = None if pause is None or now < pause.until else pause.until
-    if resumed is not None:  # what was before it counts no more
+    if resumed is not None:  # earlier counts no longer matter
         anew = max(start, resumed)
         costs = [each for each in costs if each.day >= resumed.date()]
     first = min((each.first_at for each in costs), default=now)

@@ -1,8 +1,8 @@
-"""Asks the tier's model: within the budget, and never twice for one answer (SLEEP-10, SLEEP-40).
+"""Asks the tier's model within the budget, and never pays twice for one answer (SLEEP-10, SLEEP-40).
 
-A question's key is the hash of all that its answer depends on. Its ledger line is written before the model is asked,
-with the most that it can cost, and settled after, with the answer. So a pass that was killed or has yielded is run
-again from its beginning, over the same input, and finds each answer that was paid for.
+A question's key is the hash of everything that its answer depends on. Its ledger line is written before the model is
+asked, with the highest possible cost, and settled with the answer. So a killed or preempted pass starts again from its
+beginning, over the same input, and finds each answer that was paid for.
 """
 
 import asyncio
@@ -37,28 +37,26 @@ T = TypeVar("T", bound=BaseModel)
 _logger = logging.getLogger(__name__)
 
 BYTES_A_TOKEN: Final = 3
-"""As `memory/context.py` counts: more than tokenizers make of English, so that a reservation is never too small."""
+"""The ratio of `memory/context.py`: more tokens than English needs, so that a reservation is never too small."""
 WRAPPING_BYTES: Final = 200
-"""What a provider puts around a question and its schema, where the schema stands in the prompt."""
+"""What a provider adds around a question and its schema, if the schema is part of the prompt."""
 TRIES: Final = 3
-"""How often a provider is asked that is at fault; each one counts as a call (SLEEP-13)."""
+"""Attempts when the provider is at fault; each one counts as a call (SLEEP-13)."""
 DEATHS: Final = 3
-"""Processes that may end while they ask one question, before it is asked no more; fewer than a pass has starts."""
+"""Processes that may die while they ask one question before it is quarantined; fewer than a pass has starts."""
 PAUSE_SECONDS: Final = 2.0
-"""Before the second try; doubled for the third, unless the provider says how long."""
+"""Pause before the second attempt, doubled for the third, unless the provider names one."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """A provider that wants a longer pause is asked again by a later pass."""
 ELSEWHERE_SECONDS: Final = 0.5
-"""Time between two looks at a question that another process asks."""
+"""Interval between checks on a question that another process asks."""
 REWRITE_SECONDS: Final = 1.0
-"""Time until what came of a question is written again when the database was away."""
+"""Pause before an outcome is written again after the database was away."""
 ENDPOINT: Final = "sleep"
-"""What the ledger has in the place of an API's name."""
+"""The ledger's endpoint for sleep calls."""
 
 
 class Scope(StrEnum):
-    """What a limit counts together."""
-
     PASS = "pass"
     BANK = "bank"
     OPERATION = "operation"
@@ -66,8 +64,6 @@ class Scope(StrEnum):
 
 
 class Unit(StrEnum):
-    """What a limit counts."""
-
     CALLS = "calls"
     TOKENS = "tokens"
     NANOUSD = "nanousd"
@@ -76,15 +72,15 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """So much of a unit, within a window, over a scope."""
+    """A maximum of a unit within a window, over a scope."""
 
     scope: Scope
     unit: Unit
     most: float
     window: timedelta | None = None
-    """None counts all that there ever was of the scope."""
+    """None counts the whole history of the scope."""
     operation: str | None = None
-    """The operation that it holds for; none holds for all."""
+    """The operation that it applies to; none applies to all."""
 
 
 _OVER: Final[Mapping[Scope, str]] = {
@@ -95,10 +91,10 @@ _HOUR: Final = timedelta(hours=1)
 
 
 class OverBudget(Exception):
-    """A limit is reached. What was asked stays to be asked when there is room again."""
+    """A limit is reached. The question can be asked when there is room again."""
 
     def __init__(self, limit: Limit, *, alone: bool = False) -> None:
-        """`alone` says that the question is larger than the limit, whatever was spent: it will never be asked."""
+        """`alone` means that the question exceeds the limit whatever was spent: it is never asked."""
         most = (
             f"${limit.most / _NANOUSD:,.4g}" if limit.unit is Unit.NANOUSD else f"{limit.most:,.12g} {limit.unit.value}"
         )
@@ -111,15 +107,14 @@ class OverBudget(Exception):
 
 
 class PassPreempted(Exception):
-    """Somebody waits: the pass goes on later (SLEEP-04)."""
+    """A call is waiting: the pass goes on later (SLEEP-04)."""
 
 
 PendingQuestions = dict[tuple[BankId, str], "asyncio.Task[Any]"]
-"""Questions that are not answered yet, by bank and key."""
 
 
 class PassModelClient:
-    """Asks for one pass. Once `stop` is set, who asks is told to yield; what was asked is still heard and kept."""
+    """Asks for one pass. After `stop` is set, callers get `PassPreempted`; answers under way are still stored."""
 
     def __init__(
         self,
@@ -139,7 +134,7 @@ class PassModelClient:
     ) -> None:
         """`bank` is the bank's name, for the ledger. `others` are models of single operations.
 
-        `flying` are questions of all passes that are not answered yet; `alone` says that no other process asks any.
+        `flying` holds unanswered questions of all passes; `alone` means that no other process asks any.
         """
         self._alone = alone
         self._bank = bank
@@ -158,22 +153,20 @@ class PassModelClient:
     async def ask(
         self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None
     ) -> T:
-        """Return the model's answer, or the one that was paid for before; `mind` is another than the operation's.
+        """Return the model's answer, or the one that was already paid for; `mind` overrides the operation's model.
 
-        Raises:
-            ModelAnswerError: the model gave none, or each process that asked it died. OverBudget: it was not asked.
-            StorageUnavailable: ask again.
+        Raises ModelAnswerError, OverBudget (it was not asked), StorageUnavailable (ask again).
         """
         mind = mind or self._others.get(operation, self._mind)
         key = _key(mind, operation, prompt, output, most_tokens)
         place = (self._run.bank_id, key)
-        if place not in self._flying:  # asked by this pass before it yielded, and not answered yet
-            found, died = await self._find_previous_answer(place)
-            if found is not None and found.answer is not None:
+        if place not in self._flying:  # else this pass asked before it was preempted
+            previous, died = await self._find_previous_answer(place)
+            if previous is not None and previous.answer is not None:
                 try:
-                    return output.model_validate_json(found.answer)
+                    return output.model_validate_json(previous.answer)
                 except ValidationError:
-                    pass  # a schema of the same name that has changed: an answer of before is none
+                    pass  # the schema has changed: ask again
             if died >= DEATHS:
                 raise ModelAnswerError(await self._record_quarantine(operation, key))
             if self._stop.is_set():
@@ -196,10 +189,7 @@ class PassModelClient:
         return asked.result()
 
     async def _find_previous_answer(self, place: tuple[BankId, str]) -> tuple[SleepCall | None, int]:
-        """Return the question's answer, if there is one, and how many processes ended while they asked it.
-
-        What another process still asks is waited for. Raises Yielded.
-        """
+        """Return the question's answer, and how many processes died asking; wait for others. Raises PassPreempted."""
         while True:
             now = self._clock.now()
             async with self._store.begin_read() as tx:
@@ -213,7 +203,7 @@ class PassModelClient:
             await self._clock.sleep(ELSEWHERE_SECONDS)
 
     async def _record_quarantine(self, operation: str, key: str) -> str:
-        """Write down, and return, why a question is asked no more; that is no call, so it costs nothing."""
+        """Record and return why a question is not asked again; this is no call and costs nothing."""
         cause = f"{DEATHS} processes ended while they asked this question, so it is set apart"
         call = SleepCall(
             id=CallId(self._ids.new("call")), pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation,
@@ -226,12 +216,11 @@ class PassModelClient:
     def _forget_finished(self, place: tuple[BankId, str], asked: asyncio.Task[T]) -> None:
         del self._flying[place]
         if not asked.cancelled():
-            asked.exception()  # read: who asked may have yielded, and what it says is in the journal
+            asked.exception()  # retrieved: the caller may be gone, and the ledger holds the error
 
     async def _ask_with_retries(
         self, mind: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
     ) -> T:
-        """Ask, and ask again after a pause where the provider is at fault."""
         for tried in range(1, TRIES + 1):
             try:
                 return await self._ask_once(mind, operation, prompt, output, key, most_tokens)
@@ -240,7 +229,7 @@ class PassModelClient:
                 if not error.passing or tried == TRIES or pause > LONGEST_PAUSE_SECONDS or self._stop.is_set():
                     raise
                 await self._clock.sleep(pause * self._draw.uniform(1.0, 1.25))
-                if self._stop.is_set():  # whoever goes on with the pass may ask it meanwhile
+                if self._stop.is_set():  # another process may go on with the pass and ask it
                     raise
         raise AssertionError("the last try returns or raises")
 
@@ -269,7 +258,6 @@ class PassModelClient:
         return answer
 
     async def _renew_lease(self, call_id: CallId) -> None:
-        """Say that the question is still being asked."""
         while not self._alone:
             await self._clock.sleep(LEASE_SECONDS / 3)
             with suppress(StorageUnavailable):
@@ -279,7 +267,7 @@ class PassModelClient:
     async def _reserve(
         self, mind: ChatModel, operation: str, read: int, key: str, most_tokens: int
     ) -> tuple[Call, SleepCall]:
-        """Write the ledger's line with the most that the question can cost, if no limit forbids it."""
+        """Write the ledger line with the highest possible cost, unless a limit forbids it."""
         now = self._clock.now()
         call_id = CallId(self._ids.new("call"))
         line = Call(
@@ -317,7 +305,7 @@ class PassModelClient:
     def _settle_line(
         self, mind: ChatModel, line: Call, used: Usage | None, began: float, status: CallStatus, span: Span
     ) -> Call:
-        """Return the line with what it has cost. A charge that is not known counts as what was reserved."""
+        """Return the ledger line with its cost. An unknown charge counts as what was reserved."""
         settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
         if used is not None:
             settled = replace(
@@ -329,12 +317,12 @@ class PassModelClient:
         return settled
 
     async def _write_until_stored(self, settled: Call, call: SleepCall) -> None:
-        """Write what came of a question, again until that is written: it is paid for, and known here only."""
+        """Write the outcome, and retry until it is stored: it is paid for, and known only here."""
         while True:
             try:
                 await self._write(settled, call)
             except StorageUnavailable as error:
-                _logger.warning("what came of a question of pass %s is not written yet: %s", self._run.id, error)
+                _logger.warning("an answer for pass %s could not be stored yet: %s", self._run.id, error)
             else:
                 return
             await self._clock.sleep(REWRITE_SECONDS)

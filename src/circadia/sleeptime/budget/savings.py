@@ -1,23 +1,20 @@
-"""Works out, behind the calls, what they were spared by what passes made (SLEEP-42), and marks what they were given.
+"""Computes in the background what passes have saved calls (SLEEP-42), and marks the rows that calls were given.
 
-What is saved. A note that stands in an answer (what the gateway puts into a call, or hands out by `recall`, a search or
-a context to an agent) stands for the episodes that it rests on: to know the same, the model would have read those. Its
-saving are the tokens of these episodes, each as a context shows it and by a context's count, less its own, and never
-below 0. Of the episodes count neither those that stand in the same answer, nor those whose text the call's own history
-holds, nor, a second time, one that another note or block of the answer stands for already: notes come first, in order,
-then blocks. A block stands for the episodes of its spans likewise, once a call, and its own tokens are those of the
-spans. So it is the reading that was spared, not what a context would have had room for.
+What is saved. A note in an answer (what the gateway puts into a call, or returns to an agent by `recall`, a search or a
+context) replaces its evidence: without it, the model would have read those episodes. The saving is their tokens, as a
+context shows and counts them, less the note's own, and never below 0. Episodes do not count if they are in the same
+answer, if the call's own history holds their text, or if another note or block of the answer counts them already: notes
+come first, in order, then blocks. A block replaces the episodes of its spans likewise, once a call, and its own tokens
+are those of the spans. So the saving is the reading that was spared, not what a context had room for.
 
-A saving is credited to the operation that made the note, or that wrote what rests on episodes in the block: the last
-one, if several did. It is counted once the call was answered in full, and again in each call that carries it. What a
-search by the operator shows saves no call.
+A saving is credited to the operation that made the note, or that last wrote evidence-based text in the block. It counts
+once the call was answered in full, and again in each call that carries it. Searches by the operator save nothing.
 
-Money is what the tokens cost as input of the call's model by the price list, without a discount for what a provider has
-cached. What `recall` and REST hand out goes to the model of the agent's last call. Seconds are the tokens times what
-one took until the first byte of the agent's last streamed calls: the slope of a straight line through them; 0 where
-there are too few, or they show none.
+Money is the price of the tokens as input of the call's model by the price list, without cache discounts. Results of
+`recall` and REST count for the model of the agent's last call. Seconds are the tokens times the slope of a straight
+line through the times to first byte of the agent's last streamed calls; 0 if there are too few, or they show none.
 
-`dedupe` and `collect` have no saving: nobody knows what a context would have carried of what they took out of the
+`dedupe` and `collect` have no saving: nobody knows what a context would have carried of the rows that they removed from
 searches. They ask no model, so they cost nothing and cannot be paused.
 """
 
@@ -48,69 +45,64 @@ _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 5.0
 AT_ONCE: Final = 100
-"""Uses that are worked through in one look at the database, and 500 ids."""
+"""Uses processed with one look at the database; episodes are read 500 at a time."""
 LINES: Final = 100
-"""Last calls of an agent that tell what a token takes."""
+"""Last calls of an agent to fit the seconds of a token from."""
 FEWEST: Final = 10
-"""Streamed calls among them that it takes to tell."""
+"""Fewest streamed calls for that fit."""
 FRESH: Final = timedelta(minutes=10)
-"""What an agent's calls tell holds for so long."""
+"""How long the rates of an agent are cached."""
 PRICE_SAMPLE_TOKENS: Final = 1_000
-"""Tokens whose price tells that of one: no price list has a tier that begins so low."""
+"""Tokens to price for the price of one: no price list has a tier that begins so low."""
 _EMBEDDINGS: Final = "embeddings"
 AGENTS: Final = 10_000
-"""Agents of which it is kept."""
+"""Agents whose rates are cached."""
 _KINDS: Final[Mapping[NoteKind, str]] = {
     NoteKind.CONSOLIDATION: "consolidate", NoteKind.BELIEF: "reflect", NoteKind.SUMMARY: "compress",
 }  # fmt: skip
-"""Who made a note that does not tell."""
+"""Operation of a note that records none."""
 _BLOCKS: Final = "rethink"
-"""Who wrote a block that does not tell."""
+"""Operation of a block that records none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """A note or a block that stands for episodes."""
+    """A note or a block that replaces episodes."""
 
     operation: str
-    """Who made it."""
     tokens: int
-    """What it takes itself."""
+    """Its own size."""
     evidence: Collection[EpisodeId]
-    """What it stands for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weight:
-    """An episode, as a part of a reckoning."""
+    """An episode that may be counted."""
 
     number: int
-    """Its number."""
     text_hash: int
     """Hash of the beginning of its text."""
     tokens: int
-    """What it would take of a context."""
+    """Its size in a context."""
 
 
 def compute_savings(
     sources: Sequence[Source], rows: Mapping[EpisodeId, Weight], shown: Collection[int], known: Collection[int]
 ) -> Iterator[tuple[str, int]]:
-    """Return for each source of an answer who made it and the tokens that it saves; the module says what these are."""
+    """Yield for each source its operation and the tokens that it saves, as the module explains."""
     counted: set[EpisodeId] = set()
     for source in sources:
-        stood = 0
+        replaced = 0
         for each in source.evidence:
             row = rows.get(each)
             if row is not None and each not in counted and row.number not in shown and row.text_hash not in known:
                 counted.add(each)
-                stood += row.tokens
-        yield source.operation, max(0, stood - source.tokens)
+                replaced += row.tokens
+        yield source.operation, max(0, replaced - source.tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _TokenRates:
-    """What an agent's last calls tell."""
-
     seconds_a_token: float
     nanousd_a_token: float | None
     until: datetime
@@ -118,8 +110,6 @@ class _TokenRates:
 
 @dataclass(kw_only=True, slots=True)
 class _OperationSum:
-    """What an operation has saved in a batch."""
-
     uses: int = 0
     tokens: int = 0
     seconds: float = 0.0
@@ -138,18 +128,15 @@ class _OperationSum:
 
 @dataclass(kw_only=True, slots=True)
 class _BankCache:
-    """What is known of one bank while a batch is worked through."""
-
     notes: dict[int, Source | None] = field(default_factory=dict[int, "Source | None"])
     blocks: dict[tuple[str, int], Source] = field(default_factory=dict[tuple[str, int], Source])
     rows: dict[EpisodeId, Weight] = field(default_factory=dict[EpisodeId, Weight])
 
 
 class Savings:
-    """Works it out beside the requests. What waits when a process dies is not counted."""
+    """Computes savings in the background. Queued uses are not counted if the process dies."""
 
     def __init__(self, clock: Clock, store: Store, uses: UseQueue, prices: Mapping[str, PriceList]) -> None:
-        """`prices` are those of the upstreams, by name."""
         self._clock = clock
         self._store = store
         self._uses = uses
@@ -158,7 +145,7 @@ class Savings:
         self._paces: dict[tuple[AgentId, str | None, str | None], _TokenRates] = {}
 
     async def run(self) -> None:
-        """Work until cancelled, and once more then."""
+        """Work until cancelled, and then once more."""
         try:
             while True:
                 await self._clock.sleep(EVERY_SECONDS)
@@ -167,7 +154,6 @@ class Savings:
             await self.step()
 
     async def step(self) -> None:
-        """Work through all that waits."""
         taken = self._uses.drain()
         by_bank: dict[BankId, list[BankUse]] = {}
         for use in taken:
@@ -176,18 +162,18 @@ class Savings:
             await self._work_bank(bank_id, uses)
 
     async def _work_bank(self, bank_id: BankId, uses: Sequence[BankUse]) -> None:
-        """Work through those of one bank; a fault of theirs must not lose those of others."""
+        """Process the uses of one bank; a failure must not lose those of other banks."""
         known = _BankCache()
         for at in range(0, len(uses), AT_ONCE):
             try:
                 await self._work_batch(bank_id, uses[at : at + AT_ONCE], known)
             except StorageUnavailable as error:
-                _logger.warning("what memory has saved is counted later: %s", error)
+                _logger.warning("the savings of memory are counted later: %s", error)
                 for use in uses[at:]:
                     self._uses.add(use)
                 return
             except Exception:  # counts may be too low; calls must not feel it
-                _logger.exception("what memory has saved is not counted")
+                _logger.exception("the savings of memory could not be counted")
 
     async def _work_batch(self, bank_id: BankId, uses: Sequence[BankUse], known: _BankCache) -> None:
         now = self._clock.now()
@@ -217,7 +203,7 @@ class Savings:
         self._marks.remember_marked(due)
 
     async def _fetch_rates(self, tx: Tx, use: BankUse, now: datetime) -> _TokenRates:
-        """Return what a token costs and takes where the answer went."""
+        """Return the price and the time of a token for the model that got the answer."""
         key = (use.agent, use.upstream, use.model)
         known = self._paces.get(key)
         if known is None or known.until <= now:
@@ -235,7 +221,7 @@ class Savings:
         return known
 
     def _token_price(self, upstream: str | None, model: str | None, now: datetime) -> float | None:
-        """Return what a token of input costs, in billionths of a US dollar; none if that is not known."""
+        """Return the price of an input token in billionths of a US dollar; none if it is unknown."""
         prices = None if upstream is None else self._prices.get(upstream)
         if prices is None or model is None:
             return None
@@ -246,12 +232,12 @@ class Savings:
 
 
 def _is_answered_call(line: Call) -> bool:
-    """Return whether a call tells what an answer takes: one for embeddings has another model, and no answer."""
+    """Return whether a call shows how long an answer takes: one for embeddings has another model, and no answer."""
     return line.status is CallStatus.DONE and line.endpoint != _EMBEDDINGS
 
 
 def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: str | None) -> float:
-    """Return what each token that is not cached adds to the time to the first byte, by these calls; 0 if unknown."""
+    """Return by how much each uncached token delays the first byte in these calls; 0 if unknown."""
     points = [
         (each.input_tokens - (each.cached_tokens or 0), each.first_token_seconds)
         for each in lines
@@ -267,7 +253,7 @@ def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: st
 
 
 async def _load_sources(tx: Tx, bank_id: BankId, uses: Sequence[BankUse], known: _BankCache) -> None:
-    """Read what the answers rest on, as far as it is not known yet; what is forgotten by now saves nothing."""
+    """Load what the answers rest on, unless it is cached; forgotten rows save nothing."""
     numbers = {number for use in uses for number in use.notes}.difference(known.notes)
     notes = await tx.notes.get_by_numbers(bank_id, numbers)
     for number in numbers:
@@ -290,7 +276,7 @@ def _sources_of_use(use: BankUse, known: _BankCache) -> Sequence[Source]:
 
 
 def _source_of_note(note: Note) -> Source | None:
-    """Return what a note stands for; none if no pass has made it."""
+    """Return a note as a source; none if no pass has made it."""
     if note.pass_id is None:
         return None
     shown = Excerpt(Layer.NOTES, note.number, note.at, note.text, note.trust.value, None, note.kind.value)

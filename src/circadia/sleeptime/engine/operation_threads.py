@@ -1,8 +1,8 @@
-"""Works steps of passes out in threads of their own: what they ask and look up is done in the event loop (SLEEP-43).
+"""Runs steps of passes in their own threads; their questions and look-ups run in the event loop (SLEEP-43).
 
-A step has an event loop of its own, since a user's operation may await whatever it likes. It holds its thread for as
-long as its question takes. So the threads are not those that all else in the process shares, where so many steps at
-once would leave none for what the questions themselves wait for.
+Each step has its own event loop, since a user's operation may await anything, and holds its thread while its question
+is open. These threads are separate from the process's shared ones: many steps at once would otherwise leave none for
+the work that their questions wait for.
 """
 
 import asyncio
@@ -25,19 +25,18 @@ V = TypeVar("V")
 
 
 class OperationThreads:
-    """Calls operations in the threads of an executor; none are those that all share."""
+    """Calls operations in the threads of an executor that nothing else uses."""
 
     def __init__(self, threads: Executor | None = None) -> None:
         self._threads = threads
 
     async def plan_steps(self, operation: Operation, view: PageContext) -> Sequence[Step]:
-        """Return the operation's steps."""
         return await self._run_in_thread(lambda: operation.plan(view))
 
     async def propose_changes(
         self, operation: Operation, step: Step, view: PageContext, ask: ModelQueryFunction
     ) -> Sequence[Change]:
-        """Return what a step proposes. If this is cancelled, so is what the step asks."""
+        """Return the changes that a step proposes. Cancellation also cancels the step's questions."""
         here = _EventLoopBridge()
         there = replace(view, look=_ThreadBankReader(here, view.look))
         try:
@@ -50,7 +49,7 @@ class OperationThreads:
     async def find_violations(
         self, changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]
     ) -> Sequence[str]:
-        """Return what the rules find wrong with each of these, which rest on these rows."""
+        """Return the violations of each change, whose sources are `rows`."""
         return await self._run_in_thread(lambda: check_changes(changes, rows, rules))
 
     async def _run_in_thread(self, work: Callable[[], V]) -> V:
@@ -61,7 +60,7 @@ class OperationThreads:
 def _propose_in_own_loop(
     operation: Operation, step: Step, view: PageContext, ask: ModelQueryFunction
 ) -> Sequence[Change]:
-    """Return what a step proposes; a step that is cancelled before its thread begins makes no coroutine."""
+    """Return a step's changes; a step that is cancelled before its thread starts creates no coroutine."""
 
     async def propose_step() -> Sequence[Change]:
         return await operation.propose(step, view, ask)
@@ -70,7 +69,7 @@ def _propose_in_own_loop(
 
 
 class _EventLoopBridge:
-    """The event loop that a step's thread asks, until the step is over."""
+    """The event loop for a step's thread, until the step is over."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -78,11 +77,10 @@ class _EventLoopBridge:
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def run_in_loop(self, work: Coroutine[Any, Any, V]) -> V:
-        """Return, in the thread, what comes of the work in the event loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._track(work), self._loop))
 
     def close(self) -> None:
-        """Do nothing more, and cancel what is under way."""
+        """Refuse further work, and cancel what is under way."""
         self._over = True
         for each in self._under_way:
             each.cancel()
@@ -101,8 +99,6 @@ class _EventLoopBridge:
 
 
 class _ThreadAsk:
-    """Asks from a step's thread."""
-
     def __init__(self, here: _EventLoopBridge, ask: ModelQueryFunction) -> None:
         self._here = here
         self._ask = ask
@@ -112,8 +108,6 @@ class _ThreadAsk:
 
 
 class _ThreadBankReader:
-    """Looks from a step's thread."""
-
     def __init__(self, here: _EventLoopBridge, look: BankReader) -> None:
         self._here = here
         self._look = look

@@ -1,9 +1,9 @@
-"""One run of a pass: page after page of its input, each worked through by every operation and published as one.
+"""One run of a pass: each page of its input goes through all operations and is published at once.
 
     leftovers, then pages of new episodes:  view -> steps -> proposed changes -> publish, cursor
 
-A run keeps nothing in memory that matters: killed, pre-empted or taken over, it is simply begun again where the cursor
-stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
+A run keeps no state in memory: after a kill, a preemption or a takeover it starts again at the cursor, and finds the
+model's answers for the interrupted page in the ledger (`budget/model_calls.py`).
 """
 
 import logging
@@ -43,7 +43,7 @@ _logger = logging.getLogger(__name__)
 PAGE: Final = 500
 """Episodes that are read and published together."""
 NOT_DONE: Final = ("refused", "staged", FULL)
-"""Counts of a pass that change nothing."""
+"""Counts of changes that did not take effect."""
 UPKEEP_COUNTS: Final = (
     "thresholds",
     "vectors",
@@ -53,29 +53,24 @@ UPKEEP_COUNTS: Final = (
     "answers_settled",
     "answers_judged",
 )
-"""Counts of a pass that only keep up with what is remembered."""
+"""Counts of maintenance, which changes no memory."""
 PATIENCE: Final = 3
-"""Passes that may fail in a row since the provider does; then a step that gets no answer is set apart, if others do."""
+"""Passes that may fail in a row for the provider's fault; then an unanswered step is set aside, if others succeed."""
 
 
 class _ProviderUnavailable(Exception):
-    """The provider is at fault: the pass ends here, and its input waits."""
+    """The provider is at fault: the pass ends, and its input waits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassOutcome:
-    """How a run has ended."""
-
     run: Pass
-    """The pass as it stands."""
     status: PassStatus
-    """Where it is to stand."""
     detail: str
-    """Why, in words."""
 
 
 class PassRunner:
-    """Runs one pass. `go_on` returns if the next step may begin, and raises Yielded if somebody waits."""
+    """Runs one pass. `go_on` returns when the next step may begin, and raises PassPreempted if a call is waiting."""
 
     def __init__(
         self,
@@ -94,10 +89,9 @@ class PassRunner:
         notebook: Notebook | None = None,
         verify: ClaimVerifier | None = None,
     ) -> None:
-        """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
+        """Without `retrieval`, operations see new episodes only; without `verify`, no model judges their changes.
 
-        `embed` makes vectors that lack; without `readying` no answer is made ready. `notebook` is that of all passes.
-        Without `verify` no model judges what operations write.
+        `embed` makes missing vectors; without `readying` no answers are made. All passes share `notebook`.
         """
         self._clock = clock
         self._store = store
@@ -121,11 +115,7 @@ class PassRunner:
         self._silent = ""
 
     async def run_pass(self, run: Pass, bank: Bank) -> PassOutcome:
-        """Work through what was left over and what is new, up to where the pass was to go.
-
-        Raises:
-            PassPreempted: it is to go on later. Conflict: it is no longer ours. StorageUnavailable: likewise.
-        """
+        """Process the leftovers and the new episodes. Raises PassPreempted, Conflict, StorageUnavailable."""
         async with self._store.begin_read() as tx:
             state = await tx.sleep_states.get(bank.id)
         self._patient = state.failures < PATIENCE
@@ -134,11 +124,11 @@ class PassRunner:
                 if not leftover.is_quarantined:
                     run = await self._retry_leftover(run, bank, leftover)
             worked = any(not each.is_quarantined for each in state.leftovers)
-            if run.full:  # of the whole bank first; what is new is looked at as always
+            if run.full:  # the whole bank first, then new episodes as usual
                 worked = True
             if run.full and FULL not in run.counts:
                 run = await self._work_page(run, bank, (), replace_from=None, upto=run.after, full=True)
-            while run.after < run.upto or not worked:  # what was asked for is done though nothing is new
+            while run.after < run.upto or not worked:  # a requested pass works even if nothing is new
                 worked = True
                 page = await self._fetch_episodes(bank, run.after, run.upto)
                 upto = page[-1].number if len(page) == PAGE else run.upto
@@ -149,7 +139,7 @@ class PassRunner:
         return self._decide_outcome(await self._close_operations(run, bank))
 
     async def _close_operations(self, run: Pass, bank: Bank) -> Pass:
-        """Bring what is derived from the bank up with what was published, and write down how much that was."""
+        """Bring derived rows up to date with what was published, and record the counts."""
         if run.dry_run or self._retrieval is None:
             return run
         ground = PassContext(
@@ -169,11 +159,11 @@ class PassRunner:
                 present = await tx.passes.get(run.id)  # its lease was renewed meanwhile
                 ours = present is not None and replace(present, lease_until=run.lease_until) == run
                 if not ours or not await tx.passes.save(now, origin=run):
-                    raise Conflict(f"pass {run.id!r} is no longer this process'")
+                    raise Conflict(f"pass {run.id!r} was taken over or has ended")
         return now
 
     async def _close_operation(self, operation: ClosingOperation, bank: Bank, ground: PassContext) -> Mapping[str, int]:
-        """Close one; if it fails, what was published stays, and the others close all the same."""
+        """Close one operation; if it fails, what was published stays, and the others still close."""
         try:
             return await operation.close(bank, ground)
         except (PassPreempted, Conflict, StorageUnavailable):
@@ -184,7 +174,7 @@ class PassRunner:
             return {}
 
     async def _retry_leftover(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
-        """Work through what failed before, in halves: so one poisonous episode is found and the rest is not lost."""
+        """Retry a failed range in halves, to isolate one poisonous episode and save the rest."""
         episodes = await self._fetch_episodes(bank, leftover.first - 1, leftover.last)
         middle = len(episodes) // 2
         halves, left = [episodes], leftover
@@ -204,7 +194,6 @@ class PassRunner:
         self, run: Pass, bank: Bank, page: Sequence[Episode], *, replace_from: Leftover | None, upto: int,
         full: bool = False,
     ) -> Pass:  # fmt: skip
-        """Propose and publish for one page; what fails of it is left over."""
         view, seen = await self._build_view(run, bank, page, full=full)
         self._again = False
         left: list[Leftover] = []
@@ -219,7 +208,7 @@ class PassRunner:
                 left += again
                 view = replace(view, proposed=(*view.proposed, *changes))
         await self._go_on()
-        if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
+        if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
             raise _ProviderUnavailable(self._silent)
         proposed, wrong, again = await self._verify_claims(view, await self._check_rules(view), replace_from)
         left += again
@@ -234,7 +223,6 @@ class PassRunner:
             return await self._publisher.publish(tx, run, bank, proposed, done, wrong)
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
-        """Return what the rules find wrong with each change that is proposed."""
         wrong: list[str] = []
         for part in split_changes(view.proposed) if self._rules else ():
             rows = await view.look.fetch_episodes({key for each in part for key in source_ids_of(each)})
@@ -245,7 +233,7 @@ class PassRunner:
     async def _verify_claims(
         self, view: PageContext, wrong: Sequence[str], before: Leftover | None
     ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:
-        """Return what is proposed with the model's verdicts, what is wrong with it, and what is to be tried again."""
+        """Return the changes with the model's verdicts, their violations, and the leftovers to retry."""
         if self._verify is None or self._asking is None:
             return view.proposed, wrong, ()
         asks = {each.name for each in self._operations if each.asks}
@@ -257,7 +245,7 @@ class PassRunner:
         for step in self._verify.plan(written):
             with self._traces.step_span(self._verify.name, len(step.episodes)) as span:
                 judged, again = await self._run_step(self._verify, step, written, before, span)
-            if before is None:  # the first time that was no fault of the input: it is tried again as a whole
+            if before is None:  # a first failure is not the input's fault: retry it as a whole
                 again = [replace(each, failures=0) for each in again]
         changes = list(view.proposed)
         for number, change in zip(at, judged or [mark_missing_verdict(each) for each in written.proposed], strict=True):
@@ -268,13 +256,13 @@ class PassRunner:
     async def _build_view(
         self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool
     ) -> tuple[PageContext, BankWatermark]:
-        """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""
+        """Return the bank as it is now, with the edits and demotions since the last pass, and their watermark."""
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id) or bank
             notes = await self._notebook.fetch_newest(tx, present)
             blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
-        now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
+        now = page[-1].stored_at if page else run.created_at  # the same however often the page is processed
         view = PageContext(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
             look=CachedBankReader(self._store, bank, self._retrieval, page),
@@ -286,7 +274,6 @@ class PassRunner:
     async def _plan_steps(
         self, operation: Operation, view: PageContext, before: Leftover | None
     ) -> tuple[Sequence[Step], Sequence[Leftover]]:
-        """Return the steps of an operation; if it fails at that, the page is what it is to try again."""
         try:
             return await self._apart.plan_steps(operation, view), ()
         except Exception as error:  # the boundary of operations, which may be anybody's code
@@ -328,10 +315,10 @@ class PassRunner:
     def _record_failure(
         self, operation: Operation, step: Step, cause: str, failures: int, *, waits: bool = False
     ) -> Sequence[Leftover]:
-        """Return what is to be tried again of a step that has failed.
+        """Return the leftovers of a failed step.
 
-        Of one without new episodes that is what others did: it is looked at again until it has failed as often as we
-        are patient, or has room in the budget, if it `waits` for that.
+        A step without new episodes processes edits and demotions, which are read again until `PATIENCE` is used up, or
+        while the step `waits` for room in the budget.
         """
         self._failed.append(_describe_step(operation, step, cause))
         self._again = self._again or self._patient or waits or bool(step.episodes)
@@ -358,27 +345,25 @@ class PassRunner:
 
 
 def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
-    """Return the labels of what was written since then, and not by a pass."""
+    """Return the labels of blocks that were written since then, and not by a pass."""
     return frozenset(
         each.label for each in blocks if (since is None or each.at > since) and not each.by.startswith(f"{BY} ")
     )
 
 
 def _describe_fault(name: str, error: Exception) -> str:
-    """Return a fault of an operation as a cause, without what was said."""
+    """Describe an operation's exception without quoting conversation text."""
     return f"it raised {type(error).__name__}; see the log, or switch {name!r} off"
 
 
 def _describe_step(operation: Operation, step: Step, cause: str) -> str:
-    """Return what failed, without what was said: a step's name may hold it."""
+    """Describe the failed step by episode numbers: its name may hold conversation text."""
     if not step.episodes:
         return f"{operation.name}: {cause}"
     return f"{operation.name}: episodes {step.episodes[0].number} to {step.episodes[-1].number}: {cause}"
 
 
 class _OperationAsk:
-    """Asks for one operation."""
-
     def __init__(self, asking: PassModelClient | None, operation: str) -> None:
         self._asking = asking
         self._operation = operation

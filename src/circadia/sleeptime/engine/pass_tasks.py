@@ -1,4 +1,4 @@
-"""Runs passes that this process has taken, each in a task: it yields to whoever waits, and its end is written."""
+"""Runs the passes that this process has claimed, each in a task that yields to waiting calls and records its end."""
 
 import asyncio
 import logging
@@ -32,79 +32,66 @@ from circadia.telemetry.traces import Traces, record_pass_end
 _logger = logging.getLogger(__name__)
 
 THROTTLE_SECONDS: Final = 1.0
-"""Pause before each step of a pass that goes on though somebody waits, since its turns have waited for too long."""
+"""Pause before each step of a late pass that goes on though a call is waiting."""
 RESUME_SECONDS: Final = 1.0
-"""Least pause of a pass that has yielded."""
+"""Minimum pause of a preempted pass."""
 LONGEST_QUIET_SECONDS: Final = 60.0
-"""A pass that was begun for what happens once, and has yielded, waits for so much quiet at most."""
+"""Maximum quiet that a preempted pass waits for if its trigger fires only once."""
 RETRY_SECONDS: Final = 1.0
-"""Time until the end of a pass is written again when the database was away."""
+"""Pause before the end of a pass is written again when the database was away."""
 
 Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
-"""Returns what a pass does: by the bank's policy, whether there is a model, and what was asked for (empty: all)."""
+"""Returns a pass's operations, by the bank's policy, whether there is a model, and the requested names (empty: all)."""
 
 PassEndHook = Callable[[Tx, Bank, SleepPolicySettings, Pass], Awaitable[None]]
-"""Does, in the transaction that ends a pass, what follows from that."""
+"""Runs in the transaction that ends a pass."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SleepParts:
-    """What the worker works with."""
-
     store: Store
-    """The database."""
     signals: Signals
-    """Hints."""
     ids: IdSource
-    """Ids of calls."""
     tier: SleeptimeService
-    """What decides."""
     operations: Operations
-    """What passes do."""
     rules: Sequence[Rule] = ()
-    """What each proposed change is held to."""
     verify: ClaimVerifier | None = None
-    """Judges what operations write, where the bank's policy wants that; none judges nothing."""
+    """Judges changes of banks whose policy asks for it."""
     retrieval: Retrieval
-    """Searches of banks."""
     mind: ChatModel | None = None
     """The tier's model; none for passes that ask no model."""
     minds: Callable[[str], ChatModel] | None = None
-    """Gives another model of the tier's upstream, by name: for operations that have their own."""
+    """Returns another model of the tier's upstream by name, for operations that have their own."""
     embed: Callable[[], Awaitable[None]] | None = None
-    """Makes vectors that lack; none if searches go by words alone."""
+    """Makes missing vectors; none if searches use words alone."""
     on_pass_end: PassEndHook | None = None
-    """What else belongs to the end of a pass."""
     readying: AnswerServices | None = None
-    """What answers are made ready with; none if none are."""
+    """Makes ready answers; none if they are off."""
     traces: Traces = field(default_factory=Traces)
-    """Spans of what is done."""
 
 
 @dataclass(kw_only=True, slots=True)
 class ActivePass:
-    """A pass that this process runs."""
-
     run: Pass
     bank: Bank
     newest: int
-    """Number of the newest episode that was seen; a newer one is a turn that came meanwhile."""
+    """Highest episode number that was seen; a higher one is a new turn."""
     asleep: bool
-    """Whether all agents of the bank slept when it was last looked at."""
+    """Whether all agents of the bank slept at the last check."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     late: bool = False
-    """Whether turns have waited for too long, so that the pass is slowed down instead of stopped."""
+    """Whether turns have waited too long, so that the pass is slowed down instead of stopped."""
     slowed: bool = False
     until: datetime | None = None
-    """When its hours are over; none if they do not end."""
+    """When its schedule's hours end; none if they do not."""
     task: asyncio.Task[None] = field(init=False)
 
     def started_before(self, turn_at: datetime | None) -> bool:
-        """Return whether a turn that is under way began after the pass did."""
+        """Return whether an open turn began after the pass did."""
         return turn_at is not None and self.run.started_at is not None and turn_at > self.run.started_at
 
     def request_yield(self) -> None:
-        """Somebody waits; for a pass that the next answer depends on, that is who it works for."""
+        """Make way for a waiting call, unless the call needs this pass for its answer."""
         if self.run.trigger is Trigger.NEEDED:
             return
         if self.late:
@@ -114,8 +101,6 @@ class ActivePass:
 
 
 class PassTasks:
-    """Runs passes."""
-
     def __init__(self, clock: Clock, parts: SleepParts, *, alone: bool) -> None:
         self._clock = clock
         self._alone = alone
@@ -123,12 +108,12 @@ class PassTasks:
         self._tier = parts.tier
         self._flying: PendingQuestions = {}
         self._notebook = Notebook()
-        # As many as can be busy: a pass works out one step at a time.
+        # A pass runs one step at a time, so no more threads can be busy.
         self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
         self._draining = False
 
     async def drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Put back what runs, and ask nothing more: the next process goes on with it."""
+        """Requeue running passes and cancel all questions, for the next process."""
         self._draining = True
         for task in tasks:
             task.cancel("the server is stopping")
@@ -140,7 +125,7 @@ class PassTasks:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run_to_end(self, each: ActivePass) -> None:
-        """Run it to its end, or until it is to go on later; what became of it is written, whatever befalls."""
+        """Run the pass until it ends or is requeued, and always record the result."""
         with self._parts.traces.pass_span(each.run, each.bank) as span:
             try:
                 await self._run_guarded(each)
@@ -165,7 +150,7 @@ class PassTasks:
             await self._write_result(each, lambda tx, now: self._requeue(tx, bank, now, why))
         except Exception:
             _logger.exception("pass %s over bank %r has failed", run.id, bank.name)
-            detail = "a fault of Circadia's own; the log says more"
+            detail = "internal error; see the log"
             await self._write_result(each, lambda tx, now: self._end_pass(tx, bank, now, PassStatus.FAILED, detail))
         else:
             await self._write_result(
@@ -176,7 +161,7 @@ class PassTasks:
         parts, run, bank = self._parts, each.run, each.bank
         policy = self._tier.policy(bank)
         operations = parts.operations(policy, parts.mind is not None, run.operations)
-        if not run.operations:  # what a person names is done
+        if not run.operations:  # named operations run even if they are paused
             async with parts.store.begin_read() as tx:
                 paused = await self._tier.fetch_paused_operations(tx, bank)
             operations = [each for each in operations if each.name not in paused]
@@ -208,14 +193,14 @@ class PassTasks:
         return await running.run_pass(run, bank)
 
     async def _check_stop(self, each: ActivePass) -> None:
-        """Let the next step begin. Raises PassPreempted: somebody waits."""
+        """Return when the next step may begin. Raises PassPreempted: a call is waiting."""
         if each.stop.is_set():
             raise PassPreempted
         if each.slowed:
             await self._clock.sleep(THROTTLE_SECONDS)
 
     async def _requeue(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
-        """Let it go on once it is due again, or, where nothing makes it due again, once it is quiet for a while."""
+        """Requeue the pass until it is due again, or until a quiet time if its trigger fires only once."""
         idle = self._tier.policy(bank).idle_seconds
         quiet = LONGEST_QUIET_SECONDS if idle is None else min(idle, LONGEST_QUIET_SECONDS)
         seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger in ONCE else RESUME_SECONDS
@@ -229,7 +214,7 @@ class PassTasks:
         return ended
 
     async def _write_result(self, each: ActivePass, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:
-        """Write what became of a pass as it stands, if it is still ours; try again until that is written."""
+        """Record a pass's result if the pass is still ours; retry until it is stored."""
         while True:
             try:
                 async with self._parts.store.begin_write() as tx:
@@ -240,9 +225,9 @@ class PassTasks:
                     each.run = present
                 return
             except CircadiaError as error:
-                _logger.warning("what became of pass %s is not written yet: %s", each.run.id, error)
-            except Exception:  # a pass that never ends would keep its bank for ever
-                _logger.exception("what became of pass %s is not written yet", each.run.id)
+                _logger.warning("the result of pass %s could not be stored yet: %s", each.run.id, error)
+            except Exception:  # a pass that never ends would block its bank forever
+                _logger.exception("the result of pass %s could not be stored yet", each.run.id)
             if self._draining:
-                return  # the next process puts it back
+                return  # the next process requeues it
             await self._clock.sleep(RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""The tier's service: what entrances ask, and what the worker decides by. One function of what is known: `due.due`."""
+"""The tier's service for entry points and the worker; `triggers/due.py` decides when passes begin."""
 
 import asyncio
 import logging
@@ -44,54 +44,42 @@ _logger = logging.getLogger(__name__)
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
 SETTLE_SECONDS: Final = 2.0
-"""How long a pass waits at most until what was answered before is written."""
+"""Maximum wait of a pass until answered calls are stored."""
 FAILURES: Final = 3
-"""Passes that fail in a row until that is wrong."""
+"""Failed passes in a row that count as trouble."""
 _NANOUSD: Final = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SleeptimeStatus:
-    """How sleep-time work stands in a bank."""
-
     bank: Bank
-    """Whose memory."""
     policy: SleepPolicySettings
-    """What holds for it."""
     begins: Mapping[Trigger, str]
-    """What makes a pass due, by trigger, in words."""
+    """Descriptions of what makes a pass due, by trigger."""
     state: SleepState
-    """How far the work has come."""
     backlog: Backlog
-    """What waits."""
     verdict: PassDecision
-    """Whether a pass would begin now, and why not."""
     running: Pass | None
-    """The pass that has not ended."""
     spent: SleepCost
-    """What its passes have spent within a day."""
+    """The cost of its passes within a day."""
     lag_seconds: float
-    """How long the oldest turn has waited; 0 if none does."""
+    """Wait of the oldest turn; 0 without one."""
     balances: Sequence[Balance]
-    """What each operation has brought and cost."""
     red: str
-    """What is wrong with it, in words; empty if all is well."""
+    """The problem; empty without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoteHistory:
-    """Where a note comes from."""
-
     note: Note
-    """The note."""
     evidence: Sequence[Episode]
-    """What it rests on, of what is still there."""
+    """Its sources that still exist."""
     changes: Sequence[Change]
-    """What passes did to it, the oldest first."""
+    """What passes did to it, oldest first."""
 
 
 class SleeptimeService:
-    """Decides, tells and does what people ask of passes, in the caller's transaction."""
+    """Decides, reports and does what people ask of passes, in the caller's transaction."""
 
     def __init__(self, clock: Clock, settings: SleeptimeSettings, rows: PassLifecycle, publisher: Publisher) -> None:
         self._clock = clock
@@ -100,55 +88,52 @@ class SleeptimeService:
         self.publisher = publisher
         self.turns = OpenTurnTracker(clock)
         self.ended: dict[BankId, ActivityEnd] = {}
-        """What of a bank's agents has ended last since a pass over it was begun, by bank; a hint."""
+        """The last ended activity of a bank's agents since a pass began, by bank; a hint."""
         self.filled: dict[BankBinding, float] = {}
-        """Largest share of a model's context that a call has filled since the last pass, by what the bank is bound by
-        (`bound_by`); a hint."""
+        """Largest share of a model's context that a call has filled since the last pass; a hint."""
         self.behind: Sequence[Callable[[], Awaitable[None]]] = ()
-        """Each writes what is known of calls that were answered, and is not in the rows yet."""
+        """Each flushes answered calls that are not in the rows yet."""
         self._policies: dict[bytes, SleepPolicySettings] = {}
 
     def policy(self, bank: Bank) -> SleepPolicySettings:
-        """Return what holds for the bank's passes."""
         key = orjson.dumps(dict(bank.policy.sleeptime))
-        found = self._policies.get(key)
-        if found is None:
+        policy = self._policies.get(key)
+        if policy is None:
             try:
-                found = self.settings.policy_of(bank.policy.sleeptime)
-            except ValidationError as error:  # stored when other keys or values were allowed
-                _logger.warning("the policy of bank %r for passes does not hold any more: %s", bank.name, error)
-                found = self.settings.policy_of({})
-            self._policies[key] = found
-        return found
+                policy = self.settings.policy_of(bank.policy.sleeptime)
+            except ValidationError as error:  # stored by a version with other keys or values
+                _logger.warning("bank %r gets the default pass policy, since its own is invalid: %s", bank.name, error)
+                policy = self.settings.policy_of({})
+            self._policies[key] = policy
+        return policy
 
     @property
     def operations(self) -> Sequence[str]:
-        """Return the names of the operations that there are, the user's own too."""
         return (*get_args(Operation), *self.settings.own_operations)
 
     def require_operations(self, bank: Bank, wanted: Sequence[str]) -> None:
-        """Raise InvalidRequest, with what there is, unless passes over the bank do all of these."""
+        """Raise InvalidRequest, with the valid names, unless passes over the bank run all of these."""
         for each in wanted:
             if each not in self.operations:
                 there = ", ".join(self.operations)
-                raise InvalidRequest(f"operation {each!r} is none of {there}{did_you_mean(each, self.operations)}")
+                raise InvalidRequest(
+                    f"operation {each!r} is unknown; choose from {there}{did_you_mean(each, self.operations)}"
+                )
             if not self.policy(bank).is_operation_enabled(each):
                 raise InvalidRequest(f"operation {each!r} is switched off for bank {bank.name!r}")
 
     def limits(self, bank: Bank) -> Sequence[Limit]:
-        """Return all that a pass over the bank must keep to."""
         policy = self.policy(bank)
-        found = [*_build_limits(policy.budget, Scope.BANK), *_build_limits(self.settings.fleet_budget, Scope.FLEET)]
+        limits = [*_build_limits(policy.budget, Scope.BANK), *_build_limits(self.settings.fleet_budget, Scope.FLEET)]
         for name, each in policy.operations.items():
-            found += [replace(limit, operation=name) for limit in _build_limits(each.budget, Scope.OPERATION)]
-        return found
+            limits += [replace(limit, operation=name) for limit in _build_limits(each.budget, Scope.OPERATION)]
+        return limits
 
     async def fetch_verdict(self, tx: Tx, bank: Bank, *, own: Pass | None = None) -> PassDecision:
-        """Return whether a pass over the bank begins now, and why or why not; `own` is one that waits to begin."""
+        """Return whether a pass over the bank begins now, and why; `own` is a pending one that would begin."""
         return (await self._evaluate(tx, bank, own))[1]
 
     async def fetch_status(self, tx: Tx, bank: Bank) -> SleeptimeStatus:
-        """Return how the work stands."""
         known, verdict = await self._evaluate(tx, bank, None)
         now, policy = self._clock.now(), self.policy(bank)
         oldest = known.backlog.oldest_at
@@ -169,7 +154,7 @@ class SleeptimeService:
         )
 
     async def flush_answered_calls(self) -> None:
-        """Have what was answered until now written, so that a pass sees it; one that does not end soon goes on."""
+        """Flush answered calls so that a pass sees them; a slow flush goes on in the background."""
         writing = [asyncio.ensure_future(write()) for write in self.behind]
         if writing:
             done, _ = await asyncio.wait(writing, timeout=SETTLE_SECONDS)
@@ -178,7 +163,7 @@ class SleeptimeService:
                     _logger.warning("a pass may not see what was answered just now: %s", error)
 
     async def is_late(self, tx: Tx, bank: Bank) -> bool:
-        """Return whether the bank's oldest turn has waited for longer than its policy allows."""
+        """Return whether the bank's oldest turn has waited longer than its policy allows."""
         state = await tx.sleep_states.get(bank.id)
         oldest = (await tx.sleep_states.fetch_backlog(bank.id, state.cursor)).oldest_at
         longest = self.policy(bank).max_lag_minutes
@@ -187,25 +172,18 @@ class SleeptimeService:
         return self._clock.now() - oldest >= timedelta(minutes=longest)
 
     async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
-        """Ask for a pass over all that waits now.
-
-        Raises:
-            Conflict: the bank has one that has not ended.
-        """
+        """Request a pass over everything that waits now. Raises Conflict: the bank has an open one."""
         policy = self.policy(bank)
         return await self.rows.request_pass(tx, bank, replace(new, review=new.review or policy.review))
 
     async def pause(self, tx: Tx, bank: Bank, *, by: str) -> None:
-        """Let no more pass begin until `resume`; one that runs ends at its next step."""
+        """Keep passes from beginning until `resume`; a running one ends at its next step."""
         state = await tx.sleep_states.get(bank.id)
         await tx.sleep_states.put(replace(state, paused_by=by))
         await self._record_event(tx, EventType.PASSES_PAUSED, bank, by)
 
     async def resume(self, tx: Tx, bank: Bank, *, by: str) -> None:
-        """Let passes begin again, at once if they waited after failures; what was set apart is tried again.
-
-        Operations that were paused are done again too, and judged anew from now on.
-        """
+        """Let passes begin again, at once after failures; retry what was quarantined, and resume paused operations."""
         state, now = await tx.sleep_states.get(bank.id), self._clock.now()
         again = tuple(replace(each, failures=0) for each in state.leftovers)
         pauses = tuple(replace(each, until=min(each.until, now)) for each in state.pauses)
@@ -214,7 +192,7 @@ class SleeptimeService:
         await self._record_event(tx, EventType.PASSES_RESUMED, bank, by)
 
     async def fetch_balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
-        """Return what each operation has brought and cost lately (SLEEP-42)."""
+        """Return the recent benefit and cost of each operation (SLEEP-42)."""
         settings, now = self.policy(bank).benefit, self._clock.now()
         window = window_of(settings)
         return compute_balances(
@@ -226,12 +204,11 @@ class SleeptimeService:
         )
 
     async def fetch_paused_operations(self, tx: Tx, bank: Bank) -> frozenset[str]:
-        """Return the operations that passes over the bank leave out now."""
         state = await tx.sleep_states.get(bank.id)
         return list_paused_operations(self.policy(bank).benefit, state.pauses, self._clock.now())
 
     async def pause_unprofitable(self, tx: Tx, bank: Bank) -> None:
-        """Pause the operations that bring less than they cost, and tell it in the record (SLEEP-42)."""
+        """Pause the operations whose benefit is below their cost, and record it (SLEEP-42)."""
         short = [each for each in await self.fetch_balances(tx, bank) if each.standing is BalanceStatus.SHORT]
         if not short:
             return
@@ -256,43 +233,35 @@ class SleeptimeService:
         ])  # fmt: skip
 
     async def cancel(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Pass:
-        """End a pass; what it has published stays. Raises Conflict: it has ended."""
+        """End a pass; published changes stay. Raises Conflict: it has ended."""
         return await self.rows.end(tx, bank, run, PassStatus.CANCELLED, f"cancelled by {by}")
 
     async def accept(self, tx: Tx, bank: Bank, run: Pass, numbers: Collection[int] = ()) -> Sequence[Change]:
-        """Publish what waits for a person, all of it or these changes; return it with what came of it.
-
-        Raises:
-            Conflict: the pass has not ended, or only proposed. NotFound: one of these does not wait.
-        """
+        """Publish staged changes, all or these; return them with their results. Raises Conflict, NotFound."""
         _require_ended(run)
         if run.dry_run:
             raise Conflict(f"pass {run.id!r} was a dry run; run it again without one")
         return await self.publisher.accept(tx, run, bank, numbers)
 
     async def refuse(self, tx: Tx, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
-        """Refuse what waits for a person, all of it or these changes; return it as it stands.
-
-        Raises:
-            Conflict: the pass has not ended. NotFound: one of these does not wait.
-        """
+        """Refuse staged changes, all or these; return them. Raises Conflict, NotFound."""
         _require_ended(run)
         return await self.publisher.refuse(tx, run, numbers, by=by)
 
     async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
-        """Take back all that a pass did; return it with what came of it. Raises Conflict: it has not ended."""
+        """Undo a pass; return its changes with their results. Raises Conflict: it has not ended."""
         _require_ended(run)
         await undo_tuning(tx, bank, run, by=by, at=self._clock.now())
         return await self.publisher.undo(tx, run, bank, by=by)
 
     async def explain(self, tx: Tx, bank: Bank, note_id: str) -> NoteHistory:
-        """Return where a note comes from. Raises NotFound."""
+        """Return the origin of a note. Raises NotFound."""
         note = await tx.notes.get(bank.id, NoteId(note_id))
         if note is None:
             raise NotFound(f"bank {bank.name!r} has no note {note_id!r}")
-        found = [await tx.episodes.get(bank.id, EpisodeId(each)) for each in note.evidence]
+        rows = [await tx.episodes.get(bank.id, EpisodeId(each)) for each in note.evidence]
         return NoteHistory(
-            note=note, evidence=[each for each in found if each is not None],
+            note=note, evidence=[each for each in rows if each is not None],
             changes=await tx.passes.find_changes_of(bank.id, note.id),
         )  # fmt: skip
 
@@ -301,7 +270,7 @@ class SleeptimeService:
         await tx.events.add([Event(type=kind, at=self._clock.now(), data=data)])
 
     async def load_hours(self, tx: Tx, bank: Bank) -> ScheduleHours:
-        """Return when its schedules are due, in its own zone or that of its agents."""
+        """Return the schedules of the bank, in its own zone or that of its agents."""
         policy = self.policy(bank)
         zone = policy.zone
         if zone is None and policy.schedules:
@@ -309,17 +278,17 @@ class SleeptimeService:
         return ScheduleHours(policy, zone or "UTC", bank.id)
 
     async def reason_to_skip(self, tx: Tx, bank: Bank, run: Pass) -> str:
-        """Return why a pass that waits is not to begin, or go on, any more; empty if it may."""
+        """Return why a pending pass should not begin or go on; empty if it may."""
         if run.trigger in (Trigger.HAND, Trigger.NEEDED):
             return ""
         hours, now = await self.load_hours(tx, bank), self._clock.now()
         if run.trigger not in describe_triggers(self.policy(bank), hours.zone):
-            return f"passes do not begin for {run.trigger.value!r} any more"
+            return f"passes no longer begin for {run.trigger.value!r}"
         until = hours.end_of_window(now) if run.trigger is Trigger.SCHEDULE else None
         return "" if until is None or now < until else "its hours are over; the next ones go on with what is left"
 
     def describe_problem(self, bank: Bank, state: SleepState, backlog: Backlog, hours: ScheduleHours) -> str:
-        """Return what is wrong with a bank in which this waits; empty if all is well (SLEEP-60)."""
+        """Return the bank's problem with this backlog; empty without one (SLEEP-60)."""
         policy, now, oldest = self.policy(bank), self._clock.now(), backlog.oldest_at
         if policy.enabled and state.paused_by is None and oldest is not None:
             longest, waited = policy.max_lag_minutes, (now - oldest) / timedelta(minutes=1)
@@ -336,10 +305,10 @@ class SleeptimeService:
         running = await tx.passes.get_open(bank.id)
         hours = await self.load_hours(tx, bank)
         scheduled_at, full = hours.find_due_hour(state.scheduled_at or bank.created_at, now)
-        if own is not None:  # it was begun for its hour, which counts as served
+        if own is not None:  # its hour counts as served
             scheduled_at = own.created_at if own.trigger is Trigger.SCHEDULE else None
-        again = own is not None and own.started_at is not None  # it has been counted when it began
-        hour = (now - HOUR, now + FARTHEST)  # what a clock that was set back has seen begin counts, if it can be true
+        again = own is not None and own.started_at is not None  # it was counted when it began
+        hour = (now - HOUR, now + FARTHEST)  # starts seen by a clock that was set back count, if they are plausible
         turn_at, replying_since = await self.turns.fetch_turn_times(tx, binding_of(bank))
         known = BankSleepStatus(
             state=state,
@@ -365,19 +334,19 @@ class SleeptimeService:
 
 
 def names_of(bank: Bank) -> Sequence[str]:
-    """Return by which names agents are bound to the bank."""
+    """Return the names by which agents can be bound to the bank."""
     return [each for each in (bank.name, bank.template) if each is not None]
 
 
 def binding_of(bank: Bank) -> BankBinding:
-    """Return what agents are bound to the bank by: its name, or its template and the end user."""
+    """Return how agents are bound to the bank: by its name, or by its template and end user."""
     return bank.template or bank.name, bank.end_user
 
 
 async def _fetch_stale_share(tx: Tx, bank: Bank, state: SleepState, least: float) -> float:
-    """Return the share of the bank that has gone stale since the last pass (`Known.stale`), 0 if less than `least`.
+    """Return the stale share of the bank since the last pass (`BankSleepStatus.stale`), 0 if below `least`.
 
-    It costs nothing where nothing was demoted; else as many steps in indexes as there are such rows, over `least`.
+    It costs nothing without demotions; else as many index steps as there are such rows, divided by `least`.
     """
     if not least or bank.demotions <= state.demotions:
         return 0.0

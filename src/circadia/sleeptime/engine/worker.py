@@ -1,7 +1,7 @@
-"""Begins the passes that are due, runs them, lets them yield to whoever waits, and recovers what died.
+"""Starts due passes, runs them, preempts them for waiting calls, and recovers those of dead processes.
 
-The rows say what is due and whose it is; signals say it sooner. A signal that is lost costs some seconds. A pass that
-this process has taken is its own until its lease runs out; whoever writes with an older epoch is refused.
+The rows hold what is due and who owns it; signals only speed things up, and a lost one costs some seconds. A claimed
+pass belongs to this process until its lease runs out; a write with an older epoch is refused.
 """
 
 import asyncio
@@ -32,27 +32,27 @@ from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS, TOPIC, New
 _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 1.0
-"""SLEEP-04: a pass yields within a second, also where the wake's signal is lost."""
+"""SLEEP-04: a pass yields within a second, even if the wake's signal is lost."""
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
 LOOK_SECONDS: Final = 10.0
-"""A bank that waits is looked at again after so long, whatever signals say."""
+"""Interval between checks of a waiting bank, whatever signals arrive."""
 GATHER_SECONDS: Final = 0.1
-"""Least time between two looks, so that a burst of signals costs one."""
+"""Minimum time between two steps, so that a burst of signals costs one."""
 AT_ONCE: Final = 100
-"""Banks that one look decides over, and passes that it tries to begin."""
+"""Banks that one step decides on, and passes that it tries to start."""
 PAUSED_SECONDS: Final = 10.0
-"""A pass of a bank that is paused is looked at again after so long."""
+"""Interval between checks of a pass whose bank is paused."""
 SCHEDULES_SECONDS: Final = 60.0
-"""Banks with schedules and nothing new are looked at so often, and those in which others have changed too little."""
+"""Interval between checks of banks with schedules and nothing new, or with too few changes by others."""
 MOVED_SECONDS: Final = 10.0
-"""Banks are looked for so often in which nothing was said, but something was written or demoted by others."""
+"""Interval between searches for banks with edits or demotions by others, but no new episodes."""
 FORGET_SECONDS: Final = 3600.0
 BENEFIT_DAYS: Final = 366
-"""What operations bring is kept by day for so long, a day longer than any window over which they are judged."""
+"""Days for which daily benefits are kept: one more than the longest window."""
 
 
 class SleepWorker:
-    """One per process. `owner` names it in the rows; `alone` says that no other process works on this database."""
+    """One per process. `owner` names it in the rows; `alone` means that no other process uses this database."""
 
     def __init__(self, clock: Clock, parts: SleepParts, *, owner: str, alone: bool) -> None:
         self._clock = clock
@@ -66,7 +66,7 @@ class SleepWorker:
         self._names: dict[str, set[BankId]] = {}
         self._bound: dict[tuple[str, str | None], BankId] = {}
         self._heard: dict[tuple[AgentId, str | None], ActivityEnd | None] = {}
-        """Agents, and end users of conversations, of which signals spoke since the last look, with what has ended."""
+        """Agents, and end users of conversations, that signals have named since the last step, with what has ended."""
         self._schedules_at = self._moved_at = 0.0
         self._forget_at = 0.0
         self._askings_at = 0.0
@@ -89,26 +89,25 @@ class SleepWorker:
 
     @property
     def running_count(self) -> int:
-        """Return how many passes this process runs."""
         return len(self._running)
 
     async def run(self) -> None:
-        """Work until cancelled; a failing step is told and tried again."""
+        """Work until cancelled; log a failing step and try it again."""
         async with asyncio.TaskGroup() as all_three:
             for work in (self._work, self._watch_forever, self._share_turns):
                 all_three.create_task(work())
 
     async def _watch_forever(self) -> None:
-        """See to the passes that run here, however long the decisions over all banks take (SLEEP-04, SLEEP-10)."""
+        """Watch the running passes, however long the decisions on all banks take (SLEEP-04, SLEEP-10)."""
         while True:
             await self._watch()
             await self._clock.sleep(EVERY_SECONDS)
 
     async def _share_turns(self) -> None:
-        """Tell other processes of turns at this one's gateway (SLEEP-01, SLEEP-04)."""
+        """Share turns at this process's gateway with other processes (SLEEP-01, SLEEP-04)."""
         while True:
             await self._tier.turns.some.wait()
-            await self._clock.sleep(GATHER_SECONDS)  # one that is over by then is not worth a row
+            await self._clock.sleep(GATHER_SECONDS)  # a turn that is over by then is not worth a row
             await self._run_guarded(partial(self._tier.turns.write_turns, self._parts.store))
 
     async def _work(self) -> None:
@@ -125,12 +124,10 @@ class SleepWorker:
                 self._bell.clear()
 
     async def step(self) -> None:
-        """Do all that is due now, once."""
         for work in (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget):
             await self._run_guarded(work)
 
     async def _watch(self) -> None:
-        """See to the passes that run here."""
         await self._run_guarded(self._preempt_passes)
         await self._run_guarded(self._renew_leases)
 
@@ -141,16 +138,16 @@ class SleepWorker:
             pass  # another process was first
         except CircadiaError as error:
             _logger.warning("sleep-time work waits: %s", error)
-        except Exception:  # the next look may pass, and nobody else does this work
+        except Exception:  # the next step may succeed, and nobody else does this work
             _logger.exception("sleep-time work failed in a step")
 
     async def drain(self) -> None:
-        """Begin nothing more, and put back what runs: the next process goes on with it."""
+        """Start nothing more, and requeue the running passes for the next process."""
         self._draining = True
         await self._runs.drain([each.task for each in self._running.values()])
 
     def _look_soon(self, key: str, _: Mapping[str, object]) -> None:
-        self._look_at.pop(BankId(key), None)  # the next look is soon enough
+        self._look_at.pop(BankId(key), None)  # the next step is soon enough
 
     def _on_pass_event(self, key: str, _: Mapping[str, object]) -> None:
         self._look_at.pop(BankId(key), None)
@@ -187,7 +184,7 @@ class SleepWorker:
         self._heard[AgentId(key), cast("str | None", data.get("user"))] = end
 
     async def _recover(self) -> None:
-        """Put back what dead processes had taken: of who works alone on the database, all others."""
+        """Requeue the passes of dead processes: all foreign ones if this process works alone on the database."""
         try:
             async with self._parts.store.begin_read() as tx:
                 taken = await tx.passes.find_claimed()
@@ -195,17 +192,17 @@ class SleepWorker:
             self._leases.reset()
             raise
         seen = {(run.id, run.epoch, run.lease_until): run for run in taken if run.owner != self._owner}
-        # Taken by this process, which was not told so: its database was away at that moment.
+        # Claimed by this process without its knowledge: the database went away at that moment.
         lost = [run for run in taken if run.owner == self._owner and run.id not in self._running]
         for run in [*map(seen.__getitem__, seen if self._alone else self._leases.find_expired(seen)), *lost]:
-            with suppress(Conflict):  # somebody else was first
+            with suppress(Conflict):  # another process was first
                 async with self._parts.store.begin_write() as tx:
                     bank = await tx.banks.get(run.bank_id)
                     if bank is not None:
                         await self._tier.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
 
     async def _preempt_passes(self) -> None:
-        """Look for whoever waits for a bank whose pass runs here, and for a pass that was taken away."""
+        """Preempt passes for waiting calls, and drop those that another process has taken over."""
         for each in tuple(self._running.values()):
             async with self._parts.store.begin_read() as tx:
                 run, state = await tx.passes.get(each.run.id), await tx.sleep_states.get(each.bank.id)
@@ -214,7 +211,7 @@ class SleepWorker:
                 late = await self._tier.is_late(tx, each.bank)
                 _, turn_at = await self._tier.turns.fetch_turn_times(tx, binding_of(each.bank))
             if run is None or run.epoch != each.run.epoch or run.status is not PassStatus.RUNNING:
-                each.task.cancel("it is no longer this process'")
+                each.task.cancel("it was taken over or has ended")
                 continue
             each.late = late
             until = each.until
@@ -225,7 +222,7 @@ class SleepWorker:
                 each.request_yield()
 
     async def _decide(self) -> None:
-        """Begin the passes that are due, and write down which gate keeps the others."""
+        """Request the passes that are due, and record which gate blocks the others."""
         if self._draining:
             return
         await self._apply_agent_events()
@@ -241,7 +238,7 @@ class SleepWorker:
         due = [each for each in dict.fromkeys(waiting) if self._look_at.get(each, now) <= now]
         due.sort(key=lambda each: self._look_at.get(each, 0.0))
         for bank_id in due[:AT_ONCE]:
-            self._look_at[bank_id] = now + LOOK_SECONDS  # also if it fails: the others are not to wait for it
+            self._look_at[bank_id] = now + LOOK_SECONDS  # even if it fails: the others must not wait for it
             await self._run_guarded(partial(self._decide_bank, bank_id))
         if len(due) > AT_ONCE:
             self._bell.set()
@@ -252,11 +249,11 @@ class SleepWorker:
                 if end is not None:
                     self._tier.ended[bank_id] = end
                 self._look_at.pop(bank_id, None)
-            if self._heard[heard] is end:  # else more was heard meanwhile
+            if self._heard[heard] is end:  # else another signal came meanwhile
                 del self._heard[heard]
 
     async def _banks_of(self, agent_id: AgentId, user: str | None) -> Collection[BankId]:
-        """Return the banks that the agent is bound to; only the end user's where each has one."""
+        """Return the banks that the agent is bound to: only the end user's if each end user has one."""
         async with self._parts.store.begin_read() as tx:
             agent = await tx.agents.get(agent_id)
             name = None if agent is None else agent.policy.bank
@@ -290,7 +287,7 @@ class SleepWorker:
                 await self._record_gate(bank, verdict.gate, verdict.detail)
 
     def _register(self, bank: Bank) -> None:
-        """Note by which names signals speak of the bank."""
+        """Register the names by which signals refer to the bank."""
         for name in names_of(bank):
             self._names.setdefault(name, set()).add(bank.id)
         self._bound[binding_of(bank)] = bank.id
@@ -310,18 +307,18 @@ class SleepWorker:
         if self._draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
             return
         async with self._parts.store.begin_read() as tx:
-            found = await tx.passes.find_startable(self._clock.now(), limit=AT_ONCE)
-        if found:
+            startable = await tx.passes.find_startable(self._clock.now(), limit=AT_ONCE)
+        if startable:
             await self._tier.flush_answered_calls()
             await self._write_askings(now=True)
-        for run in sorted(found, key=lambda each: each.trigger is not Trigger.NEEDED):  # somebody waits for those
+        for run in sorted(startable, key=lambda each: each.trigger is not Trigger.NEEDED):  # calls wait for those
             if len(self._running) >= self._tier.settings.max_concurrent_passes:
                 return
-            if run.id not in self._running:  # else what another process has put back ends here first
+            if run.id not in self._running:  # else a run that another process requeued ends here first
                 await self._run_guarded(partial(self._take, run))
 
     async def _take(self, run: Pass) -> None:
-        """Take a pass if what it was asked for still holds (SLEEP-03), and run it."""
+        """Claim and run a pass if its trigger still holds (SLEEP-03)."""
         async with self._parts.store.begin_write() as tx:
             bank = await tx.banks.get(run.bank_id)
             if bank is None:
@@ -330,7 +327,7 @@ class SleepWorker:
             if state.paused_by is not None:
                 await self._tier.rows.postpone(tx, run, f"paused by {state.paused_by}", seconds=PAUSED_SECONDS)
                 return
-            if run.trigger not in (Trigger.HAND, Trigger.NEEDED):  # a person's is begun anyway
+            if run.trigger not in (Trigger.HAND, Trigger.NEEDED):  # a requested one begins anyway
                 verdict = await self._tier.fetch_verdict(tx, bank, own=run)
                 if verdict.gate is PassBlocker.EMPTY and not run.attempt:
                     await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
@@ -360,7 +357,6 @@ class SleepWorker:
             del self._running[each.run.id]
 
     async def _renew_leases(self) -> None:
-        """Say that this process lives."""
         now = self._clock.monotonic()
         if now < self._beat_at:
             return
@@ -372,14 +368,14 @@ class SleepWorker:
                 await self._tier.turns.renew_leases(tx, until)
 
     async def _write_askings(self, *, now: bool = False) -> None:
-        """Write down what is asked often, seldom and together, since searches do not wait for it."""
+        """Store frequent questions, rarely and in batches, since searches do not wait for it."""
         at = self._clock.monotonic()
         if now or at >= self._askings_at:
             self._askings_at = at + ASKINGS_SECONDS
             await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:
-        """Take out what no pass can need any more: models' answers, old records and askings, what is over."""
+        """Delete what no pass can need any more: old model answers, records and questions, and expired rows."""
         now = self._clock.monotonic()
         if now < self._forget_at:
             return

@@ -1,9 +1,9 @@
-"""Wordings that tell a date from the day of a message, such as `nächste Woche` or `来週`, in the languages of a text.
+"""Phrases for a date relative to the day of a message, such as `nächste Woche` or `来週`, in the languages of a text.
 
-A short text may look like another language than its own, so wordings of several words are looked for in all: those of
-one word, such as Finnish `eilen`, may be any word elsewhere.
+The language of a short text may be misdetected, so phrases of several words are searched in all languages. A phrase of
+one word, such as Finnish `eilen`, may be any word in another.
 
-They are those of Unicode's CLDR, in `date_phrases.json`; `tests/sleeptime/cldr_phrases.py` makes it.
+The phrases come from Unicode's CLDR, in `date_phrases.json`; `tests/sleeptime/cldr_phrases.py` writes it.
 """
 
 import re
@@ -18,35 +18,31 @@ import orjson
 from circadia.memory.search.languages import languages
 
 MOST: Final = 200
-"""Wordings of one language in a text that are looked at."""
+"""Phrases of one language to read in a text."""
 UNSPACED: Final = ("ja", "ko", "zh")
-"""Languages that their letters tell, and in which other words stand beside a wording without a space."""
+"""Languages that are recognized by their script, and written without spaces between words."""
 _FOREIGN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-"""Their letters."""
+"""Characters of their scripts."""
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-"""Units that are days of the week."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
 class Phrase(NamedTuple):
-    """A wording in a text."""
-
     match: re.Match[str]
     unit: str
     """`day`, `week`, `month`, `year`, or one of `WEEKDAYS`."""
     number: int
-    """How many of them it is from the day of the message."""
+    """Distance in units from the day of the message."""
 
 
 class _Language(NamedTuple):
     pattern: re.Pattern[str]
     meanings: Mapping[str, tuple[str, int]]
     needles: Sequence[str]
-    """Parts of the wordings of several words, small: without one of them there is none."""
+    """Lowercase parts of the phrases of several words: a text without any of them has no such phrase."""
 
 
 def find_phrases(text: str) -> Iterator[Phrase]:
-    """Yield the wordings in a text that its languages have for dates."""
     likely = UNSPACED if _FOREIGN.search(text) else languages(text)
     small = text.lower()
     for code in _language_codes():
@@ -68,7 +64,7 @@ def _language_codes() -> Sequence[str]:
 @cache
 def _load_language(code: str) -> _Language:
     rows = _load_rows()[code]
-    wordings = sorted((row[2] for row in rows), key=len, reverse=True)  # the longest of those that begin alike
+    wordings = sorted((row[2] for row in rows), key=len, reverse=True)  # longest first, since some begin alike
     space, edge = (r"\s?", "") if code in UNSPACED else (r"\s+", r"\b")
     parts = (re.escape(each).replace(r"\ ", space).replace(r"\{0\}", r"(?<![\d–~-])\d{1,3}") for each in wordings)
     return _Language(

@@ -1,7 +1,7 @@
-"""Numbers and calendar dates that stand in digits in a text, in forms in which any two texts can be compared.
+"""Numbers and calendar dates in the digits of a text, in forms that compare across texts and languages.
 
-Nothing here knows a language. A number is compared by its significant digits, so that `1,250`, `1.250`, `١٢٥٠`, `1.25k`
-and `一千二百五十` are the same; up to two of them are often written as words, which only a model can compare.
+Nothing here is specific to a language. Numbers compare by their significant digits, so that `1,250`, `1.250`, `١٢٥٠`,
+`1.25k` and `一千二百五十` are equal. Only a model compares numbers of one or two digits, often written as words.
 """
 
 import re
@@ -11,7 +11,7 @@ from datetime import date
 from typing import Final, NamedTuple
 
 MAX_WORD_DIGITS: Final = 2
-"""Significant digits up to which people write a number as a word."""
+"""Significant digits up to which numbers are often written as words."""
 _NATIVE_DIGIT: Final = re.compile(r"(?![0-9])\d")
 _SEPARATORS: Final = ".,'’\u00a0\u202f\u066b\u066c"
 _PLAIN: Final = rf"(?<!\d)\d+(?:[{_SEPARATORS}]\d+)*"
@@ -21,7 +21,7 @@ _CLOCK_PARTS: Final = re.compile(r"(?<!\d)\d+(?:[:.]\d+)+")
 """A time, which a claim may write without its colon."""
 _IDEOGRAPHS: Final = re.compile("[〇零一二三四五六七八九十百千万萬億亿两]{3,}")
 _CLOCK: Final = re.compile(r"(?:[01]?\d|2[0-4])[.,][0-5]\d")
-"""What may be a time of day, which can be told in two ways: `19.40`, `7:40`."""
+"""A possible time of day, which has two spellings: `19.40`, `7:40`."""
 _DATES: Final = tuple(
     re.compile(rf"(?<![\d./-]){pattern}(?![\d/]|[.-]\d)")
     for pattern in (
@@ -34,21 +34,20 @@ _DATES: Final = tuple(
 
 
 class CalendarDate(NamedTuple):
-    """A day, or a month, that a text has in digits."""
+    """A day or a month in the digits of a text."""
 
     start: int
     end: int
     readings: tuple[tuple[int, int, int | None], ...]
-    """Year, month and day; `7/5/2023` is read in two ways."""
+    """Year, month and day; `7/5/2023` has two readings."""
 
 
 def to_ascii_digits(text: str) -> str:
-    """Return a text of the same length with the digits of all scripts as those of ASCII."""
+    """Return a text of the same length with the digits of all scripts as ASCII digits."""
     return text if text.isascii() else _NATIVE_DIGIT.sub(lambda digit: str(int(digit[0])), text)
 
 
 def find_calendar_dates(text: str) -> Iterator[CalendarDate]:
-    """Yield the calendar dates of a text."""
     for pattern in _DATES:
         for match in pattern.finditer(text):
             year, month, day = int(match["year"]), int(match["month"]), int(match["day"]) if match["day"] else None
@@ -62,7 +61,7 @@ def find_calendar_dates(text: str) -> Iterator[CalendarDate]:
 
 
 def find_numbers(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where numbers stand that are compared, with the significant digits of each."""
+    """Yield the positions and significant digits of comparable numbers."""
     for match in _NUMBER.finditer(text):
         digits = _significant_digits(match[0])
         if len(digits) > MAX_WORD_DIGITS and not _CLOCK.fullmatch(match[0]):
@@ -70,14 +69,14 @@ def find_numbers(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def find_all_numbers(text: str) -> frozenset[str]:
-    """Return the significant digits of all numbers that a text may be said to have."""
-    found = {
+    """Return the significant digits of all numbers that a text can be read to have."""
+    digits = {
         _significant_digits(match[0]) for pattern in (_NUMBER, _PART, _CLOCK_PARTS) for match in pattern.finditer(text)
     }
     for match in _IDEOGRAPHS.finditer(text):
         values = [unicodedata.numeric(each) for each in match[0]]
-        found.add("".join(str(int(each)) for each in values if each < 10).strip("0"))
-    return frozenset(found)
+        digits.add("".join(str(int(each)) for each in values if each < 10).strip("0"))
+    return frozenset(digits)
 
 
 def _significant_digits(number: str) -> str:

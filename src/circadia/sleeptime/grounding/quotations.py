@@ -1,4 +1,4 @@
-"""Notes that are sentences as they were spoken, below their days and speakers: `On 2023-05-12, ann said: …`."""
+"""Notes that quote sentences under their days and speakers: `On 2023-05-12, ann said: …`."""
 
 import re
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ SENTENCE: Final = re.compile(r"[^.!?…\n]+(?:[.!?…]+(?!\s|$)[^.!?…\n]+)*[.!
 
 
 def speaker_of(row: Episode) -> str:
-    """Return who said it, as a note names them."""
+    """Return the speaker as notes write the name."""
     return " ".join(row.speaker.replace(":", " ").split())
 
 
 def is_extract(text: str, rows: Sequence[Episode]) -> bool:
-    """Return whether a text is nothing but whole sentences of these, below their days and speakers as above."""
-    said: dict[tuple[str, str], set[str]] = {}
+    """Return whether a text only quotes whole sentences of these episodes, with their days and speakers."""
+    spoken: dict[tuple[str, str], set[str]] = {}
     for row in rows:
         day, who = local_time(row).date().isoformat(), speaker_of(row)
         sentences = (one_line(match[0]) for match in SENTENCE.finditer(episode_text_with_dates(row)))
-        said.setdefault((day, who), set()).update(each for each in sentences if each)
-    at, day, there = 0, "", set[str]()
+        spoken.setdefault((day, who), set()).update(each for each in sentences if each)
+    at, day, current = 0, "", set[str]()
     while at < len(text):
-        for (new, who), sentences in said.items():
+        for (new, who), sentences in spoken.items():
             head = f"{who} said: " if new == day else f"On {new}, {who} said: "
             if text.startswith(head, at):
-                at, day, there = at + len(head), new, sentences
+                at, day, current = at + len(head), new, sentences
                 break
-        sentence = max((each for each in there if text.startswith(each, at)), key=len, default="")
+        sentence = max((each for each in current if text.startswith(each, at)), key=len, default="")
         at += len(sentence) + 1
         if not sentence or text[at - 1 : at] not in ("", " "):
             return False

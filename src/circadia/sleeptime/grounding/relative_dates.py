@@ -1,7 +1,7 @@
-"""Dates that are told from the day of a message, such as `yesterday`, as days of the calendar (SLEEP-24).
+"""Resolves dates relative to the day of a message, such as `yesterday`, to calendar dates (SLEEP-24).
 
-The wordings are those of Unicode's CLDR (`date_phrases`), the same for all languages. What they do not have, such as
-`on Monday`, is left to the model, which is shown the day of each message and writes dates of the calendar.
+The phrases are those of Unicode's CLDR (`date_phrases`), for all languages alike. Others, such as `on Monday`, are left
+to the model, which sees the day of each message and writes calendar dates.
 """
 
 import re
@@ -17,18 +17,17 @@ from circadia.records.episode import Episode
 from circadia.sleeptime.grounding.date_phrases import WEEKDAYS, Phrase, find_phrases
 
 MAX_CHARACTERS: Final = 20_000
-"""Characters of a text that are looked at."""
+"""Characters of a text to read."""
 CACHED_TEXTS: Final = 2_000
-"""Texts of which is remembered what they tell: several operations of a page ask the same."""
+"""Texts whose dates are cached: several operations of a page need the same."""
 LONGEST_AGO: Final = 100
-"""Years, months, weeks or days that are counted from a message at most."""
+"""Maximum distance from a message in years, months, weeks or days."""
 TRUST_WITHOUT_DAY: Final = frozenset({Trust.TOOL, Trust.EXTERNAL})
-"""Texts of these were not written on the day when they were stored."""
+"""Texts of this trust may be older than the day on which they were stored."""
 _ZONES: Final = ("timezone", "zone", "utc_offset")
-"""Names in an episode's metadata under which a zone or an offset such as `+02:00` may stand."""
+"""Metadata keys of an episode for a zone or an offset such as `+02:00`."""
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")
 _BESIDE: Final = re.compile(r" \((?:week of )?\d{4}")
-"""A date beside its wording."""
 _IS_BESIDE: Final = rf"{_BESIDE.pattern}[^)]*\)"
 _MARKS: Final = "\"'“”‘’«»「」『』`*_"
 _QUOTATION: Final = re.compile(r"\"[^\"\n]*\"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|「[^「」\n]*」|『[^『』\n]*』")
@@ -38,8 +37,6 @@ _WEEK: Final = timedelta(days=7)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResolvedDate:
-    """A relative date in a text, with the days that it may be."""
-
     start: int
     end: int
     first: date
@@ -47,7 +44,7 @@ class ResolvedDate:
 
     @property
     def iso(self) -> str:
-        """Return it as a day, a month, a year or a range, as exact as it was told."""
+        """Return a day, a month, a year or a week, as exact as the phrase."""
         first, days = self.first.isoformat(), (self.last - self.first).days + 1
         if days == 1:
             return first
@@ -57,7 +54,7 @@ class ResolvedDate:
 
 
 def local_time(episode: Episode) -> datetime:
-    """Return when it was said by the clock of whoever said it, as far as that is known; else as it was stored."""
+    """Return the time by the speaker's clock if the metadata has its zone; else as it was stored."""
     for name in _ZONES if episode.metadata else ():
         zone = _parse_zone(episode.metadata.get(name))
         if zone is not None:
@@ -66,17 +63,14 @@ def local_time(episode: Episode) -> datetime:
 
 
 def episode_text_with_dates(episode: Episode) -> str:
-    """Return an episode's text with the dates beside their wording.
-
-    What a tool or a stranger's page says is left as it is.
-    """
+    """Return an episode's text with dates added to its phrases; texts of tools and strangers stay as they are."""
     if episode.trust in TRUST_WITHOUT_DAY:
         return episode.text
     return add_dates(episode.text, local_time(episode))
 
 
 def add_dates(text: str, at: datetime) -> str:
-    """Return a text that was said then with each date that it tells beside the wording: `yesterday (2023-05-07)`."""
+    """Return a text with the date beside each phrase for the day `at`: `yesterday (2023-05-07)`."""
     parts, upto = list[str](), 0
     for each in find_relative_dates(text, at):
         parts += (text[upto : each.end], f" ({each.iso})")
@@ -85,16 +79,16 @@ def add_dates(text: str, at: datetime) -> str:
 
 
 def add_dates_from_sources(text: str, sources: Sequence[tuple[str, datetime]]) -> str:
-    """Return what was derived from these, each a text and when it was said, with the dates beside their wording.
+    """Return a text derived from sources, each a text and its time, with the dates beside its phrases.
 
-    A wording means what it means in the newest source that has it. One that no source has is left as it is.
+    A phrase means what it means in the newest source that has it; without such a source it stays as it is.
     """
     newest = sorted(sources, key=lambda each: each[1], reverse=True)
-    said = [add_dates(*each) for each in newest]
+    dated = [add_dates(*each) for each in newest]
     parts, upto = list[str](), 0
     for each in find_relative_dates(text, newest[0][1]) if newest else ():
         wording = re.compile(re.escape(text[each.start : each.end]) + _IS_BESIDE, re.IGNORECASE)
-        meant = next((found[0] for source in said if (found := wording.search(source))), None)
+        meant = next((date_beside[0] for source in dated if (date_beside := wording.search(source))), None)
         if meant is not None:
             parts += (text[upto : each.end], meant[each.end - each.start :])
             upto = each.end
@@ -102,37 +96,31 @@ def add_dates_from_sources(text: str, sources: Sequence[tuple[str, datetime]]) -
 
 
 def first_open_date(text: str) -> str:
-    """Return the first relative date of a text that has no date of the calendar beside it, empty if there is none.
-
-    Quotations are left out: they are told as somebody's words.
-    """
+    """Return the first relative date without a calendar date beside it, empty without one; quotations are ignored."""
     plain = _QUOTATION.sub(lambda quoted: "¤" * len(quoted[0]), text[:MAX_CHARACTERS])
     return next((each.match[0] for each in _find_undated_phrases(plain)), "")
 
 
 def find_relative_dates(text: str, at: datetime) -> Sequence[ResolvedDate]:
-    """Return the dates that a text tells from the day on which it was said, in order, where there is no doubt.
-
-    `at` is in the zone of whoever said it. Those that have the date beside them already are left out.
-    """
+    """Return the unambiguous relative dates without a date beside them; `at` is in the speaker's zone."""
     return _find_relative_dates(text[:MAX_CHARACTERS], at.date())
 
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def _find_relative_dates(text: str, today: date) -> Sequence[ResolvedDate]:
-    found: list[ResolvedDate] = []
+    dates: list[ResolvedDate] = []
     for match, unit, number in _find_undated_phrases(text):
         try:
             days = _day_range(unit, number, today)
         except (ValueError, OverflowError):  # outside of the calendar
             continue
         if days is not None:
-            found.append(ResolvedDate(start=match.start(), end=match.end(), first=days[0], last=days[1]))
-    return tuple(_drop_overlaps(found))
+            dates.append(ResolvedDate(start=match.start(), end=match.end(), first=days[0], last=days[1]))
+    return tuple(_drop_overlaps(dates))
 
 
 def _find_undated_phrases(text: str) -> Iterator[Phrase]:
-    """Yield the relative dates without a date beside them; what stands alone between marks is a title."""
+    """Yield the relative dates without a date beside them; a phrase alone between quotation marks is a title."""
     for each in find_phrases(text):
         start, end = each.match.span()
         around = text[max(start - 1, 0) : start] + text[end : end + 1]
@@ -141,7 +129,7 @@ def _find_undated_phrases(text: str) -> Iterator[Phrase]:
 
 
 def _day_range(unit: str, number: int, today: date) -> tuple[date, date] | None:
-    """Return the first and the last day; a day of last week only where it is the last one of its name, too."""
+    """Return the first and last day; for a weekday of last week only if no later one has passed."""
     if unit in WEEKDAYS:
         day = _monday(today) - _WEEK + WEEKDAYS.index(unit) * _DAY
         return (day, day) if today - day <= _WEEK else None
@@ -164,7 +152,7 @@ def _monday(day: date) -> date:
 
 
 def _drop_overlaps(found: list[ResolvedDate]) -> Iterator[ResolvedDate]:
-    """Return those that do not lie in one before, the longest first where two begin together."""
+    """Yield the dates that do not overlap an earlier one, the longest first."""
     end = 0
     for each in sorted(found, key=lambda each: (each.start, -each.end)):
         if each.start >= end:

@@ -1,8 +1,8 @@
-"""Holds what is proposed to its sources by what can be compared in any language (SLEEP-31, SLEEP-20).
+"""Checks proposed texts against their sources by what can be compared in any language (SLEEP-31, SLEEP-20).
 
-A rule of publications. It asks no model and knows no grammar, so it finds what is certainly in no source: ids, numbers
-of several digits, dates out of reach, addresses, commands, codes, and names in scripts that have capitals. Whether a
-text says what its sources say is for the tier's model to judge (`verify`).
+It is a rule of publications that uses no model and no grammar. It finds what is certainly in no source: ids, numbers of
+several digits, implausible dates, addresses, commands, codes, and names in scripts with capitals. The tier's model
+judges whether a text says what its sources say (`ClaimVerifier`).
 """
 
 import calendar
@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Final, cast
 
+from circadia.answers.identifiers import CAPITALIZED_NOUNS
 from circadia.ids import EpisodeId
 from circadia.memory.search.languages import languages
 from circadia.memory.search.terms import words
@@ -27,129 +28,114 @@ from circadia.sleeptime.grounding.relative_dates import first_open_date, local_t
 from circadia.sleeptime.grounding.wording import COMMAND, find_addresses, refang
 
 FEWEST: Final = 2
-"""Episodes that a note rests on at least."""
+"""Minimum number of episodes that support a note."""
 MAX_REASON_CHARACTERS: Final = 80
-"""Characters of what is in no source that a reason names."""
+"""Maximum characters of unsupported text in a reason."""
 CACHED_EPISODES: Final = 1_000
-"""Episodes of which is remembered what they say: several notes of a page rest on each."""
+"""Episodes whose contents are cached: each supports several notes of a page."""
 LANGUAGE_CHARACTERS: Final = 500
-"""Characters of sources that tell their language."""
+"""Characters of sources to detect their language from."""
 REACH: Final = timedelta(days=400)
-"""How far from its own day a message tells a day: `on 3 March` is within a year."""
+"""Maximum distance of a plausible day from its message: `on 3 March` is within a year."""
 REACH_YEARS: Final = 10
-"""The same for months and years."""
+"""The same in years, for months and years."""
 STEM: Final = 3
-"""Letters that two forms of one name have in common, and half of the longer one."""
+"""Letters that two forms of a name must share, beside half of the longer one."""
 
 _WORD: Final = re.compile(r"(?<!\w)[^\W\d_]+(?:['’.-][^\W\d_]+)*(?!\w)")
 _CODE: Final = re.compile(
     r"(?<![A-Za-z\d])[A-Za-z]+[-_]?\d[A-Za-z\d_-]*(?![A-Za-z\d])|(?<![\w.])\d+(?:\.\d+){2,}(?![\w.])"
 )
-"""A token of letters that has digits behind them, or a version."""
+"""Letters followed by digits, or a version."""
 _BEGINS: Final = re.compile(r"(?:^|[.!?…:;]['\"”’)]*\s|\n)[\s>*•\"'“„‘«¿¡(\[-]*$")
 _NEAR: Final = 60
 """Characters before a word that show whether it begins a sentence."""
 CALENDAR: Final = frozenset(each.casefold() for each in (*calendar.month_name, *calendar.day_name) if each)
-"""Names that a date of digits may have in languages that write them with a capital."""
-_NOUNS_HAVE_CAPITALS: Final = frozenset(("de", "lb"))
-"""Languages whose spelling does not tell names from other nouns."""
+"""Month and weekday names, which some languages capitalize, and which a date in digits supports."""
 
 
 class SourceText:
-    """What one text says, each form of it when it is first asked for: most claims need few."""
+    """The comparable contents of one text, each computed on first use: most claims need few."""
 
     def __init__(self, text: str, speaker: str = "", days: Sequence[date] = ()) -> None:
-        """Of an episode with who said it, and its day by the speaker's clock and by UTC."""
+        """For an episode, `days` are its days by the speaker's clock and by UTC."""
         self.text = to_ascii_digits(text)
         self._speaker = speaker
         self._days = days
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Return its words, without case and accents, and those of who said it."""
+        """Return the words of the text and its speaker, without case and accents."""
         return frozenset((*words(self.text), *words(self._speaker)))
 
     @cached_property
     def days(self) -> frozenset[date]:
-        """Return the days that it was said on or has in digits; of a month the first."""
+        """Return the days of the message and those in digits; for a month its first day."""
         return frozenset((*self._days, *(date(y, m, d or 1) for y, m, d in self.dates)))
 
     @cached_property
     def dates(self) -> frozenset[tuple[int, int, int | None]]:
-        """Return the calendar dates that it has in digits."""
         return frozenset(reading for each in find_calendar_dates(self.text) for reading in each.readings)
 
     @cached_property
     def integers(self) -> frozenset[int]:
-        """Return all runs of digits."""
         return frozenset(int(each) for each in re.findall(r"\d{1,9}", self.text))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Return the significant digits of its numbers."""
         return find_all_numbers(self.text)
 
     @cached_property
     def plain(self) -> str:
-        """Return all of it, lower case."""
         return _normalize(self.text)
 
 
 class Sources:
-    """What sources say, in the forms that claims are compared in."""
-
     def __init__(self, texts: Sequence[SourceText]) -> None:
         self._texts = texts
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Return all words."""
         return frozenset[str]().union(*(each.words for each in self._texts))
 
     @cached_property
     def word_stems(self) -> frozenset[str]:
-        """Return how all words begin."""
         return frozenset(each[:STEM] for each in self.words)
 
     @cached_property
     def days(self) -> frozenset[date]:
-        """Return all days."""
         return frozenset[date]().union(*(each.days for each in self._texts))
 
     @cached_property
     def dates(self) -> frozenset[tuple[int, int, int | None]]:
-        """Return all calendar dates."""
         return frozenset[tuple[int, int, int | None]]().union(*(each.dates for each in self._texts))
 
     @cached_property
     def integers(self) -> frozenset[int]:
-        """Return all runs of digits."""
         return frozenset[int]().union(*(each.integers for each in self._texts))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Return the significant digits of all numbers."""
         return frozenset[str]().union(*(each.numbers for each in self._texts))
 
     @cached_property
     def plain(self) -> str:
-        """Return all texts."""
         return "\n".join(each.plain for each in self._texts)
 
     @cached_property
     def has_capitalized_names(self) -> bool:
-        """Return whether names have capitals in these, which are longer than most claims."""
+        """Return whether capitals mark names in these texts, which are longer than most claims."""
         return _has_capitalized_names(" ".join(each.text for each in self._texts)[:LANGUAGE_CHARACTERS])
 
     def is_date_in_reach(self, year: int, month: int = 0, day: int | None = None) -> bool:
-        """Return whether a day, a month or a year may be told from the days of these texts."""
+        """Return whether a day, a month or a year is plausible from the days of these texts."""
         if day is None or not month:
             return any(abs(year - each.year) <= REACH_YEARS for each in self.days)
         return any(abs(date(year, month, day) - each) <= REACH for each in self.days)
 
 
 def check_grounding(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
-    """Return what is wrong with the sources of a note or of a block, empty if nothing is: a rule of publications."""
+    """Return what is wrong with the sources of a note or a block, empty if nothing is."""
     after = change.after or {}
     if change.kind is ChangeKind.ADD_NOTE:
         return _check_note(str(after.get("text", "")), change, rows)
@@ -165,12 +151,12 @@ def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) ->
     if missing:
         return _shorten(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
     if len(found) < FEWEST:
-        return f"a note rests on {FEWEST} episodes at least, not {len(found)}"
+        return f"a note needs at least {FEWEST} episodes, not {len(found)}"
     least = max((each.trust for each in found), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
         return f"it is trusted more than the least trusted of its sources ({least})"
     if (open_date := first_open_date(text)) and not is_extract(text, found):
-        return f"{open_date!r} is a date only for who knows when it was said"
+        return f"{open_date!r} has no calendar date beside it"
     return describe_ungrounded_claims(text, collect_sources(found))
 
 
@@ -185,31 +171,30 @@ def _check_block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) 
         if line.strip() and not resting and line not in before:
             return _shorten(f"a new line rests on no episode: {line.strip()!r}")
         if line not in before and (open_date := first_open_date(line)):
-            return f"{open_date!r} is a date only for who knows when it was said"
+            return f"{open_date!r} has no calendar date beside it"
     return describe_ungrounded_claims(value, collect_sources(found, before))
 
 
 def collect_sources(rows: Iterable[Episode], *texts: str) -> Sources:
-    """Return what these episodes and texts say."""
-    found = [_of_episode(each.text, each.speaker, (local_time(each).date(), each.at.date())) for each in rows]
-    return Sources([*found, *map(SourceText, texts)])
+    episodes = [_of_episode(each.text, each.speaker, (local_time(each).date(), each.at.date())) for each in rows]
+    return Sources([*episodes, *map(SourceText, texts)])
 
 
 _of_episode = lru_cache(maxsize=CACHED_EPISODES)(SourceText)
 
 
 def describe_ungrounded_claims(text: str, known: Sources) -> str:
-    """Return which claims of a text are in no source, in words; empty if none is."""
-    strange = list(dict.fromkeys(islice(_find_unknown_claims(text, known), MAX_REASON_CHARACTERS)))
-    if not strange:
+    """Return the unsupported claims of a text in words; empty without any."""
+    unknown = list(dict.fromkeys(islice(_find_unknown_claims(text, known), MAX_REASON_CHARACTERS)))
+    if not unknown:
         return ""
     return (
-        _shorten(", ".join(repr(each) for each in strange)) + (" is" if len(strange) == 1 else " are") + " in no source"
+        _shorten(", ".join(repr(each) for each in unknown)) + (" is" if len(unknown) == 1 else " are") + " in no source"
     )
 
 
 def _find_unknown_claims(text: str, known: Sources) -> Iterator[str]:
-    """Return the claims of a text that are in no source: each kind is looked for in what the ones before leave."""
+    """Yield the unsupported claims of a text: each kind is searched in what the earlier kinds leave."""
     rest = text = to_ascii_digits(refang(text))
     for start, end in chain(find_addresses(text), map(re.Match[str].span, COMMAND.finditer(text))):
         rest = _mask(rest, start, end)
@@ -240,14 +225,14 @@ def _has_code_parts(code: str, known: Sources) -> bool:
 
 
 def _is_known_date(year: int, month: int, day: int | None, known: Sources) -> bool:
-    """Return whether a source has a date, or its numbers, or may mean it."""
+    """Return whether a source has a date or its numbers, or makes it plausible."""
     if (year, month, day) in known.dates or known.is_date_in_reach(year, month, day):
         return True
     return year in known.integers and (day is None or day in known.integers)
 
 
 def find_names(text: str, *, initial: bool = False) -> Iterator[str]:
-    """Yield the words that have a capital though no sentence begins with them, or the `initial` ones, too."""
+    """Yield the capitalized words that do not begin a sentence, with `initial` those that do as well."""
     for match in _WORD.finditer(text):
         word = match[0]
         if word[0].isupper() and len(word) > 1 and (initial or not _begins_sentence(text, match.start())):
@@ -281,10 +266,10 @@ def _shared_prefix_length(one: str, other: str) -> int:
 
 @lru_cache(maxsize=CACHED_EPISODES)
 def _has_capitalized_names(text: str) -> bool:
-    """Return whether capitals mark names: not in a script that has none, nor where all nouns have them."""
+    """Return whether capitals mark names: not in a script without case, nor where every noun has one."""
     letters = [each for each in text if each.isalpha()]
     cased = sum(each.lower() != each.upper() for each in letters)
-    return cased * 2 > len(letters) and _NOUNS_HAVE_CAPITALS.isdisjoint(languages(text)[:1])
+    return cased * 2 > len(letters) and CAPITALIZED_NOUNS.isdisjoint(languages(text)[:1])
 
 
 def _normalize(text: str) -> str:
@@ -292,7 +277,7 @@ def _normalize(text: str) -> str:
 
 
 def _mask(text: str, start: int, end: int) -> str:
-    """Return a text with marks in place of a part, so that the rest stays where it is."""
+    """Return a text with a part replaced by marks, so that all positions stay the same."""
     return text[:start] + "¤" * (end - start) + text[end:]
 
 
@@ -304,7 +289,6 @@ def _split_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split_sources(change: Change, rows: Mapping[EpisodeId, Episode]) -> tuple[list[Episode], list[str]]:
-    """Return what a change rests on, and the ids of what the bank has not."""
     ids = source_ids_of(change)
     return [rows[each] for each in ids if each in rows], [each for each in ids if each not in rows]
 

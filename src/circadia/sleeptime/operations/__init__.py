@@ -1,1 +1,1 @@
-"""The operations: each plans steps over what is new and proposes changes; `operation.py` says what it owes."""
+"""The operations: each plans steps over new episodes and proposes changes; see `proposals/operation.py`."""

@@ -1,7 +1,7 @@
-"""Compress: a long span of a memory gets a summary beside what it covers, never instead of it (SLEEP-23).
+"""Compress: adds a summary to a long span of memory, and never replaces what it covers (SLEEP-23).
 
-A span is a run of notes that no summary covers, older than those of the present page, with what they rest on: the
-model reads notes and not the conversations again.
+A span is a run of notes without a summary, older than those of the current page. The model reads the notes and not the
+conversations.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,17 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.sleeptime.proposals.prompts import build_prompt
 
 LONG: Final = 40
-"""Episodes from which on a span is long."""
+"""Episodes above which a span is long."""
 MOST_NOTES: Final = 40
-"""Notes of a span, however little each rests on."""
+"""Maximum notes of a span, however little supports each."""
 
 
 class SummaryDraft(BaseModel):
-    """A summary."""
-
     text: str = Field(max_length=2_500)
     ids: list[str] = Field(max_length=MOST_NOTES)
 
 
 class Compress:
-    """Summaries of long spans."""
-
     name = "compress"
     asks = True
 
@@ -41,13 +37,12 @@ class Compress:
         self._long = long
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return a step for each long span."""
-        there = projected_notes.project_notes(view)
-        covered = {key for each in there if each.kind is NoteKind.SUMMARY for key in each.evidence}
+        projected = projected_notes.project_notes(view)
+        covered = {key for each in projected if each.kind is NoteKind.SUMMARY for key in each.evidence}
         open_ends = _open_note_ids(view)
         notes = [
             each
-            for each in sorted(there, key=lambda each: (each.at, each.id))
+            for each in sorted(projected, key=lambda each: (each.at, each.id))
             if each.kind is NoteKind.CONSOLIDATION
             and each.id not in open_ends
             and not covered.issuperset(each.evidence)
@@ -58,7 +53,7 @@ class Compress:
         ]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the summary of one span, resting on all that its notes rest on."""
+        """Return the summary of one span, resting on all evidence of its notes."""
         sheet = NumberedLines()
         sheet.add_heading("Notes")
         sheet.add_notes(step.notes)
@@ -75,7 +70,7 @@ class Compress:
         return [add_note(view, self.name, NoteKind.SUMMARY, text, sources, why=why, strangers=named.strangers)]
 
     def _find_spans(self, notes: Sequence[Note]) -> Iterator[Sequence[Note]]:
-        """Return runs of notes that rest on so much together; what is left over waits for more."""
+        """Yield runs of notes with enough evidence together; the rest waits for more."""
         span: list[Note] = []
         rests: set[str] = set()
         for note in notes:
@@ -87,7 +82,7 @@ class Compress:
 
 
 def _open_note_ids(view: PageContext) -> set[str]:
-    """Return the notes that rest on the conversation that the page ends with: it may go on."""
+    """Return the notes of the page's last conversation, which may go on."""
     if not view.page:
         return set()
     last = view.page[-1]

@@ -1,6 +1,6 @@
-"""Consolidate: what was said about one subject becomes a note with its sources (SLEEP-20).
+"""Consolidate: turns what was said about one subject into a note with its sources (SLEEP-20).
 
-The model reads each new episode once, with the few notes and earlier episodes that are about the same.
+The model reads each new episode once, with a few notes and earlier episodes on the same subject.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,31 +27,29 @@ from circadia.sleeptime.proposals.segments import Segment, split_segments
 MOST_EPISODES: Final = 50
 """SLEEP-20, `recent_window`: new episodes of a step."""
 MOST_TOKENS: Final = 3_000
-"""About how many tokens of new episodes a step has, unless one segment alone has more."""
+"""Estimated tokens of new episodes in a step, unless a single segment has more."""
 BESIDE: Final = 700
-"""About how many tokens the rules of a step have, and what is shown beside it."""
+"""Estimated tokens of a step's rules and context."""
 MAX_CONTEXT_NOTES: Final = 12
-"""Notes that are shown with a step, and earlier episodes, at most; fewer with a small step or long notes."""
+"""Maximum notes, and earlier episodes, beside a step; fewer with a small step or long notes."""
 FEWEST_SHOWN: Final = 4
 FEW: Final = MAX_CONTEXT_NOTES // 2
-"""Notes that are shown however long they are: what is over is often told by one that is not among the nearest."""
+"""Notes to show however long they are: the end of something is often not among the nearest."""
 ALIKE: Final = 0.12
-"""Cosine from which on a note of many counts as being about the same; below it they share a name at most."""
+"""Cosine above which a note of many is on the same subject; below it they share a name at most."""
 ANSWER_TOKENS: Final = 90
-"""Most output for each new episode: a note of each second one."""
+"""Maximum output per new episode: a note for every second one."""
 SEARCH_CHARACTERS: Final = 2_000
-"""Characters of a segment that what was said earlier is looked for with."""
+"""Characters of a segment to search earlier episodes with."""
 SHORT: Final = 4
-"""Tokens of something said earlier that says nothing, such as a thank-you."""
+"""Tokens of an earlier episode that says nothing, such as a thank-you."""
 CACHED_NOTES: Final = 500
-"""Notes whose words are remembered: several segments of a page are about the same ones."""
+"""Notes whose words are cached: several segments of a page have the same subject."""
 LEAST_KEPT: Final = 0.6
-"""A note that is shorter than this share of the note that it is to replace has lost something."""
+"""A replacement shorter than this share of the old note has lost something."""
 
 
 class NoteDraft(BaseModel):
-    """A note that the model writes."""
-
     text: str = Field(max_length=1_000)
     ids: list[str] = Field(max_length=40)
     replaces: list[str] = Field(default_factory=list[str], max_length=6)
@@ -59,32 +57,28 @@ class NoteDraft(BaseModel):
 
 
 class ConsolidationAnswer(BaseModel):
-    """What the model makes of a step."""
-
     notes: list[NoteDraft] = Field(max_length=40)
 
 
 class Consolidate:
-    """Notes from episodes."""
-
     name = "consolidate"
     asks = True
 
     def __init__(self) -> None:
-        self._near: RelatedIndex[Note] | None = None  # of the step before: each adds a few notes
+        self._near: RelatedIndex[Note] | None = None  # of the previous step; each step adds a few notes
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return the segments, as many in a step as one question can hold; without what is in a note already."""
+        """Return steps with as many segments as one question can hold, without those that notes cover already."""
         notes = [each for each in projected_notes.project_notes(view) if each.kind is not NoteKind.SUMMARY]
         done = {each for note in notes for each in note.evidence}
-        found = [each for each in split_segments(view) if any(one.id not in done for one in each.episodes)]
-        return [_build_step(part) for part in _pack_segments(found)]
+        segments = [each for each in split_segments(view) if any(one.id not in done for one in each.episodes)]
+        return [_build_step(part) for part in _pack_segments(segments)]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the notes that the model writes of a step, and the end of those that they replace."""
+        """Return the notes that the model writes for a step, and the retirement of those that they replace."""
         parts = cast("Sequence[Segment]", step.data["segments"])
-        there = projected_notes.project_notes(view)
-        kept = [each for each in there if each.kind is NoteKind.CONSOLIDATION]
+        projected = projected_notes.project_notes(view)
+        kept = [each for each in projected if each.kind is NoteKind.CONSOLIDATION]
         shown = max(FEWEST_SHOWN, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
         least = ALIKE if len(kept) > MAX_CONTEXT_NOTES else 0.0
         self._near = RelatedIndex(kept, self._near)
@@ -98,7 +92,7 @@ class Consolidate:
             sheet.add_notes(notes)
         earlier = await _fetch_earlier_episodes(view, parts, notes, shown)
         if len(step.episodes) == 1 and not notes and not earlier:
-            return ()  # no note could rest on two
+            return ()  # no note could have two sources
         if earlier:
             sheet.add_heading("Said earlier")
             sheet.add_episodes(earlier)
@@ -107,7 +101,7 @@ class Consolidate:
             sheet.add_episodes(part.episodes)
         most = max(400, ANSWER_TOKENS * len(step.episodes))
         answer = await ask(build_prompt(self.name, view, sheet.text), ConsolidationAnswer, most_tokens=most)
-        return await self._build_changes(view, parts, sheet, answer, {each.text for each in there})
+        return await self._build_changes(view, parts, sheet, answer, {each.text for each in projected})
 
     async def _build_changes(
         self,
@@ -117,7 +111,7 @@ class Consolidate:
         answer: ConsolidationAnswer,
         there: set[str],
     ) -> Sequence[Change]:
-        said = {each.id for part in parts for each in part.episodes}
+        page_ids = {each.id for part in parts for each in part.episodes}
         retired: set[str] = set()
         changes: list[Change] = []
         for written in answer.notes:
@@ -130,7 +124,7 @@ class Consolidate:
             new = [same for each in named.episodes for same in _with_duplicates(parts, each)]
             ids = {each for note in (*named.notes, *old.notes) for each in note.evidence}
             sources = list({each.id: each for each in (*new, *(await view.look.fetch_episodes(ids)).values())}.values())
-            if not text or text in there or not (strangers or (len(sources) > 1 and said & {e.id for e in new})):
+            if not text or text in there or not (strangers or (len(sources) > 1 and page_ids & {e.id for e in new})):
                 continue
             there.add(text)
             about = f"what was said about one subject, {len(sources)} times"
@@ -149,7 +143,6 @@ class Consolidate:
 
 
 def _pack_segments(found: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
-    """Return the segments in runs that are not too large together."""
     run: list[Segment] = []
     episodes = used = 0
     for segment in found:
@@ -173,10 +166,10 @@ def _build_step(parts: Sequence[Segment]) -> Step:
 async def _fetch_earlier_episodes(
     view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], most: int
 ) -> Sequence[Episode]:
-    """Return what was said before the page about the same, and is not in the notes that are shown."""
+    """Return earlier episodes on the same subject that the shown notes do not cover."""
     noted = {key for note in notes for key in note.evidence}
     before = view.page[0].number
-    found: dict[str, Episode] = {}
+    earlier: dict[str, Episode] = {}
     texts = [" ".join(each.text for each in part.episodes)[:SEARCH_CHARACTERS] for part in parts]
     for words, rows in zip(
         texts, await view.look.search_related(texts, before=before, limit=max(2, most // len(parts))), strict=True
@@ -187,11 +180,11 @@ async def _fetch_earlier_episodes(
             if shown
             else set[int]()
         )
-        told = {each.id for each in shown if unnoted.isdisjoint(question_terms(each.text))}
+        covered = {each.id for each in shown if unnoted.isdisjoint(question_terms(each.text))}
         for each in rows:
-            if each.id not in told and not each.stale and estimate_tokens(each.text) > SHORT:
-                found[each.id] = each
-    return sorted(found.values(), key=lambda each: each.number)[:most]
+            if each.id not in covered and not each.stale and estimate_tokens(each.text) > SHORT:
+                earlier[each.id] = each
+    return sorted(earlier.values(), key=lambda each: each.number)[:most]
 
 
 @lru_cache(maxsize=CACHED_NOTES)
@@ -200,7 +193,7 @@ def _cached_terms(text: str) -> Sequence[int]:
 
 
 def _fit_notes(notes: Sequence[Note], room: int) -> Sequence[Note]:
-    """Return of the nearest notes the first that take so many tokens together, but a few in any case, by time."""
+    """Return the first of the nearest notes that fit into `room` tokens, and at least `FEW`, by time."""
     upto = accumulate(estimate_tokens(each.text) for each in notes)
     fit = [each for at, (each, used) in enumerate(zip(notes, upto, strict=True)) if at < FEW or used <= room]
     return sorted(fit, key=lambda each: (each.at, each.id))
@@ -211,7 +204,7 @@ def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episod
 
 
 def _may_replace(text: str, sources: Sequence[Episode], old: Note) -> bool:
-    """Return whether a note that rests on all that the old one does may take its place."""
+    """Return whether a note that has all sources of the old one may replace it."""
     if len(text) < LEAST_KEPT * len(old.text) or not projected_notes.preserves_terms(text, old):
         return False
     return projected_notes.is_trusted_enough(sources, [old])

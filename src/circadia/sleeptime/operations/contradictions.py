@@ -1,7 +1,7 @@
-"""Contradictions: found among notes, decided by date, or told to the agent where no date decides (SLEEP-22, SLEEP-29).
+"""Contradictions: finds them among notes, and resolves them by date or reports them to the agent (SLEEP-22, SLEEP-29).
 
-What holds now comes first and what was before stays in the same note, so that both can be asked for. Nothing is ended
-by what comes from less trusted hands, nor by what was said before it.
+A note states what holds now, then what held before, so that both can be asked for. A statement never ends a more
+trusted or a later one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,22 +28,20 @@ from circadia.sleeptime.proposals.related_rows import RelatedIndex
 PAIRS: Final = 12
 """Pairs of notes that one question compares."""
 PARTNERS: Final = 2
-"""Notes that a new one is compared with."""
+"""Notes to compare a new one with."""
 ALIKE: Final = 0.25
-"""Cosine from which on two notes may be about the same."""
+"""Cosine above which two notes may be on the same subject."""
 EVIDENCE: Final = 6
-"""Episodes that are shown of each note: its first, and its newest."""
+"""Episodes to show of each note: its first and its newest."""
 LONGEST: Final = 200
 """Characters of each of them."""
 SAYS: Final = 0.75
-"""A text says what another does if it has so much of its words."""
+"""Share of another text's words from which on a text includes it."""
 
 Pair = tuple[Note, Note]
 
 
 class Contradiction(BaseModel):
-    """Two statements that cannot both hold."""
-
     now: str = Field(max_length=600)
     before: str = Field(max_length=400)
     holds: list[str] = Field(max_length=20)
@@ -52,23 +50,19 @@ class Contradiction(BaseModel):
 
 
 class ComparisonAnswer(BaseModel):
-    """What the model finds."""
-
     found: list[Contradiction] = Field(max_length=PAIRS)
 
 
 class Contradictions:
-    """What replaces what."""
-
     name = "contradictions"
     asks = True
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return a step for what new notes have found to be over, and steps that compare them with others."""
+        """Return a step for what new notes declare ended, and steps that compare them with others."""
         new = [each for each in projected_notes.project_new_notes(view) if each.kind is NoteKind.CONSOLIDATION]
-        over = projected_notes.list_ended_by_notes(view, "consolidate")
-        steps = [Step(name="what new notes say is over", notes=new)] if over else []
-        pairs = list(_find_pairs(view, new, over)) if new else []
+        ended = projected_notes.list_ended_by_notes(view, "consolidate")
+        steps = [Step(name="what new notes say is over", notes=new)] if ended else []
+        pairs = list(_find_pairs(view, new, ended)) if new else []
         page = {each.id: each for each in view.page}
         for at in range(0, len(pairs), PAIRS):
             part = pairs[at : at + PAIRS]
@@ -83,7 +77,6 @@ class Contradictions:
         return steps
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return what follows from one step."""
         pairs = cast("Sequence[Pair]", step.data.get("pairs", ()))
         if not pairs:
             return await self._demote_ended(step.notes, view)
@@ -98,7 +91,7 @@ class Contradictions:
         return changes
 
     async def _demote_ended(self, new: Sequence[Note], view: PageContext) -> Sequence[Change]:
-        """Demote the episodes of which a new note says that they do not hold any more, if what says so is later."""
+        """Demote the episodes that a new note declares ended, if later and equally trusted sources say so."""
         changes: list[Change] = []
         by_id = {each.id: each for each in new}
         for key, ids in projected_notes.list_ended_by_notes(view, "consolidate").items():
@@ -106,9 +99,9 @@ class Contradictions:
             if note is None:
                 continue
             rows = await view.look.fetch_episodes(note.evidence)
-            over = [each for each in rows.values() if each.id in ids]
-            for old in over:
-                rest = [each for each in rows.values() if each not in over]
+            ended = [each for each in rows.values() if each.id in ids]
+            for old in ended:
+                rest = [each for each in rows.values() if each not in ended]
                 later = any(each.at > old.at for each in rest) and projected_notes.is_trusted_enough(rest, [old])
                 if later and projected_notes.is_about(note.text, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
@@ -121,7 +114,7 @@ class Contradictions:
     async def _resolve(
         self, view: PageContext, sheet: NumberedLines, found: Contradiction, gone: set[str]
     ) -> Sequence[Change]:
-        """Return what one contradiction leads to; `gone` grows by the notes that are retired for it."""
+        """Return the consequences of one contradiction; `gone` collects the notes that are retired for it."""
         now, before = one_line(found.now).rstrip(" ."), one_line(found.before).rstrip(" .")
         holds = sheet.add_uncited_sources(found.now, sheet.resolve_ids(found.holds))
         named = sheet.resolve_ids(found.ended)
@@ -141,9 +134,9 @@ class Contradictions:
             or newest.at <= _newest_time(named)
             or not projected_notes.is_trusted_enough(says, shown)
         ):
-            said = f"{now}; but also: {before}. Which one holds is not decided"
-            told = [*says, *shown, *held, *ended]
-            return [flag(view, self.name, shown[0].id, said, told, why="no date decides between them")]
+            text = f"{now}; but also: {before}. Which one holds is not decided"
+            sources = [*says, *shown, *held, *ended]
+            return [flag(view, self.name, shown[0].id, text, sources, why="no date decides between them")]
         return self._replace_statement(view, holds, over, newest, now, before, [*held, *ended], gone)
 
     def _replace_statement(
@@ -161,8 +154,8 @@ class Contradictions:
             changes.append(add_note(view, self.name, NoteKind.CONSOLIDATION, text, sources, why=why, ended=ids))
             key = NoteId(changes[0].target)
         standing_now = {each.id for each in projected_notes.project_notes(view)}
-        told = [] if says_both else [each for each in holds.notes if _has_nearly_all_words(text, each.text)]
-        for note in (*over.notes, *told):
+        included = [] if says_both else [each for each in holds.notes if _has_nearly_all_words(text, each.text)]
+        for note in (*over.notes, *included):
             if note.id in standing_now and note.id not in gone:
                 gone.add(note.id)
                 why = f"note {key} says what holds and what did"
@@ -172,14 +165,14 @@ class Contradictions:
         return [*changes, *(demote(view, self.name, each, evidence=key, why=f"over: {now[:200]}") for each in stale)]
 
 
-def _find_pairs(view: PageContext, new: Sequence[Note], over: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
-    """Return each new note with those that may contradict it: what it ends, then what is about the same."""
+def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
+    """Yield each new note with those that it may contradict: those that it ends, then those on the same subject."""
     known = {each.id: each for each in view.notes}
     others = [each for each in projected_notes.project_notes(view) if each.kind is NoteKind.CONSOLIDATION]
     near = RelatedIndex(others).find_nearest_each(new, PARTNERS, least=ALIKE)
     seen: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
-        ends = [known[NoteId(key)] for key in over.get(note.id, ()) if NoteId(key) in known]
+        ends = [known[NoteId(key)] for key in declared.get(note.id, ()) if NoteId(key) in known]
         for other in (*ends, *same):
             pair = frozenset((note.id, other.id))
             if pair not in seen:
@@ -201,20 +194,19 @@ async def _build_lines(view: PageContext, notes: Sequence[Note], pairs: Sequence
 
 
 def _select_evidence(note: Note) -> Sequence[EpisodeId]:
-    """Return the evidence that is shown; ids ascend with time."""
+    """Return the evidence to show; ids ascend with time."""
     ids = sorted(note.evidence)
     return ids if len(ids) <= EVIDENCE else [ids[0], *ids[1 - EVIDENCE :]]
 
 
 async def _fetch_rows(view: PageContext, named: ReferencedRows) -> list[Episode]:
-    """Return the episodes that are named, and those that the named notes rest on."""
     ids = {key for note in named.notes for key in note.evidence}
-    found = {each.id: each for each in (*named.episodes, *(await view.look.fetch_episodes(ids)).values())}
-    return sorted(found.values(), key=lambda each: each.number)
+    rows = {each.id: each for each in (*named.episodes, *(await view.look.fetch_episodes(ids)).values())}
+    return sorted(rows.values(), key=lambda each: each.number)
 
 
 def _filter_mentioned(text: str, named: ReferencedRows) -> ReferencedRows:
-    """Return of what is named that of which a text tells: nothing is over that is named beside it."""
+    """Return the named rows that a text is about: the others are only mentioned beside it, and not over."""
     return replace(
         named,
         episodes=[each for each in named.episodes if projected_notes.is_about(text, each)],
@@ -223,12 +215,11 @@ def _filter_mentioned(text: str, named: ReferencedRows) -> ReferencedRows:
 
 
 def _newest_time(named: ReferencedRows) -> datetime:
-    """Return when what is named was said last; episodes that are named say it more exactly than notes."""
+    """Return the newest time of the named rows; episodes have more exact times than notes."""
     return max(each.at for each in (named.episodes or named.notes))
 
 
 def _has_nearly_all_words(text: str, other: str) -> bool:
-    """Return whether a text has nearly all of the words of another."""
     wanted = set(_term_list(other))
     return bool(wanted) and len(wanted.intersection(_term_list(text))) >= SAYS * len(wanted)
 

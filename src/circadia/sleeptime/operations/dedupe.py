@@ -1,7 +1,7 @@
-"""Dedupe: of notes that say the same one stays, and what is said again and again counts once (SLEEP-20, SLEEP-29).
+"""Dedupe: keeps one of several equal notes, and counts a repeated statement once (SLEEP-20, SLEEP-29).
 
-No model is asked, so what counts as the same is narrow: the same words in the same order. What tells a relative date
-may have happened twice.
+It uses no model, so equality is narrow: the same words in the same order. A statement with a relative date may describe
+two events.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,26 +19,24 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.sleeptime.proposals.similarity import normalize_statement
 
 MOST_LOOKED_FOR: Final = 30
-"""New episodes of a page that are looked for in what was said before it, the most important first."""
+"""New episodes of a page to search earlier repetitions of, the most important first."""
 NEAREST: Final = 4
-"""Earlier episodes that are compared with each of them."""
+"""Earlier episodes to compare with each of them."""
 FEWEST_WORDS: Final = 4
-"""Words of an episode or a note that says something of its own."""
+"""Fewest words of an episode or a note that makes a statement."""
 
 AGAIN: Final = "said again"
-"""How the reason of a demotion begins by which nothing is over: a newer episode says the same."""
+"""Prefix of the reason for a demotion that ends nothing: a newer episode says the same."""
 MOST_CHARACTERS: Final = 400
-"""Length of an episode that somebody may say again in the same words."""
+"""Maximum length of an episode that somebody may repeat word for word."""
 
 
 class Dedupe:
-    """One of many."""
-
     name = "dedupe"
     asks = False
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return a step for notes, if some are new or all are looked at, and one for what was said again."""
+        """Return a step for new notes, or all in a full pass, and one for repeated statements."""
         steps: list[Step] = []
         new = projected_notes.project_notes(view) if view.full else projected_notes.project_new_notes(view)
         if new:
@@ -49,7 +47,6 @@ class Dedupe:
         return steps
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return what is retired and demoted."""
         if step.notes:
             return [
                 retire_note(view, self.name, less, why=f"note {more.id} says the same", instead=more.id)
@@ -61,7 +58,7 @@ class Dedupe:
         ]
 
     async def _find_repeats(self, view: PageContext, lasting: Sequence[Episode]) -> Sequence[tuple[Episode, Episode]]:
-        """Return earlier episodes with the newest that says the same, each once; what is stale already is left."""
+        """Return earlier episodes with their newest repetition, without those that are stale already."""
         newest: dict[tuple[str, str], Episode] = {}
         pairs: list[tuple[Episode, Episode]] = []
         for each in reversed(lasting):
@@ -70,8 +67,8 @@ class Dedupe:
                 pairs.append((each, new))
         asked = sorted(newest.values(), key=lambda each: (-(each.importance or 0), each.number))[:MOST_LOOKED_FOR]
         texts, before = [each.text for each in asked], view.page[0].number
-        found = await view.look.search_related(texts, before=before, limit=NEAREST)
-        for new, earlier in zip(asked, found, strict=True):
+        results = await view.look.search_related(texts, before=before, limit=NEAREST)
+        for new, earlier in zip(asked, results, strict=True):
             pairs += (
                 (each, new) for each in earlier if _statement_key(each) == _statement_key(new) and _is_lasting(each)
             )
@@ -85,7 +82,7 @@ class Dedupe:
 
 
 def is_repeat_demotion(stale: Demotion) -> bool:
-    """Return whether an episode was demoted only since it was said again."""
+    """Return whether an episode was only demoted because it was repeated."""
     return stale.reason.startswith(AGAIN)
 
 
@@ -94,7 +91,7 @@ def _statement_key(episode: Episode) -> tuple[str, str]:
 
 
 def _is_lasting(episode: Episode) -> bool:
-    """Return whether an episode states something that does not hold for a moment only: no question, no event."""
+    """Return whether an episode makes a lasting statement: no question, no event."""
     return (
         episode.kind in (EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY)
         and episode.trust in (Trust.PERSON, Trust.AGENT)
@@ -108,7 +105,7 @@ def _is_lasting(episode: Episode) -> bool:
 
 
 def _find_duplicates(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
-    """Return notes that another one says, with it; one of both is new. No note stands for one if it is retired."""
+    """Yield equal notes, the redundant one first; one of both is new. A retired note replaces none."""
     gone: set[str] = set()
     for one, other in _find_same_terms(notes, new):
         if one.id in gone or other.id in gone or one.kind != other.kind:
@@ -121,7 +118,6 @@ def _find_duplicates(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tup
 
 
 def _find_same_terms(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
-    """Yield new notes with each other one that is found by the same words."""
     by_words: dict[bytes, list[Note]] = {}
     for each in notes:
         by_words.setdefault(each.terms, []).append(each)
@@ -130,7 +126,7 @@ def _find_same_terms(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tup
 
 
 def _order_pair(one: Note, other: Note) -> tuple[Note, Note]:
-    """Return the one that may go, then the one that may stay: that rests on more, says more, was there before."""
+    """Return the note to retire, then the one to keep: with more sources, more text, or the older one."""
     first, second = (
         (len(each.evidence), len(each.text), each.number > 0, -each.number, each.id) for each in (one, other)
     )

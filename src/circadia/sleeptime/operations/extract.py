@@ -1,6 +1,6 @@
-"""Extract: where there is no model, a note is made of the sentences that a conversation turns around (SLEEP-29).
+"""Extract: without a model, makes a note of the central sentences of a conversation (SLEEP-29).
 
-Nothing is said in other words: a note is a day, who spoke, and sentences as they were spoken, with dates resolved.
+It rephrases nothing: a note is a day, a speaker, and sentences as they were spoken, with dates resolved.
 """
 
 from collections import Counter
@@ -26,44 +26,37 @@ from circadia.sleeptime.proposals.segments import Segment, split_segments
 from circadia.sleeptime.proposals.similarity import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
 
 MOST_CHARACTERS: Final = 700
-"""Length of a note."""
 SHARE: Final = 0.5
-"""Of what a note rests on, that it may be long: else it saves nothing."""
+"""Maximum length of a note as a share of its sources; a longer one saves nothing."""
 MOST_SENTENCES: Final = 6
 FEWEST_WORDS: Final = 4
-"""Words of a sentence that says something."""
+"""Fewest words of a sentence that makes a statement."""
 LONGEST: Final = 300
-"""Characters of a sentence."""
 TELLS: Final = 0.35
-"""Importance of a sentence that says something."""
+"""Minimum importance of a sentence."""
 ALIKE: Final = 0.6
-"""Cosine from which on a sentence says what another does."""
+"""Cosine above which two sentences say the same."""
 
 _SMALL: Final = frozenset(question_terms(" ".join(sorted(SMALL_TALK))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sentence:
-    """A part of an episode."""
-
     episode: Episode
-    """Whose."""
     text: str
-    """What was said, with dates resolved."""
+    """The sentence with its dates resolved."""
     terms: Sequence[int]
-    """Its telling words."""
+    """Its content words."""
     importance: float
     """0 to 1."""
 
 
 class Extract:
-    """Notes from episodes, without a model."""
-
     name = "extract"
     asks = False
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return the segments in which at least two episodes say something that is in no note yet."""
+        """Return the segments in which at least two episodes make statements that no note has yet."""
         done = {
             each
             for note in projected_notes.project_notes(view)
@@ -80,7 +73,7 @@ class Extract:
         return steps
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the note of one segment; nothing if its episodes have no subject in common."""
+        """Return the note of one segment; nothing if its episodes share no subject."""
         segment, new = cast("Segment", step.data["segment"]), cast("Sequence[Episode]", step.data["new"])
         subject = _shared_subject(new)
         about = [each for each in new if not subject.isdisjoint(content_terms(each))]
@@ -95,12 +88,12 @@ class Extract:
 
 
 def _is_statement(episode: Episode) -> bool:
-    """Return whether somebody of the conversation says something: what tools and pages say is found as it is."""
+    """Return whether a participant makes a statement: texts of tools and pages are found as they are."""
     return episode.trust in (Trust.PERSON, Trust.AGENT) and not episode.incomplete and is_content(episode.text)
 
 
 def _shared_subject(episodes: Sequence[Episode]) -> frozenset[int]:
-    """Return the words that at least two of them have in common, without what is common everywhere."""
+    """Return the words that at least two episodes share, without common words and speakers."""
     spread = Counter(term for each in episodes for term in set(content_terms(each)))
     speakers = {term for each in episodes for term in question_terms(each.speaker)}
     return frozenset(term for term, count in spread.items() if count > 1) - _SMALL - speakers
@@ -111,7 +104,7 @@ def _max_length(episodes: Sequence[Episode]) -> int:
 
 
 def _find_sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
-    """Return what an episode says about a subject, but for questions and what is long."""
+    """Yield an episode's sentences about a subject, without questions and long ones."""
     for match in SENTENCE.finditer(episode_text_with_dates(episode)):
         text = one_line(match[0])
         if text.endswith("?") or len(text) > LONGEST or text.count(" ") < FEWEST_WORDS - 1:
@@ -122,29 +115,29 @@ def _find_sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sente
 
 
 def _choose_sentences(sentences: Sequence[Sentence], room: int) -> Sequence[Sentence]:
-    """Return the most central sentences that there is room for, in order; none that says what another does."""
+    """Return the most central sentences that fit, in order; none repeats another."""
     if not sentences:
         return ()
     rows = weigh_terms([each.terms for each in sentences])
     central = cosines(rows, np.broadcast_to(rows.sum(axis=0), rows.shape))
     scores = central + [each.importance / 2 for each in sentences]
-    taken: list[int] = []
-    told_already: set[str] = set()
+    chosen: list[int] = []
+    stated: set[str] = set()
     for at in sorted(range(len(sentences)), key=lambda at: (-scores[at], at)):
         text = sentences[at].text
         length = len(text) + len(sentences[at].episode.speaker) + len("  said: ")
-        alike = taken and max(cosines(rows[taken], np.broadcast_to(rows[at], rows[taken].shape))) > ALIKE
-        if length <= room and not alike and normalize_statement(text) not in told_already and not unfit_reason(text):
-            told_already.add(normalize_statement(text))
-            taken.append(at)
+        alike = chosen and max(cosines(rows[chosen], np.broadcast_to(rows[at], rows[chosen].shape))) > ALIKE
+        if length <= room and not alike and normalize_statement(text) not in stated and not unfit_reason(text):
+            stated.add(normalize_statement(text))
+            chosen.append(at)
             room -= length
-        if len(taken) == MOST_SENTENCES:
+        if len(chosen) == MOST_SENTENCES:
             break
-    return [sentences[at] for at in sorted(taken)]
+    return [sentences[at] for at in sorted(chosen)]
 
 
 def _build_note_text(sentences: Sequence[Sentence]) -> str:
-    """Return sentences below their days and speakers, each told once for those that follow."""
+    """Return sentences under their days and speakers, each of which is stated once for those that follow."""
     parts: list[str] = []
     day = speaker = ""
     for each in sentences:

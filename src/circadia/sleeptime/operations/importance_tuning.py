@@ -1,9 +1,8 @@
-"""Tunes from which importance on a bank keeps turns, by what agents were given later of those that it has (MEM-18).
+"""Tunes a bank's importance threshold for turns by which stored turns agents were given later (MEM-18).
 
-What was left out can show nothing any more, so little is risked: only what next to nothing of all that was found lies
-below is left out, never what scores 0.3 or more, and nothing while there is too little to tell. Nothing is tuned that
-nobody has asked for, nor by a pass whose proposals wait for a person. What a person or the file states as
-`min_importance` holds instead, and stays as it is.
+A turn that was left out can prove nothing later, so the tuning is careful: a threshold loses next to nothing of all
+found turns, is at most 0.3, and is 0 without enough data. It only runs if the policy asks for it, and not in a pass
+under review. A `min_importance` of a person or the file overrides it, and is never changed.
 """
 
 from collections.abc import Sequence
@@ -20,17 +19,17 @@ from circadia.stores.base import Tx
 STEPS: Final = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 """Thresholds besides 0."""
 MIN_TURN_AGE: Final = timedelta(days=7)
-"""After which it can be told of a turn whether it is of use."""
+"""Age from which on a turn has shown whether it is of use."""
 FEWEST: Final = 200
-"""Such turns without which nothing can be told."""
+"""Fewest turns of that age to tune by."""
 FEWEST_FOUND: Final = 20
-"""Of them those that were found, likewise."""
+"""Fewest of them that were found."""
 MOST_LOST: Final = 0.01
-"""Share of all that was found that may lie below the threshold."""
+"""Maximum share of the found turns below the threshold."""
 
 
 async def tune_importance(bank: Bank, ground: PassContext) -> bool:
-    """Tune the bank's threshold, with an event, where its policy leaves it to passes; return whether it was another."""
+    """Tune the bank's threshold if its policy allows it, and record an event; return whether it has changed."""
     run = ground.run
     if not _is_tunable(bank) or (run is not None and run.review):
         return False
@@ -52,7 +51,7 @@ async def tune_importance(bank: Bank, ground: PassContext) -> bool:
 
 
 async def undo_tuning(tx: Tx, bank: Bank, run: Pass, *, by: str, at: datetime) -> None:
-    """Take back what the pass has tuned; what another has tuned since stays."""
+    """Undo the tuning of a pass, unless a later one has tuned since."""
     tuned = bank.policy.tuned
     if tuned is not None and tuned.pass_id == run.id:
         await _save(tx, bank, replace(tuned, importance=tuned.before, pass_id=""), by=by, at=at)
@@ -65,12 +64,12 @@ def _is_tunable(bank: Bank) -> bool:
 async def _save(tx: Tx, bank: Bank, tuned: ImportanceTuning, *, by: str, at: datetime) -> None:
     before = bank.policy.tuned_importance
     await tx.banks.save(replace(bank, policy=replace(bank.policy, tuned=tuned)))
-    told = {"bank": bank.name, "by": by, "tuned_importance": tuned.importance, "before": before}
-    await tx.events.add([Event(type=EventType.BANK_CHANGED, at=at, data=told)])
+    data = {"bank": bank.name, "by": by, "tuned_importance": tuned.importance, "before": before}
+    await tx.events.add([Event(type=EventType.BANK_CHANGED, at=at, data=data)])
 
 
 def choose_threshold(kept: int, found: int, below: Sequence[int]) -> float:
-    """Return the greatest step `below` which next to nothing of what was found lies; 0 if it cannot be told."""
+    """Return the highest step with next to no found turns `below` it; 0 without enough data."""
     if kept < FEWEST or found < FEWEST_FOUND:
         return 0.0
     return max((step for step, lost in zip(STEPS, below, strict=True) if lost <= MOST_LOST * found), default=0.0)

@@ -1,9 +1,8 @@
-"""Precompute: expected questions are answered ahead, as the agents themselves would (ANS-01, SLEEP-28).
+"""Precompute: answers expected questions ahead, as the agents themselves would (ANS-01, SLEEP-28).
 
-At the end of a pass, once all that it derived is published: what is ready and holds no more goes, what is in doubt is
-settled, some uses are judged, and for each agent that was asked lately the likeliest questions are answered. It
-proposes nothing, and there is nothing to undo: an answer is valid for one state of its bank only, and is never found in
-another.
+It runs at the end of a pass, once everything is published: it drops invalid answers, settles doubts, judges some uses,
+and answers the likeliest questions of each recently asked agent. It proposes nothing and needs no undo: an answer is
+valid for one state of its bank only, and is never found in another.
 """
 
 import logging
@@ -30,16 +29,16 @@ from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
 
 WINDOW: Final = timedelta(days=7)
-"""What became of answers longer ago tells nothing of the next."""
+"""Older outcomes of answers say nothing about the next ones."""
 FEWEST: Final = 10
-"""Answers of which it is known whether they were used, before fewer are made."""
+"""Answers whose use is known before fewer are made."""
 
 
 def count_affordable_questions(settings: AnswersSettings, days: Sequence[AnswerDay]) -> int:
-    """Return how many questions a pass answers ahead for an agent, given the counts of the window; 1 at least.
+    """Return how many questions to answer ahead for an agent, from the counts of the window; at least 1.
 
-    An answer was useful if it was used, and waste if it was dropped unused; one that still waits is neither. So one
-    question at a time is still tried, and as many as ever once those are asked.
+    A used answer was useful, one that was dropped unused was waste, and a waiting one is neither. With 1 the use is
+    still measured, and the number can rise again.
     """
     used, wasted = sum(each.used for each in days), sum(each.wasted for each in days)
     if not settings.useful_share or used + wasted < FEWEST:
@@ -52,42 +51,38 @@ _logger = logging.getLogger(__name__)
 
 
 class Precompute:
-    """Ready answers."""
-
     name = "precompute"
     asks = True
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return none: it has nothing to propose."""
         return []
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return none."""
         return []
 
     async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
-        """Do it as far as nobody waits and the budget goes; what is left waits for a pass."""
+        """Work until a call waits or the budget is spent; the rest waits for another pass."""
         readying, run = ground.readying, ground.run
         if readying is None or run is None:
             return {}
         if run.trigger is Trigger.NEEDED and self.name not in run.operations:
-            return {}  # the next answer waits for this pass, and not for those after it
+            return {}  # a call waits for this pass, but not for ready answers
         counts: Counter[str] = Counter()
         with suppress(PassPreempted):
             try:
-                found = await clean_up(bank, ground, readying)
-                counts["answers_dropped"] = found.dropped
+                cleaned = await clean_up(bank, ground, readying)
+                counts["answers_dropped"] = cleaned.dropped
                 if ground.ask is not None:
                     bench = AnswerRun(bank=bank, ground=ground, readying=readying, ask=ground.ask, run=run)
-                    await settle_doubts(bench, found.uncertain, counts)
+                    await settle_doubts(bench, cleaned.uncertain, counts)
                     await _make_answers(bench, counts)
             except (OverBudget, ModelAnswerError, UpstreamFailed) as error:
-                _logger.info("no more answers are made ready in bank %r for now: %s", bank.name, error)
+                _logger.info("bank %r gets no more ready answers for now: %s", bank.name, error)
         return {name: number for name, number in counts.items() if number}
 
 
 async def _make_answers(bench: AnswerRun, counts: Counter[str]) -> None:
-    """Judge some uses and answer what is expected, and count both, also where it ends too soon."""
+    """Judge some uses, answer expected questions, and count both even if it ends early."""
     sampling, making = AnswerSampler(bench), AnswerMaker(bench)
     try:
         agents = await _fetch_agents(bench)
@@ -100,7 +95,6 @@ async def _make_answers(bench: AnswerRun, counts: Counter[str]) -> None:
 
 
 async def _fetch_agents(bench: AnswerRun) -> Sequence[AgentFrames]:
-    """Return for whom answers may be made."""
     async with bench.ground.store.begin_read() as tx:
         bank = await tx.banks.get(bench.bank.id)
         now = bench.readying.clock.now()
@@ -108,7 +102,6 @@ async def _fetch_agents(bench: AnswerRun) -> Sequence[AgentFrames]:
 
 
 async def _fetch_days(bench: AnswerRun) -> Sequence[AnswerDay]:
-    """Return the counts by which it is told how many are made."""
     since = (bench.readying.clock.now() - WINDOW).date()
     async with bench.ground.store.begin_read() as tx:
         return await tx.answers.find_days(bench.bank.id, since=since)

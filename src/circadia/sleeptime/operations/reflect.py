@@ -1,6 +1,6 @@
-"""Reflect: what follows from several notes, with the words that they rest on; checked again when those fall (SLEEP-21).
+"""Reflect: derives beliefs from several notes, with evidence, and checks them again when that fails (SLEEP-21).
 
-Not at each page: once so many notes are new. The notes themselves say how many, and nothing else is remembered.
+It runs once enough notes are new. The notes themselves show how many; nothing else is stored.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,45 +22,37 @@ from circadia.sleeptime.proposals.prompts import build_prompt
 from circadia.sleeptime.proposals.related_rows import RelatedIndex
 
 EACH: Final = 10
-"""Notes after which it is time to reflect again."""
+"""New notes that trigger a reflection."""
 MOST_NOTES: Final = 20
-"""Notes of a question; a long backlog has more than one question."""
+"""Notes of a question; a long backlog has several questions."""
 EVIDENCE: Final = 2
-"""Episodes that are shown of each note, its first and its last."""
+"""Episodes to show of each note: its first and its last."""
 BELIEF_EVIDENCE: Final = 3
-"""The same of each belief."""
+"""Episodes to show of each belief."""
 LONGEST: Final = 120
 """Characters of each of them."""
 BELIEFS: Final = 6
-"""Earlier beliefs that are shown: those about the same, and those whose evidence has changed."""
+"""Earlier beliefs to show: those on the same subject, and those whose evidence has changed."""
 
 _CHECK: Final = "beliefs whose evidence has changed"
 
 
 class Belief(BaseModel):
-    """What follows."""
-
     text: str = Field(max_length=600)
     ids: list[str] = Field(max_length=20)
 
 
 class BeliefCheck(BaseModel):
-    """Whether an earlier belief still holds."""
-
     id: str
     holds: bool
 
 
 class ReflectionAnswer(BaseModel):
-    """What the model makes of it."""
-
     beliefs: list[Belief] = Field(max_length=10)
     checked: list[BeliefCheck] = Field(default_factory=list[BeliefCheck], max_length=BELIEFS)
 
 
 class Reflect:
-    """Beliefs from notes."""
-
     name = "reflect"
     asks = True
 
@@ -68,14 +60,14 @@ class Reflect:
         self._each = each
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return steps if the page has brought so many notes together, and one for beliefs whose evidence fell."""
-        there = projected_notes.project_notes(view)
-        beliefs = [each for each in there if each.kind is NoteKind.BELIEF]
-        notes = _notes_since(there, beliefs)
+        """Return steps if the page completes enough new notes, and one for beliefs whose evidence failed."""
+        projected = projected_notes.project_notes(view)
+        beliefs = [each for each in projected if each.kind is NoteKind.BELIEF]
+        notes = _notes_since(projected, beliefs)
         new = {each.id for each in projected_notes.project_new_notes(view)}
         before = sum(each.id not in new for each in notes)
-        fell = _unsupported_beliefs(view, beliefs)
-        checks = [_build_step(_CHECK, (), fell[at : at + BELIEFS]) for at in range(0, len(fell), BELIEFS)]
+        failed = _unsupported_beliefs(view, beliefs)
+        checks = [_build_step(_CHECK, (), failed[at : at + BELIEFS]) for at in range(0, len(failed), BELIEFS)]
         if before // self._each == len(notes) // self._each:
             return checks
         due = notes[-(len(notes) - before // self._each * self._each) :]
@@ -83,12 +75,12 @@ class Reflect:
         near = RelatedIndex(beliefs)
         steps: list[Step] = []
         for at, part in enumerate(parts):
-            asked = [*(fell[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]
+            asked = [*(failed[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]
             steps.append(_build_step(f"{len(part)} notes", part, list({each.id: each for each in asked}.values())))
         return [*steps, *checks[1:]]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the beliefs that the model comes to, and the end of those that it gives up."""
+        """Return the model's new beliefs, and the retirement of those that it rejects."""
         beliefs = cast("Sequence[Note]", step.data["beliefs"])
         gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
         beliefs = [each for each in beliefs if each.id not in gone]
@@ -97,18 +89,20 @@ class Reflect:
         sheet = await _build_lines(view, step.notes, beliefs)
         question = build_prompt(self.name, view, sheet.text, about=("beliefs",) if beliefs else ())
         answer = await ask(question, ReflectionAnswer, most_tokens=1_200)
-        fell = {each.id for each in _unsupported_beliefs(view, beliefs)}
-        may_go = [each for each in beliefs if each.id in fell or projected_notes.is_trusted_enough(step.notes, [each])]
+        failed = {each.id for each in _unsupported_beliefs(view, beliefs)}
+        may_go = [
+            each for each in beliefs if each.id in failed or projected_notes.is_trusted_enough(step.notes, [each])
+        ]
         changes = self._retire_beliefs(view, sheet, answer.checked, may_go)
-        there = projected_notes.find_existing_texts(
+        known = projected_notes.find_existing_texts(
             projected_notes.project_notes(view), (each.text for each in answer.beliefs)
         )
         for belief in answer.beliefs:
             text = one_line(belief.text)
             named = sheet.add_uncited_sources(text, sheet.resolve_ids(belief.ids))
-            if not text or text in there or not (named.strangers or len(named.episodes) > 1):
+            if not text or text in known or not (named.strangers or len(named.episodes) > 1):
                 continue
-            there.add(text)
+            known.add(text)
             why = f"follows from {len(named.episodes)} things that were said"
             changes.append(
                 add_note(view, self.name, NoteKind.BELIEF, text, named.episodes, why=why, strangers=named.strangers)
@@ -118,7 +112,6 @@ class Reflect:
     def _retire_beliefs(
         self, view: PageContext, sheet: NumberedLines, checked: Sequence[BeliefCheck], beliefs: Sequence[Note]
     ) -> list[Change]:
-        """Return the end of beliefs that do not hold, of those that were to be checked."""
         over = {note.id for each in checked if not each.holds for note in sheet.resolve_ids([each.id]).notes}
         why = "it does not follow from its evidence any more"
         return [retire_note(view, self.name, each, why=why) for each in beliefs if each.id in over]
@@ -132,13 +125,10 @@ def _notes_since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
 
 
 def _unsupported_beliefs(view: PageContext, beliefs: Sequence[Note]) -> Sequence[Note]:
-    """Return the beliefs that rest on what is shown to be stale, by this page or by others since the last pass.
-
-    Of one page these are a few; after much was demoted by others, and in a full pass, all are asked about.
-    """
+    """Return the beliefs with stale evidence: a few for a page, all after demotions by others or in a full pass."""
     stale = projected_notes.list_demoted_episodes(view).keys() | set(view.stale)
-    found = [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)]
-    return found if view.stale else found[:BELIEFS]
+    unsupported = [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)]
+    return unsupported if view.stale else unsupported[:BELIEFS]
 
 
 def _build_step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> Step:
@@ -147,7 +137,7 @@ def _build_step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> St
 
 
 async def _build_lines(view: PageContext, notes: Sequence[Note], beliefs: Sequence[Note]) -> NumberedLines:
-    """Return notes and beliefs with their evidence, and what is known to be stale of it."""
+    """Return notes and beliefs with their evidence, and which of it is stale."""
     wanted = [*_select_evidence(notes, EVIDENCE), *_select_evidence(beliefs, BELIEF_EVIDENCE)]
     rows = await view.look.fetch_episodes(list(dict.fromkeys(wanted)))
     sheet = NumberedLines()
@@ -173,13 +163,13 @@ def _stale_lines(view: PageContext, rows: Iterable[Episode], sheet: NumberedLine
         for each in view.proposed
         if each.kind is ChangeKind.DEMOTE_EPISODE
     }
-    found: list[str] = []
+    lines: list[str] = []
     for row in rows:
         over = [each.reason for each in row.stale if not is_repeat_demotion(each)]
         why = reasons.get(row.id) or (over[-1] if over else "")
         if why:
-            found.append(f"{sheet.id_of(row)}: {why[:LONGEST]}")
-    return found
+            lines.append(f"{sheet.id_of(row)}: {why[:LONGEST]}")
+    return lines
 
 
 def _select_evidence(notes: Sequence[Note], most: int) -> Iterator[EpisodeId]:

@@ -1,4 +1,4 @@
-"""Which operations a pass does, in their order. A new one is a file here, a name in the settings and a line below."""
+"""The operations of a pass, in order. A new one needs a file here, a name in the settings and a line below."""
 
 import importlib
 import logging
@@ -25,12 +25,9 @@ _logger = logging.getLogger(__name__)
 def choose_operations(
     policy: SleepPolicySettings, model: bool, wanted: Sequence[str], own: Sequence[Operation] = ()
 ) -> Sequence[Operation]:
-    """Return what a pass over a bank of this policy does: all that is on, or what is `wanted` of it.
+    """Return the operations of a pass under this policy: all that are on, or those in `wanted`. Raises InvalidRequest.
 
-    The user's `own` come after those that find out what holds, and before the blocks are rewritten.
-
-    Raises:
-        InvalidRequest: what is wanted is none, or is switched off.
+    The user's `own` run after those that establish what holds, and before the blocks are rewritten.
     """
     every: Mapping[Name | str, Operation] = {
         "consolidate": Consolidate() if model else Extract(),
@@ -47,16 +44,12 @@ def choose_operations(
     on = {name: each for name, each in every.items() if policy.is_operation_enabled(name)}
     for name in wanted:
         if name not in on:
-            raise InvalidRequest(f"there is no operation {name!r} that is on; choose from {', '.join(on)}")
+            raise InvalidRequest(f"operation {name!r} is unknown or off; choose from {', '.join(on)}")
     return [each for name, each in on.items() if (not wanted or name in wanted) and (model or not each.asks)]
 
 
 def load_own_operations(own: Mapping[str, str]) -> Sequence[Operation]:
-    """Import the user's own operations, given by name as `package.module:Class`.
-
-    Raises:
-        ConfigError: there is no such module or class, or it is no operation.
-    """
+    """Import the user's own operations, given by name as `package.module:Class`. Raises ConfigError."""
     return [_load_operation(name, place) for name, place in own.items()]
 
 
@@ -64,12 +57,12 @@ def _load_operation(name: str, place: str) -> Operation:
     where = f"sleeptime.own_operations.{name}: {place!r}"
     module_name, _, class_name = place.partition(":")
     try:
-        made = getattr(importlib.import_module(module_name), class_name)()
+        operation = getattr(importlib.import_module(module_name), class_name)()
     except Exception as error:
         _logger.exception("%s cannot be loaded", where)
         raise ConfigError(f"{where} cannot be loaded ({type(error).__name__}: {error})") from error
-    lacking = [each for each in ("name", "asks", "plan", "propose") if not hasattr(made, each)]
-    if lacking or made.name != name:
-        what = f"has no {lacking[0]!r}" if lacking else f"calls itself {made.name!r}"
-        raise ConfigError(f"{where} {what}; `sleeptime/proposals/operation.py` tells what an operation is")
-    return made
+    lacking = [each for each in ("name", "asks", "plan", "propose") if not hasattr(operation, each)]
+    if lacking or operation.name != name:
+        what = f"has no {lacking[0]!r}" if lacking else f"calls itself {operation.name!r}"
+        raise ConfigError(f"{where} {what}; `sleeptime/proposals/operation.py` describes what an operation needs")
+    return operation

@@ -1,13 +1,13 @@
-"""Reindex: what searches rest on is whole when a pass ends, and what is often asked is ready (SLEEP-26).
+"""Reindex: completes vectors and refreshes views of frequent questions at the end of a pass (SLEEP-26).
 
-Vectors are made in the background all the time, those of another embedder anew (MEM-08); here the same work is waited
-for. Statistics need none: recency is reckoned at the search from the time of each row, importance and weight are
-written with the row and with each demotion, and the index counts words as it takes rows in.
+Background work makes missing and outdated vectors (MEM-08); here a pass waits for it. Statistics need no work: recency
+is computed at the search, importance and weight are written with rows and demotions, and the index counts words as it
+takes rows in.
 
-Where a bank wants it, the importance from which on it keeps turns is tuned (MEM-18).
+If the policy asks for it, the importance threshold for turns is tuned (MEM-18).
 
-Views hold numbers of rows, and the exact state of the bank that they are of: a search takes one of that very state
-only, so a view is never wrong, only useless until the next pass. It proposes nothing, and there is nothing to undo.
+Views hold row numbers and the exact bank state that they belong to. A search uses a view of that state only, so a view
+is never wrong, only useless until the next pass. It proposes nothing and needs no undo.
 """
 
 import asyncio
@@ -49,17 +49,16 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.stores.base import Store, Tx
 
 CANDIDATES: Final = 256
-"""Questions of a bank that are counted in the database, or four times as many as are kept ready: those asked most."""
+"""Most frequent questions that the database counts for a bank, at least; else four times as many as are kept ready."""
 ASKINGS_SECONDS: Final = 60.0
-"""What was asked is written down so often."""
+"""Interval between writes of what was asked."""
 EMBED_SECONDS: Final = 30.0
-"""A pass waits for vectors so long at most; they may be those of another bank, too."""
+"""Maximum wait of a pass for vectors, which may be those of another bank."""
 LOOK_SECONDS: Final = 0.5
-"""While it waits it looks so often whether somebody waits for the bank."""
+"""Interval between checks for waiting calls during that wait."""
 FEWEST: Final = 2
-"""Notes about a subject that has a view."""
 CACHED_TEXTS: Final = 8_000
-"""Texts of notes whose names are remembered: each pass looks at the same ones."""
+"""Note texts whose names are cached: each pass reads the same ones."""
 NOTES_PER_SUBJECT: Final = 20
 """Notes in the view of a subject, beliefs first, then the newest."""
 
@@ -67,31 +66,27 @@ _logger = logging.getLogger(__name__)
 
 
 class Reindex:
-    """Vectors and views."""
-
     name = "reindex"
     asks = False
 
     def __init__(self, *, views: int) -> None:
-        """`views` is how many questions, and how many subjects, are kept ready."""
+        """`views` is the number of questions, and of subjects, that are kept ready."""
         self._views = views
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return none: it has nothing to propose."""
         return []
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return none."""
         return []
 
     async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
-        """Wait for vectors, then make the views that are not of the present state; what is left waits for a pass."""
+        """Wait for vectors, then refresh outdated views; the rest waits for another pass."""
         counts: dict[str, int] = {}
         with suppress(PassPreempted):
             whole = await _wait_for_vectors(bank, ground, counts)
             if self._views:
                 await write_askings(ground.store, ground.retrieval.askings, _no_policy, only=bank.id)
-                if whole:  # else they would be of no use at once
+                if whole:  # else they would be outdated at once
                     await self._refresh_question_views(bank, ground, counts)
                 await self._refresh_subject_views(bank, ground, counts)
             await ground.go_on()
@@ -99,27 +94,25 @@ class Reindex:
         return {name: number for name, number in counts.items() if number}
 
     async def _refresh_question_views(self, bank: Bank, ground: PassContext, counts: dict[str, int]) -> None:
-        """Answer what was asked most, as a search does."""
         async with ground.store.begin_read() as tx:
             every = [each for each in await tx.views.find_all(bank.id) if each.kind is ViewKind.QUESTION]
         most = sorted(every, key=lambda each: (-count_recent_askings(each, ground.now), each.key))[: self._views]
         chosen = {each.key for each in most if count_recent_askings(each, ground.now) >= OFTEN}
-        made = [replace(each, stamp=None, depth=0, hits=()) for each in every if each.stamp and each.key not in chosen]
-        dropped = len(made)
+        saved = [replace(each, stamp=None, depth=0, hits=()) for each in every if each.stamp and each.key not in chosen]
+        dropped = len(saved)
         try:
             for view in (each for each in every if each.key in chosen):
                 await ground.go_on()
                 anew = await _refresh_view(view, ground)
-                made += [] if anew is None else [anew]
+                saved += [] if anew is None else [anew]
         finally:
-            if made:
+            if saved:
                 async with ground.store.begin_write() as tx:
-                    for each in made:
+                    for each in saved:
                         await tx.views.save_hits(each)
-            counts["views"] = len(made) - dropped
+            counts["views"] = len(saved) - dropped
 
     async def _refresh_subject_views(self, bank: Bank, ground: PassContext, counts: dict[str, int]) -> None:
-        """Put together what notes say of those whom they name most."""
         await ground.go_on()
         async with ground.store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
@@ -130,13 +123,13 @@ class Reindex:
             if every and all(each.stamp == stamp for each in every):
                 return
             notes = await ground.notebook.fetch_newest(tx, present)
-        found = await asyncio.to_thread(find_subjects, notes, self._views)
+        subjects = await asyncio.to_thread(find_subjects, notes, self._views)
         async with ground.store.begin_write() as tx:
             now = await tx.banks.get(bank.id)
-            if now is None or now.generation != present.generation or not (found or every):
+            if now is None or now.generation != present.generation or not (subjects or every):
                 return  # something was forgotten meanwhile
             await tx.views.drop(bank.id, ViewKind.SUBJECT)
-            for subject, about in found.items():
+            for subject, about in subjects.items():
                 hits = [ViewHit(Layer.NOTES, each.number, 0.0, {}) for each in about]
                 await tx.views.put(
                     ReadyView(
@@ -144,11 +137,11 @@ class Reindex:
                         stamp=stamp, depth=NOTES_PER_SUBJECT, hits=hits, made_at=ground.now,
                     )
                 )  # fmt: skip
-        counts["views"] = counts.get("views", 0) + len(found)
+        counts["views"] = counts.get("views", 0) + len(subjects)
 
 
 async def _wait_for_vectors(bank: Bank, ground: PassContext, counts: dict[str, int]) -> bool:
-    """Wait until all that the bank remembers has its vector; return whether it has."""
+    """Wait until all rows of the bank have vectors; return whether they do."""
     if ground.embed is None:
         return True
     before = await _count_vectors(bank, ground)
@@ -160,7 +153,7 @@ async def _wait_for_vectors(bank: Bank, ground: PassContext, counts: dict[str, i
                 if not work.done():
                     await ground.go_on()
             await work
-    except (TimeoutError, UpstreamFailed) as error:  # who embeds in the background tells of it, and goes on
+    except (TimeoutError, UpstreamFailed) as error:  # the background work reports it, and goes on
         _logger.debug("views of bank %r wait for vectors: %s", bank.name, error)
         return False
     finally:
@@ -176,21 +169,21 @@ async def _count_vectors(bank: Bank, ground: PassContext) -> int:
 
 
 async def _refresh_view(view: ReadyView, ground: PassContext) -> ReadyView | None:
-    """Return the view anew; none if it is of the present state, or cannot be made now."""
+    """Return the refreshed view; none if it is current, or cannot be made now."""
     retrieval = ground.retrieval
     async with ground.store.begin_read() as tx:
         bank = await tx.banks.get(view.bank_id)
         if bank is None or (view.depth >= view.limit and view.stamp == await retrieval.stamp(tx, bank)):
             return None
-    asked = replace(
+    question = replace(
         await retrieval.prepare_question(str(view.asked["text"])), limit=view.limit, **load_filters(view.asked)
     )
     async with ground.store.begin_read() as tx:
         bank = await tx.banks.get(view.bank_id)
-        found = None if bank is None else await retrieval.find_for_view(tx, bank, asked)
-    if found is None:
+        result = None if bank is None else await retrieval.find_for_view(tx, bank, question)
+    if result is None:
         return None
-    stamp, scored = found
+    stamp, scored = result
     hits = [ViewHit(*each) for each in scored]
     return replace(view, stamp=stamp, depth=view.limit, hits=hits, made_at=ground.now)
 
@@ -202,11 +195,11 @@ async def write_askings(
     *,
     only: BankId | None = None,
 ) -> None:
-    """Write down what was asked often since the last time, in one transaction; of banks whose policy wants views."""
+    """Store what was asked often since the last time, in one transaction, for banks whose policy has views."""
     by_bank: dict[BankId, list[tuple[BankQuestion, int]]] = defaultdict(list)
     for each in askings.pending_questions(only):
         by_bank[each.bank_id].append((each, each.pending))
-        each.pending = 0  # at once: somebody else in this process may write them at the same time
+        each.pending = 0  # now, since another task may write them at the same time
     if not by_bank:
         return
     try:
@@ -222,7 +215,7 @@ async def write_askings(
 
 
 async def forget_askings(store: Store, policy: Callable[[Bank], SleepPolicySettings | None], now: datetime) -> None:
-    """Delete questions that nobody has asked within the window, and those of banks that are to keep none."""
+    """Delete questions that nobody asked within the window, and those of banks that may keep none."""
     async with store.begin_write() as tx:
         await tx.views.delete_expired(now - WINDOW)
         homes = await tx.views.find_bank_ids()
@@ -250,15 +243,15 @@ async def _write_bank_askings(
 
 
 def find_subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
-    """Return those whom notes name most, with the notes: beliefs first, then the newest.
+    """Return the names that notes mention most, with the notes: beliefs first, then the newest.
 
-    A word that begins a sentence is a name if it has a capital elsewhere, too.
+    A word at the beginning of a sentence is a name if it is capitalized elsewhere too.
     """
     about: dict[str, list[Note]] = defaultdict(list)
     called: dict[str, Counter[str]] = defaultdict(Counter)
-    told = [each for each in notes if each.kind is not NoteKind.SUMMARY]
-    known = {name.casefold() for note in told for name in _names_in(note.text)} - CALENDAR
-    for note in told:
+    relevant = [each for each in notes if each.kind is not NoteKind.SUMMARY]
+    known = {name.casefold() for note in relevant for name in _names_in(note.text)} - CALENDAR
+    for note in relevant:
         named = [each for each in _names_in(note.text, initial=True) if each.casefold() in known]
         for each in named:
             called[each.casefold()][each] += 1
@@ -280,7 +273,7 @@ def _names_in(text: str, *, initial: bool = False) -> frozenset[str]:
 
 
 def _no_policy(_: Bank) -> None:
-    """The bank of a pass that does this wants views, whatever its policy says when nobody asks for one."""
+    """Force views: a pass that runs this operation wants them, even if the policy keeps none on its own."""
 
 
 def _has_views(policy: SleepPolicySettings | None) -> bool:
@@ -292,7 +285,7 @@ def _may_keep_views(bank: Bank, policy: SleepPolicySettings | None) -> bool:
 
 
 async def _drop_views(tx: Tx, bank: Bank, policy: SleepPolicySettings | None) -> None:
-    """Delete what a bank is not to keep: what notes say by subject stays where only questions must not be kept."""
+    """Delete what a bank may not keep; views by subject stay where only questions are forbidden."""
     await tx.views.drop(bank.id, ViewKind.QUESTION if _has_views(policy) else None)
 
 
@@ -303,7 +296,7 @@ def _new_view(asking: BankQuestion) -> ReadyView:
 
 
 def _add_askings(view: ReadyView, asking: BankQuestion, number: int) -> ReadyView:
-    """Return the view with the askings, without those that are too long ago."""
+    """Return the view with the askings added, without those outside the window."""
     first = (asking.at - WINDOW).date().isoformat()
     days = Counter({day: number for day, number in view.days.items() if day >= first})
     days[asking.at.date().isoformat()] += number

@@ -1,7 +1,7 @@
-"""Rethink: the blocks are brought up to date with the new notes, for the next call (SLEEP-27).
+"""Rethink: updates the blocks with the new notes for the next call (SLEEP-27).
 
-Blocks stand on the system side of prompts, so nothing that came from tools or from outside gets into them, and what a
-person wrote there is replaced only by a note that says what was before, too.
+Blocks are part of the system prompt, so nothing from tools or from outside gets into them. Only a note that also states
+what was before replaces what a person wrote.
 """
 
 from collections.abc import Sequence
@@ -27,22 +27,20 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.sleeptime.proposals.prompts import build_prompt
 
 MAX_RETHINKS: Final = 10
-"""SLEEP-27: edits of a pass, at most."""
+"""SLEEP-27: maximum edits of a pass."""
 LABEL: Final = "learned"
-"""The block that is made where there is none."""
+"""The block to create if there is none."""
 ENOUGH: Final = 3
-"""New notes that are worth a question; fewer wait for more, unless one of them ends something."""
+"""New notes that justify a question; fewer wait for more, unless one of them ends something."""
 MOST_NOTES: Final = 30
-"""New notes that are shown, the newest; beliefs before all others."""
+"""Newest notes to show; beliefs before all others."""
 MIN_SUPPORTED_TERMS: Final = 2
-"""Telling words of an edit that its notes, or what it replaces, must have, if it has so many: a name alone is none."""
+"""Content words of an edit, if it has so many, that its notes or the replaced text must have: a name is not enough."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
-"""What may get into blocks."""
+"""Trust of the notes that may get into blocks."""
 
 
 class BlockEdit(BaseModel):
-    """One edit of a block."""
-
     label: str = Field(max_length=100)
     old_text: str | None = Field(default=None, max_length=2_000)
     new_text: str = Field(max_length=1_000)
@@ -50,15 +48,11 @@ class BlockEdit(BaseModel):
 
 
 class RethinkAnswer(BaseModel):
-    """Edits, in order."""
-
     edits: list[BlockEdit] = Field(max_length=MAX_RETHINKS)
     finished: bool
 
 
 class Rethink:
-    """Blocks for the next call."""
-
     name = "rethink"
     asks = True
 
@@ -67,7 +61,7 @@ class Rethink:
         self._label = label
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return one step, if there are notes that the blocks do not know of, or that an edit of a block is about."""
+        """Return one step if there are notes that the blocks do not reflect, or that an edited block is about."""
         blocks = self._writable(view)
         notes = _join_notes(_select_new_notes(view, blocks), _select_edit_notes(view)) if blocks and self._most else ()
         if not notes:
@@ -81,7 +75,7 @@ class Rethink:
         return [Step(name=about, notes=notes, tokens=size)]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the blocks as the model wants them, each written once."""
+        """Return the blocks after the model's edits, each written once."""
         read = {each.label: each for each in self._writable(view)}
         blocks = dict(read)
         left = self._most
@@ -110,10 +104,10 @@ class Rethink:
         ]  # fmt: skip
 
     def _writable(self, view: PageContext) -> Sequence[Block]:
-        """Return the blocks that a pass may write, with a new one if there is none."""
-        found = [each for each in view.blocks if not each.read_only]
-        if found or any(each.label == self._label for each in view.blocks):
-            return found
+        """Return the blocks that a pass may write, or a new one if there is none."""
+        writable = [each for each in view.blocks if not each.read_only]
+        if writable or any(each.label == self._label for each in view.blocks):
+            return writable
         return [
             Block(
                 bank_id=view.bank.id, label=self._label, version=0, parent=None, value="", limit=DEFAULT_LIMIT,
@@ -123,10 +117,10 @@ class Rethink:
 
 
 def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[Note]:
-    """Return the notes that the blocks do not know of, if they are worth a question by now.
+    """Return the notes that the blocks do not reflect, if they justify a question.
 
-    They are if something is over, if no pass has written a block yet, or if so many have come together; the notes since
-    the last time that so many had.
+    They do if something has ended, if no pass has written a block yet, or if `ENOUGH` have accumulated; then those
+    since the last time that so many had.
     """
     written = max((each.at for each in blocks if each.by.startswith("pass")), default=None)
     new = {each.id for each in projected_notes.project_new_notes(view)}
@@ -137,16 +131,16 @@ def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[No
         and (each.id in new or written is None or each.created_at > written)
     ]  # fmt: skip
     old = [each for each in known if each.id not in new]
-    kept = [*old[len(old) // ENOUGH * ENOUGH :], *(each for each in known if each.id in new)]
+    waiting = [*old[len(old) // ENOUGH * ENOUGH :], *(each for each in known if each.id in new)]
     over = any(each.operation == "contradictions" or _ends_something(each) for each in view.proposed)
-    if new.isdisjoint(each.id for each in known) or not (over or written is None or len(kept) >= ENOUGH):
+    if new.isdisjoint(each.id for each in known) or not (over or written is None or len(waiting) >= ENOUGH):
         return ()
-    best = sorted(kept, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
+    best = sorted(waiting, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
     return sorted(best, key=lambda each: (each.at, each.id))
 
 
 def _select_edit_notes(view: PageContext) -> Sequence[Note]:
-    """Return the notes that share words with what others have written into blocks, those with the most first."""
+    """Return the notes that share words with the edits of others, those with the most first."""
     wanted = {term for each in view.blocks if each.label in view.edited for term in question_terms(each.value)}
     if not wanted:
         return ()
@@ -159,8 +153,8 @@ def _select_edit_notes(view: PageContext) -> Sequence[Note]:
 
 
 def _join_notes(notes: Sequence[Note], others: Sequence[Note]) -> Sequence[Note]:
-    found = list({each.id: each for each in (*notes, *others)}.values())[:MOST_NOTES]
-    return sorted(found, key=lambda each: (each.at, each.id))
+    joined = list({each.id: each for each in (*notes, *others)}.values())[:MOST_NOTES]
+    return sorted(joined, key=lambda each: (each.at, each.id))
 
 
 def _build_lines(view: PageContext, blocks: Sequence[Block], notes: Sequence[Note]) -> NumberedLines:
@@ -179,11 +173,11 @@ def _build_lines(view: PageContext, blocks: Sequence[Block], notes: Sequence[Not
 
 
 def _apply_edit(view: PageContext, sheet: NumberedLines, block: Block, edit: BlockEdit) -> Block | None:
-    """Return the block with an edit, or none if it is not allowed: by its room, its sources or what it takes out."""
+    """Return the edited block, or none if its room, its sources or the removed text forbid the edit."""
     named = sheet.resolve_ids(edit.ids)
-    said = [(each.text, each.at) for each in named.notes]
+    dated_notes = [(each.text, each.at) for each in named.notes]
     new = "\n".join(
-        add_dates_from_sources(line, said) for each in edit.new_text.split("\n") if (line := one_line(each))
+        add_dates_from_sources(line, dated_notes) for each in edit.new_text.split("\n") if (line := one_line(each))
     )
     if named.strangers or named.episodes or not named.notes or unfit_reason_for_block(new) or first_open_date(new):
         return None
@@ -214,10 +208,10 @@ def _apply_edit(view: PageContext, sheet: NumberedLines, block: Block, edit: Blo
 
 
 def _may_replace(view: PageContext, block: Block, start: int, end: int, new: str, notes: Sequence[Note]) -> bool:
-    """Return whether a part may be replaced: it stays in what replaces it, or a note says that it is over.
+    """Return whether a part may be replaced: the new text contains it, or a note says that it is over.
 
-    What a pass wrote may be said anew by any note, but not be dropped without one that ends it, or a block about the
-    same that somebody has written since.
+    Any note may rephrase what a pass wrote. To drop it takes a note that ends it, or a block on the same subject that
+    somebody has written since.
     """
     old = block.value[start:end]
     own = any(each.start < end and start < each.end for each in block.spans)
@@ -240,7 +234,7 @@ def _has_common_word(text: str, other: str) -> bool:
 
 
 def _add_span(spans: Sequence[BlockSpan], new: BlockSpan) -> Sequence[BlockSpan]:
-    """Return spans with one more, which takes in those that it overlaps."""
+    """Return spans with one more, which absorbs those that it overlaps."""
     apart = [each for each in spans if each.end <= new.start or each.start >= new.end]
     within = [each for each in spans if each not in apart]
     ids = {key for each in (new, *within) for key in each.episodes}

@@ -1,6 +1,6 @@
-"""Makes the changes that operations propose: ids, trust and time follow from the sources, in one place.
+"""Builds the changes that operations propose, with ids, trust and time from their sources.
 
-An id is the hash of what the note says and rests on: a pass that is run again proposes the same note, not another.
+A note's id is the hash of its text and sources, so that a repeated pass proposes the same note.
 """
 
 import hashlib
@@ -17,40 +17,37 @@ from circadia.sleeptime.grounding.relative_dates import TRUST_WITHOUT_DAY, add_d
 from circadia.sleeptime.proposals.operation import PageContext
 
 INHERITED: Final = 0.9
-"""SLEEP-20: the share of its most important source's importance that a note inherits."""
+"""SLEEP-20: share of its most important source's importance that a note inherits."""
 STALE_WEIGHT: Final = 0.3
-"""SLEEP-29: what the importance of a stale episode is multiplied with."""
+"""SLEEP-29: factor on the importance of a stale episode."""
 
 
 def add_note(
     view: PageContext, operation: str, kind: NoteKind, text: str, sources: Sequence[Episode], *, why: str,
     ended: Sequence[str] = (), strangers: Sequence[str] = (),
 ) -> Change:  # fmt: skip
-    """Return a change that adds a note resting on these episodes: as trusted as the least trusted of them.
+    """Return a change that adds a note with these sources: as trusted as the least trusted of them.
 
-    A date that it tells from the day of a source stands beside its wording (SLEEP-24).
+    Relative dates of a source get the calendar date beside them (SLEEP-24).
 
-    `ended` are ids of episodes and notes of which it says that they do not hold any more. `strangers` are ids that a
-    model named and was not shown: the publication refuses the note for them, on record.
-
-    Raises:
-        ValueError: it rests on nothing.
+    `ended` are ids of episodes and notes that no longer hold according to the note. `strangers` are ids that the model
+    was not shown: the publication refuses the note for them, on record. Without sources it raises ValueError.
     """
     if not sources and not strangers:
-        raise ValueError("a note rests on episodes")
+        raise ValueError("a note needs at least one source")
     text = add_dates_from_sources(
         text, [(each.text, local_time(each)) for each in sources if each.trust not in TRUST_WITHOUT_DAY]
     )
     evidence = [*sorted({each.id for each in sources}), *(f"unknown {each}" for each in strangers)]
     key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
-    judged = [each.importance for each in sources if each.importance is not None]
+    rated = [each.importance for each in sources if each.importance is not None]
     after: dict[str, object] = {
         "id": key,
         "kind": kind.value,
         "text": text,
         "evidence": evidence,
         "trust": least_trusted(sources).value if sources else Trust.EXTERNAL.value,
-        "importance": round(max(judged) * INHERITED, 3) if judged else None,
+        "importance": round(max(rated) * INHERITED, 3) if rated else None,
         "at": max((each.at for each in sources), default=view.now).isoformat(),
         **({"ended": list(ended)} if ended else {}),
     }
@@ -58,9 +55,9 @@ def add_note(
 
 
 def retire_note(view: PageContext, operation: str, note: Note, *, why: str, instead: str | None = None) -> Change:
-    """Return a change that takes a note out of searches; `instead` is the note that takes its place, if one does.
+    """Return a change that removes a note from searches; `instead` is the note that replaces it, if one does.
 
-    With `instead` it is no removal, and comes about only if that note is there.
+    A replacement is no removal, and is only applied if the other note exists.
     """
     before: dict[str, object] = {"text": note.text, "evidence": list(note.evidence)}
     after: dict[str, object] | None = {"instead": instead} if instead else None
@@ -68,9 +65,9 @@ def retire_note(view: PageContext, operation: str, note: Note, *, why: str, inst
 
 
 def demote(view: PageContext, operation: str, episode_id: EpisodeId, *, evidence: str, why: str) -> Change:
-    """Return a change that makes an episode count less; `evidence` is the id of what shows that it is stale.
+    """Return a change that lowers an episode's weight; `evidence` is the id that shows it to be stale.
 
-    If that is a note, it comes about only if the note is there.
+    If that is a note, the change is only applied if the note exists.
     """
     after: dict[str, object] = {"reason": why, "evidence": evidence, "weight": STALE_WEIGHT}
     return _build_change(view, operation, ChangeKind.DEMOTE_EPISODE, episode_id, after=after, why=why)
@@ -85,7 +82,7 @@ def write_block(
     *,
     why: str,
 ) -> Change:
-    """Return a change that writes a block; `spans` say which of its characters rest on which episodes."""
+    """Return a change that writes a block; `spans` map its characters to the episodes that support them."""
     read = block_of(view, label)
     before: dict[str, object] | None = None
     if read is not None:
@@ -101,21 +98,17 @@ def write_block(
 def flag(
     view: PageContext, operation: str, target: str, said: str, sources: Sequence[Episode | Note], *, why: str
 ) -> Change:  # fmt: skip
-    """Return a change that tells of two things which contradict each other, where no date decides.
-
-    It goes when any of its sources is forgotten, since it says what they said.
-    """
+    """Return a change that reports an undecided contradiction; it goes if a source is forgotten, since it quotes it."""
     after: dict[str, object] = {"text": said, "evidence": [each.id for each in sources]}
     return _build_change(view, operation, ChangeKind.FLAG, target, after=after, why=why)
 
 
 def block_of(view: PageContext, label: str) -> Block | None:
-    """Return the block of this label, as the pass has read it."""
     return next((each for each in view.blocks if each.label == label), None)
 
 
 def least_trusted(sources: Sequence[Episode | Note]) -> Trust:
-    """Return the trust of what is derived from these (MEM-14)."""
+    """Return the trust of text derived from these (MEM-14)."""
     return max((each.trust for each in sources), key=lambda trust: trust.rank)
 
 

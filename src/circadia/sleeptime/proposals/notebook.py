@@ -1,7 +1,7 @@
-"""Keeps the notes of the banks that passes worked in last, so that a pass reads what is new and not all of them again.
+"""Caches the newest notes of recently used banks, so that a pass reads only what is new.
 
-The rows are the truth: what was added since, retired, put back or forgotten is read in the caller's transaction. What
-changes beside that, vectors and `used_at`, is left out.
+Additions, retirements, restorations and forgotten rows are read in the caller's transaction. Vectors and `used_at`
+change independently and are left out.
 """
 
 from collections.abc import Sequence
@@ -15,29 +15,28 @@ from circadia.records.note import Note
 from circadia.stores.base import Tx
 
 NOTES: Final = 5_000
-"""Notes of a bank that a pass works with, the newest."""
+"""Newest notes of a bank that a pass works with."""
 SPARE: Final = 500
-"""Older ones that are kept beside them: they take the place of those that are retired."""
+"""Older cached notes of a bank, which replace retired ones."""
 MOST: Final = 4 * NOTES
-"""Notes that are kept in all, a bank counting as one more; those of one bank always are."""
+"""Total of cached notes, with one more per bank; those of a single bank always fit."""
 
 
 @dataclass(kw_only=True, slots=True)
 class _BankNotes:
-    """The newest notes of a bank as it counted."""
+    """The newest notes of a bank, at these counters of the bank."""
 
     generation: int
     demotions: int
     last: int = 0
-    """The greatest number."""
     notes: dict[int, Note] = field(default_factory=dict[int, Note])
     """By number, in order."""
     whole: bool = True
-    """Whether there is none that is older."""
+    """Whether there are no older notes."""
 
 
 class Notebook:
-    """Newest notes by bank. It takes memory for `most` notes, if no bank alone has more."""
+    """Caches the newest notes by bank, `most` in all unless a single bank has more."""
 
     def __init__(self, *, newest: int = NOTES, spare: int = SPARE, most: int = MOST) -> None:
         self._newest = newest
@@ -45,58 +44,55 @@ class Notebook:
         self._kept: Lru[BankId, _BankNotes] = Lru(most)
 
     async def fetch_newest(self, tx: Tx, bank: Bank) -> Sequence[Note]:
-        """Return the newest notes that are not retired, in order, as the transaction sees them.
-
-        `bank` is its row as the same transaction reads it.
-        """
-        kept = self._kept.pop(bank.id)  # whoever comes meanwhile, or after a failure, reads them anew
-        if kept is not None and kept.generation == bank.generation and kept.demotions <= bank.demotions:
-            await self._catch_up(tx, bank, kept)
+        """Return the newest active notes in order, as the transaction that also read `bank` sees them."""
+        cached = self._kept.pop(bank.id)  # concurrent readers, and those after a failure, load the notes again
+        if cached is not None and cached.generation == bank.generation and cached.demotions <= bank.demotions:
+            await self._catch_up(tx, bank, cached)
         else:
-            kept = None
-        if kept is None or not (kept.whole or len(kept.notes) >= self._newest):
-            kept = await self._load_notes(tx, bank)
-        self._kept.put(bank.id, kept, 1 + len(kept.notes))
-        return list(kept.notes.values())[-self._newest :]
+            cached = None
+        if cached is None or not (cached.whole or len(cached.notes) >= self._newest):
+            cached = await self._load_notes(tx, bank)
+        self._kept.put(bank.id, cached, 1 + len(cached.notes))
+        return list(cached.notes.values())[-self._newest :]
 
     async def _load_notes(self, tx: Tx, bank: Bank) -> _BankNotes:
         most = self._newest + self._spare
-        kept = _BankNotes(generation=bank.generation, demotions=bank.demotions)
-        _add_notes(kept, await tx.notes.find_newest(bank.id, most))
-        kept.whole = len(kept.notes) < most
-        return kept
+        cached = _BankNotes(generation=bank.generation, demotions=bank.demotions)
+        _add_notes(cached, await tx.notes.find_newest(bank.id, most))
+        cached.whole = len(cached.notes) < most
+        return cached
 
-    async def _catch_up(self, tx: Tx, bank: Bank, kept: _BankNotes) -> None:
-        if bank.demotions > kept.demotions:
-            weights = await tx.notes.find_changed_weights(bank.id, after=kept.demotions)
-            first = next(iter(kept.notes), 0) if not kept.whole else 0
-            back = [number for number, weight in weights.items() if weight and first <= number <= kept.last]
+    async def _catch_up(self, tx: Tx, bank: Bank, cached: _BankNotes) -> None:
+        if bank.demotions > cached.demotions:
+            weights = await tx.notes.find_changed_weights(bank.id, after=cached.demotions)
+            first = next(iter(cached.notes), 0) if not cached.whole else 0
+            back = [number for number, weight in weights.items() if weight and first <= number <= cached.last]
             for number in weights:
-                kept.notes.pop(number, None)
+                cached.notes.pop(number, None)
             if back:
                 found = await tx.notes.get_by_numbers(bank.id, back)
-                kept.notes = dict(
-                    sorted({**kept.notes, **{at: _strip_note(each) for at, each in found.items()}}.items())
+                cached.notes = dict(
+                    sorted({**cached.notes, **{at: _strip_note(each) for at, each in found.items()}}.items())
                 )
-            kept.demotions = bank.demotions
+            cached.demotions = bank.demotions
         limit = self._newest
         while True:
-            new = await tx.notes.find_all(bank.id, after=kept.last, limit=limit)
-            _add_notes(kept, new)
+            new = await tx.notes.find_all(bank.id, after=cached.last, limit=limit)
+            _add_notes(cached, new)
             if len(new) < limit:
                 break
-        for number in list(kept.notes)[: -(self._newest + self._spare)]:
-            del kept.notes[number]
-            kept.whole = False
+        for number in list(cached.notes)[: -(self._newest + self._spare)]:
+            del cached.notes[number]
+            cached.whole = False
 
 
-def _add_notes(kept: _BankNotes, notes: Sequence[Note]) -> None:
-    """Take in notes with greater numbers than those that are there, in order."""
+def _add_notes(cached: _BankNotes, notes: Sequence[Note]) -> None:
+    """Add notes with higher numbers than the cached ones, in order."""
     for each in notes:
-        kept.notes[each.number] = _strip_note(each)
-        kept.last = each.number
+        cached.notes[each.number] = _strip_note(each)
+        cached.last = each.number
 
 
 def _strip_note(note: Note) -> Note:
-    """Return a note without its vector, which comes when it comes and is the larger part of it, and without its use."""
+    """Return a note without its use and its vector, which is most of its size and may come later."""
     return replace(note, vector=None, embedder=None, used_at=None)

@@ -1,4 +1,4 @@
-"""What a model is shown of a step: lines below their days, each under a short id that means something here only."""
+"""Numbered lines for a prompt: rows below their days, each with a short id that is valid in this prompt only."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -20,29 +20,27 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.visibility import visible_text
 
 LONGEST: Final = 800
-"""Characters of an episode that a model reads; what is longer is mostly pasted."""
+"""Characters of an episode in a prompt; the rest is mostly pasted text."""
 LONGEST_NAME: Final = 60
 CACHED_TEXTS: Final = 2_000
-"""Texts that are remembered as a sheet has them: several sheets of a page show the same rows."""
+"""Cached lines: several prompts of a page show the same rows."""
 _ROW_ID: Final = re.compile(r"[a-z]\d{1,5}")
 _LABELLED_TRUST: Final = (Trust.TOOL, Trust.EXTERNAL)
-"""The trust that is told; a line without it is of somebody in the conversation."""
+"""Trust to state; a line without it is from somebody in the conversation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferencedRows:
-    """What the ids of an answer stand for."""
+    """The rows that an answer refers to, each once."""
 
     episodes: Sequence[Episode]
-    """Episodes, each once."""
     notes: Sequence[Note]
-    """Notes, each once."""
     strangers: Sequence[str]
-    """Ids that stand for nothing on the sheet."""
+    """Ids that are not in the prompt."""
 
 
 class NumberedLines:
-    """Lines with ids. Whatever a text holds, it stays in its line."""
+    """Lines with ids. Whatever a text contains, it stays in its line."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -53,20 +51,16 @@ class NumberedLines:
 
     @property
     def text(self) -> str:
-        """Return all lines."""
         return "\n".join(self._lines)
 
     def add_heading(self, text: str) -> None:
-        """Begin a part."""
         self._lines.append(f"## {_clean_line(text)}")
         self._day = ""
 
     def add_line(self, text: str) -> None:
-        """Add a line that is no row."""
         self._lines.append(_clean_line(text))
 
     def add_block(self, head: str, value: str, longest: int | None = None) -> None:
-        """Begin a part with the lines of a block."""
         self.add_heading(head)
         for line in (
             redact(visible_text(value))[:longest].split("\n") if value else ()
@@ -74,14 +68,14 @@ class NumberedLines:
             self.add_line(f"| {line}")
 
     def add_episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
-        """Add lines of what was said, but of what is there already."""
+        """Add lines for the episodes that are not there yet."""
         for row in rows:
             if row.id not in self._ids:
                 self._begin_day(local_time(row).date().isoformat())
                 self._lines.append(f"{self._assign_id('e', row)} {speaker_label(row)}: {episode_line(row, longest)}")
 
     def add_notes(self, rows: Iterable[Note], *, evidence: Collection[EpisodeId] = ()) -> None:
-        """Add lines of notes, but of those that are there already; with the ids of `evidence` that is on the sheet."""
+        """Add lines for the notes that are not there yet, with the ids of those `evidence` rows that are."""
         for row in rows:
             if row.id not in self._ids:
                 self._begin_day(row.at.date().isoformat())
@@ -92,11 +86,9 @@ class NumberedLines:
                 self._lines.append(f"{key}{trust}{on} {_clean_note_text(row.text)}")
 
     def id_of(self, row: Episode | Note) -> str:
-        """Return the id of a row that is on the sheet."""
         return self._ids[row.id]
 
     def resolve_ids(self, ids: Iterable[str]) -> ReferencedRows:
-        """Return what ids stand for."""
         rows: dict[str, Episode | Note] = {}
         strangers: list[str] = []
         for given in ids:
@@ -113,9 +105,9 @@ class NumberedLines:
         )
 
     def add_uncited_sources(self, text: str, named: ReferencedRows) -> ReferencedRows:
-        """Return what an answer's text rests on: what it names, and what nobody in the conversation said of its words.
+        """Return the sources of an answer's text: the named ones, and tool or external rows with words that those lack.
 
-        So a text that comes from a tool or from outside is trusted no more because it names somebody else.
+        So naming another source does not raise the trust of a text that comes from a tool or from outside.
         """
         sources = [*named.episodes, *named.notes]
         others = [row for row in self._rows.values() if row.trust in _LABELLED_TRUST and row not in sources]
@@ -145,12 +137,12 @@ class NumberedLines:
 
 @lru_cache(maxsize=1_000)
 def _clean_line(text: str) -> str:
-    """Return a text in one line, without secrets; speakers and lines of blocks are shown again and again."""
+    """Return a text in one line without secrets; cached, since speakers and block lines recur."""
     return redact(one_line(text))
 
 
 def speaker_label(row: Episode | Note) -> str:
-    """Return who said it, in a form that cannot pass for anything else on a line; nobody in particular for a note."""
+    """Return the speaker in a form that cannot pass for anything else on a line; empty for a note."""
     if isinstance(row, Note):
         return ""
     shown = _clean_line(shown_name(row.speaker))
@@ -159,7 +151,7 @@ def speaker_label(row: Episode | Note) -> str:
 
 
 def episode_line(row: Episode, longest: int = LONGEST) -> str:
-    """Return what was said in one line: without what nobody sees and without secrets, with days told as dates."""
+    """Return an episode in one line: without invisible characters and secrets, and with calendar dates."""
     text = _clean_episode_text(row.text, local_time(row).replace(tzinfo=None))
     return text if len(text) <= longest else f"{text[:longest]} […]"
 
@@ -175,5 +167,5 @@ def _clean_note_text(text: str) -> str:
 
 
 def estimate_line_tokens(rows: Iterable[Episode]) -> int:
-    """Return about how many tokens the lines of these take; dates and secrets change little of that."""
+    """Return about how many tokens the lines of these take; dates and secrets hardly matter."""
     return sum(estimate_tokens(each.text[:LONGEST]) + 6 for each in rows)

@@ -1,4 +1,4 @@
-"""What an operation is: it plans steps over new episodes and proposes changes, and writes nothing (SLEEP-50)."""
+"""The interface of operations: they plan steps over new episodes and propose changes, and write nothing (SLEEP-50)."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,23 +24,23 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class BankReader(Protocol):
-    """Reads what a view does not hold: what notes rest on, which is the same in a replay, and how they were used."""
+    """Reads what a view does not hold: evidence, which is the same in a replay, and the use of notes."""
 
     @property
     def cached_episodes(self) -> Mapping[EpisodeId, Episode]:
-        """Return what was read for the page already, and the page itself: nobody has to wait for it."""
+        """Return the page and the episodes that were already read: without waiting."""
         ...
 
     async def fetch_episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        """Return these episodes of the bank, of those that are there."""
+        """Return those of these episodes that the bank has."""
         ...
 
     async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
-        """Return for each text the episodes numbered less than `before` that a search for it finds, the best first."""
+        """Return for each text the episodes below number `before` that a search for it finds, the best first."""
         ...
 
     async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
-        """Return when notes numbered from `first` on were last handed to agents, by number, of those that were."""
+        """Return the last use by number of the notes from `first` on that agents have been given."""
         ...
 
 
@@ -49,118 +49,99 @@ class PageContext:
     """A bank as a pass sees it at the beginning of a page. Nothing in it changes; `proposed` grows."""
 
     bank: Bank
-    """Whose memory."""
     now: datetime
-    """The instant that counts as now for the whole page, so that a pass that is run again asks the same."""
+    """The time of the whole page, fixed so that a repeated pass asks the same."""
     page: Sequence[Episode]
     """New episodes in order."""
     notes: Sequence[Note]
-    """Notes that are not retired, in order, without vectors and `used_at`; `look.uses` tells the latter."""
+    """Active notes in order, without vectors and `used_at`; for the latter see `look.fetch_note_uses`."""
     blocks: Sequence[Block]
-    """Blocks, by label."""
     look: BankReader
-    """Reads more of the bank."""
     instructions: str = ""
-    """What a person wants of this pass in particular."""
     full: bool = False
-    """Whether all notes and beliefs are looked at again, not only what this page touches."""
+    """Whether to process all notes and beliefs, not only those that this page touches."""
     stale: Collection[EpisodeId] = ()
-    """Episodes that others have shown to be over since the last pass; of a full one, all that are."""
+    """Episodes that others have shown to be stale since the last pass; all stale ones in a full pass."""
     edited: Collection[str] = ()
-    """Labels of the blocks that somebody other than a pass has written since the last one."""
+    """Labels of blocks that others than passes have written since the last pass."""
     proposed: Sequence[Change] = ()
-    """What operations before this one propose for this page."""
+    """Changes of earlier operations for this page."""
     drafts: dict[str, Note] = field(default_factory=dict[str, Note], compare=False)
-    """Proposed notes by id as they will stand, made once for a page (`standing.notes`)."""
+    """Proposed notes by id, built once for a page (`project_notes`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """A part of an operation that stands or fails alone."""
+    """A part of an operation that fails or succeeds independently."""
 
     name: str
     """What it is about, for people."""
     episodes: Sequence[Episode] = ()
-    """Its input: what is tried again if it fails. Empty if its input is not new."""
+    """Its input, which becomes a leftover if it fails. Empty if its input is not new."""
     notes: Sequence[Note] = ()
-    """Notes that it is about."""
     tokens: int = 0
-    """About how many tokens it asks with; 0 if it asks nothing."""
+    """Estimated tokens of its question; 0 without one."""
     data: dict[str, object] = field(default_factory=dict[str, object])
-    """What else the operation wants to remember of it."""
+    """Data for the operation's own use."""
 
 
 class ModelQueryFunction(Protocol):
-    """Asks the tier's model, as `Asking.ask` does for one operation."""
+    """Asks the tier's model for one operation; see `PassModelClient.ask`."""
 
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
-        """Return the answer. Raises Unusable, OverBudget."""
+        """Return the answer. Raises ModelAnswerError, OverBudget."""
         ...
 
 
 class AskAnyModel(Protocol):
-    """Asks the tier's model, or another, as `Asking.ask` does for one operation."""
+    """Asks the tier's model, or another, for one operation; see `PassModelClient.ask`."""
 
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: ChatModel | None = None) -> T:
-        """Return the answer. Raises Unusable, OverBudget, Yielded."""
+        """Return the answer. Raises ModelAnswerError, OverBudget, PassPreempted."""
         ...
 
 
 class Operation(Protocol):
-    """One kind of sleep-time work: one in `operations/`, or a user's own, which `sleeptime.own_operations` names.
+    """One kind of sleep-time work: built in (`operations/`), or a user's own in `sleeptime.own_operations`.
 
-    What it proposes is held to the same rules as all else: sources, ceilings, review, undo.
+    All changes are held to the same rules: sources, ceilings, review, undo.
     """
 
     name: str
     """Key of its settings, and label of its metrics."""
     asks: bool
-    """Whether it needs a model."""
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return what is to be done, in order. It is quick and asks nobody: a dry run shows it."""
+        """Return the steps in order, quickly and without asking a model: a dry run shows them."""
         ...
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the changes of one step; the same step over the same view proposes the same.
-
-        Raises:
-            ModelAnswerError: its input is to be tried again. OverBudget: it is to be tried when there is room.
-        """
+        """Return the changes of a step, the same for the same view. Raises ModelAnswerError, OverBudget."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassContext:
-    """What an operation works on that keeps what is derived from the bank up with it."""
-
     store: Store
-    """The database."""
     retrieval: Retrieval
-    """Searches."""
     now: datetime
-    """The present."""
     go_on: Callable[[], Awaitable[None]]
-    """Returns if the next step may begin. Raises PassPreempted: somebody waits."""
+    """Returns when the next step may begin. Raises PassPreempted: a call is waiting."""
     embed: Callable[[], Awaitable[None]] | None = None
-    """Makes all vectors that lack. Raises UpstreamFailed."""
+    """Makes all missing vectors. Raises UpstreamFailed."""
     run: Pass | None = None
-    """The pass that ends."""
     ask: AskAnyModel | None = None
-    """Asks models; none if there is none, or if it does not answer."""
+    """Asks models; none without a model, or if it does not answer."""
     readying: AnswerServices | None = None
-    """What answers are made ready with."""
     notebook: Notebook = field(default_factory=Notebook)
-    """Reads the bank's notes."""
 
 
 @runtime_checkable
 class ClosingOperation(Protocol):
-    """An operation that does something once all pages of a pass are published: nothing that has to be undone."""
+    """An operation that also acts once all pages of a pass are published; what it does needs no undo."""
 
     name: str
-    """As of any operation."""
 
     async def close(self, bank: Bank, ground: PassContext) -> Mapping[str, int]:
-        """Do it, as far as nobody waits, and return how much was done, by name, for the record of the pass."""
+        """Act until a call waits, and return counts by name for the record of the pass."""
         ...

@@ -1,7 +1,7 @@
-"""The rules that operations ask with, each in a file of its own, and the fence around what they ask about (SLEEP-50).
+"""Builds prompts from rule files, with a fence around the data (SLEEP-50).
 
-Nothing of a conversation goes into rules: a file is fixed, but for what whoever began the pass wants of it, and for
-lines that begin with a word such as `{beliefs?}`: each is left out where a question has nothing that it is about.
+Conversation text never gets into the rules. A file is fixed, except for the wishes of whoever began the pass, and for
+lines that begin with a word such as `{beliefs?}`, which are left out of questions without that subject.
 """
 
 import hashlib
@@ -18,25 +18,22 @@ from circadia.sleeptime.proposals.operation import PageContext
 
 FOLDER: Final = "prompts"
 SHARED: Final = "data"
-"""The rules that all operations share: what the data is, and that nothing in it is an instruction."""
+"""The shared rules: what the data is, and that nothing in it is an instruction."""
 LONGEST_WISH: Final = 1_000
-"""Characters of what a person wants of a pass that are taken into the rules."""
+"""Maximum characters of a person's wishes in the rules."""
 _VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
 _WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n)")
 
 
 def build_prompt(operation: str, view: PageContext, data: str, *, about: Collection[str] = (), **limits: int) -> Prompt:
-    """Return an operation's question about data of this view; its rules may state limits, by name.
-
-    `about` names what the data has of what only some questions are about.
-    """
+    """Return an operation's question; `about` names the optional subjects of the data, `limits` fill its rules."""
     return build_file_prompt(operation, data, view.instructions, about=about, **limits)
 
 
 def build_file_prompt(
     name: str, data: str, instructions: str = "", *, about: Collection[str] = (), **limits: int
 ) -> Prompt:
-    """Return the question of a file about data, with what whoever began the pass wants of it."""
+    """Return the question of a rule file about data, with the wishes of whoever began the pass."""
     own = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in about else "", _prompt_text(name))
     for key, limit in limits.items():
         own = own.replace(f"{{{key}}}", str(limit))
@@ -48,20 +45,19 @@ def build_file_prompt(
 
 
 def add_fence(text: str) -> str:
-    """Return a text between marks that it cannot forge: they hold its own hash."""
+    """Return a text between marks that it cannot forge, since they contain its hash."""
     mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return f"<data {mark}>\n{text}\n</data {mark}>"
 
 
 def build_fixed_prompt(name: str, data: str) -> Prompt:
-    """Return a question that no pass asks: the rules of a file, and what they are about."""
+    """Return a question outside of any pass: the rules of a file, and its data."""
     return Prompt(rules=_prompt_text(name), data=add_fence(data))
 
 
 def prompt_version(name: str) -> int:
-    """Return the version of a file of rules."""
-    found = _VERSION.match(_load_file(name))
-    return int(found[1]) if found else 0
+    match = _VERSION.match(_load_file(name))
+    return int(match[1]) if match else 0
 
 
 def _prompt_text(name: str) -> str:

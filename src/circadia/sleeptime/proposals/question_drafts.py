@@ -1,4 +1,4 @@
-"""Answering ahead: what a pass asks of whoever knows an agent's provider, model, prompt and tools."""
+"""The interface to the gateway for answering ahead: it knows an agent's provider, model, prompt and tools."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,68 +19,52 @@ from circadia.stores.base import Tx
 
 
 class AnticipatedAnswer(BaseModel):
-    """What an agent's model says to a question that nobody has asked yet."""
+    """An agent model's answer to a question that nobody has asked yet."""
 
     text: str
-    """Its words."""
     reasoning: str = ""
-    """What it told of how it came to them."""
+    """Its reasoning, as far as the provider shows it."""
     called: bool = False
     """Whether it called a tool, or refused."""
     cut: bool = False
     """Whether a limit or a filter cut it off."""
     tokens: int = 0
-    """Input and output tokens that it took."""
     nanousd: int | None = None
-    """Their price in billionths of a US dollar; none if it is not known."""
+    """Price in billionths of a US dollar; none if it is unknown."""
     seconds: float = 0.0
-    """How long it took."""
     at: datetime
-    """When."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionDraft:
-    """A question as it would go to an agent's model now."""
-
     mind: ChatModel
     """The agent's model; it answers with `AnticipatedAnswer` only."""
     prompt: Prompt
-    """`data` is the body of the call, with the bank's context; `rules` tell where it goes."""
+    """`data` is the body of the call with the bank's context; `rules` hold its address."""
     most_tokens: int
-    """What it may write at most."""
     rests: AnswerBasis
-    """What of the bank the context rests on, as it was when it was built."""
+    """What the context rests on, at the time when it was built."""
 
 
 class QuestionDrafter(Protocol):
-    """Puts questions as an agent's own calls would: the gateway does, which sleep-time work knows nothing of."""
+    """Builds questions as an agent's own calls would; the gateway implements it, since sleep-time work cannot."""
 
     async def find_agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
-        """Return whose frame it is; none if the agent is gone, off, or may not reach bank, provider or model now."""
+        """Return the frame's agent; none if it is gone, off, or may not reach the bank, provider or model now."""
         ...
 
     async def draft_question(
         self, bank: Bank, frame: AnswerFrame, question: str, *, known: Collection[str] = ()
     ) -> QuestionDraft | None:
-        """Return the question in the frame with what the bank says to it; none where `agent` is none.
-
-        Turns with a text of `known` are left out of what it says.
-        """
+        """Return the question with the bank's context, without turns in `known`; none if `find_agent` returns none."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerServices:
-    """What answers are made ready with."""
-
     ahead: QuestionDrafter
-    """Puts questions."""
     lookup: AnswerLookup
-    """Finds what is ready, and tells whether it still stands."""
+    """Finds ready answers and checks their validity."""
     settings: AnswersSettings
-    """How many, and for how long."""
     clock: Clock
-    """Time."""
     ids: IdSource
-    """Ids of answers."""

@@ -1,4 +1,4 @@
-"""Finds what is about the same subject as something else, by the words that they share, the rare ones most."""
+"""Finds rows on the same subject by shared words, weighted by rarity."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -17,22 +17,22 @@ from circadia.sleeptime.proposals.similarity import MAX_TERMS, content_terms
 Row = TypeVar("Row", Episode, Note)
 
 SPREAD: Final = 0.4
-"""A word that more than this share of many rows have tells nothing about them."""
+"""A word in more than this share of many rows says nothing about them."""
 MANY: Final = 20
-"""Rows from which on that is so."""
+"""Rows from which on `SPREAD` applies."""
 CACHED_NOTES: Final = 8_000
-"""Notes whose words are remembered: each step of a pass looks among the same ones."""
+"""Notes whose words are cached: each step of a pass searches the same ones."""
 
 
 CELLS: Final = 500_000
-"""Rows times asked ones that are compared at once."""
+"""Rows times queries that are compared at once."""
 
 
 class RelatedIndex(Generic[Row]):
-    """Rows that can be looked for. It takes time once, in the number of their words."""
+    """Searchable rows. Building the index takes time in the number of their words."""
 
     def __init__(self, rows: Sequence[Row], known: "RelatedIndex[Row] | None" = None) -> None:
-        """Time is spared where `known` has the first of these rows, and no others."""
+        """`known` saves time if its rows are the first of these."""
         self._rows = rows
         same = known is not None and len(known._rows) <= len(rows) and all(map(is_, known._rows, rows))
         pairs, first = (known._pairs, len(known._rows)) if known is not None and same else (_NO_PAIRS, 0)
@@ -40,7 +40,7 @@ class RelatedIndex(Generic[Row]):
         if of_each:
             places = np.repeat(np.arange(first, len(rows), dtype=np.uint64), [len(each) for each in of_each])
             new = (np.concatenate(of_each).astype(np.uint64) << _HALF) | places
-            pairs = np.sort(np.concatenate((pairs, new)), kind="stable")  # quick where the first of them are in order
+            pairs = np.sort(np.concatenate((pairs, new)), kind="stable")  # fast, since the first part is sorted
         self._pairs = pairs
         terms = (pairs >> _HALF).astype(np.uint32)
         self._having = (pairs & _PLACE).astype(np.intp)
@@ -52,10 +52,7 @@ class RelatedIndex(Generic[Row]):
         self._lengths = np.sqrt(np.bincount(self._having, weights=weights, minlength=len(rows)))
 
     def find_nearest(self, asked: Iterable[Episode | Note], most: int, *, least: float = 0.0) -> Sequence[Row]:
-        """Return up to `most` rows that are nearest to any of these, the nearest first, but not themselves.
-
-        `least` is the cosine from 0 to 1 that a row must have at least.
-        """
+        """Return up to `most` rows nearest to any of `asked`, without these; `least` is the minimum cosine."""
         asked = list(asked)
         best = np.zeros(len(self._rows))
         for _, scores in self._score_batches(asked):
@@ -65,36 +62,36 @@ class RelatedIndex(Generic[Row]):
     def find_nearest_each(
         self, asked: Sequence[Episode | Note], most: int, *, least: float = 0.0
     ) -> Sequence[Sequence[Row]]:
-        """Return for each of these what `to` returns for it alone, in a fraction of the time."""
-        found: list[Sequence[Row]] = [()] * len(asked)
+        """Return the result of `find_nearest` for each row alone, in a fraction of the time."""
+        nearest: list[Sequence[Row]] = [()] * len(asked)
         for first, scores in self._score_batches(asked):
             for at, row in enumerate(scores, first):
-                found[at] = self._select_nearest(row, {asked[at].id}, most, least)
-        return found
+                nearest[at] = self._select_nearest(row, {asked[at].id}, most, least)
+        return nearest
 
     def _score_batches(self, asked: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
-        """Yield for parts of these where the part begins, and the cosine of each of it with each row."""
+        """Yield batches: the index of the first row, and the cosines of the batch with all indexed rows."""
         at_once = max(1, CELLS // max(1, len(self._rows)))
         for at in range(0, len(asked) if self._rows else 0, at_once):
             yield at, self._scores([_subject_terms(each) for each in asked[at : at + at_once]])
 
     def _select_nearest(self, scores: Array, same: set[str], most: int, least: float) -> Sequence[Row]:
         near_enough = np.flatnonzero((scores > 0) & (scores >= least))
-        found: list[int] = near_enough[np.argsort(-scores[near_enough], kind="stable")].tolist()
-        near = (at for at in found if self._rows[at].id not in same)
+        order: list[int] = near_enough[np.argsort(-scores[near_enough], kind="stable")].tolist()
+        near = (at for at in order if self._rows[at].id not in same)
         return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
 
     def _scores(self, asked: Sequence[Array]) -> Array:
-        """Return the cosine of each that has these terms with each row."""
+        """Return the cosine of each query, given by its terms, with each row."""
         terms, rows = np.concatenate(asked), len(self._rows)
         whose = np.repeat(np.arange(len(asked)), [len(each) for each in asked])
         at = np.searchsorted(self._terms, terms)
         known = at < len(self._terms)
         known[known] = self._terms[at[known]] == terms[known]
-        strangers = np.bincount(whose[~known], minlength=len(asked)) * self._squared_rarity(np.zeros(1))[0]
+        unknown = np.bincount(whose[~known], minlength=len(asked)) * self._squared_rarity(np.zeros(1))[0]
         at, whose = at[known], whose[known]
         squares = list(_segment_sums(self._weight[at], np.searchsorted(whose, np.arange(len(asked) + 1))))
-        lengths = np.sqrt(squares + strangers)
+        lengths = np.sqrt(squares + unknown)
         telling = self._weight[at] > 0
         at, whose = at[telling], whose[telling]
         count = self._count[at]
@@ -106,14 +103,14 @@ class RelatedIndex(Generic[Row]):
         return shared.reshape(len(asked), rows) / by_length
 
     def _squared_rarity(self, having: Array) -> Array:
-        """Return how much words tell that so many rows have, squared."""
+        """Return the squared weight of words by the number of rows that have them."""
         rows = len(self._rows)
         rarity = np.log(1 + (rows + 1) / np.maximum(having, 0.5)) ** 2
         return np.where((rows >= MANY) & (having > SPREAD * rows), 0.0, rarity)
 
 
 def _subject_terms(row: Episode | Note) -> Array:
-    """Return the words that a row is about, and who says it, each once."""
+    """Return the distinct words of a row's subject and speaker."""
     if isinstance(row, Episode):
         return np.unique(
             np.array([*content_terms(row), *np.frombuffer(stored_terms(row.speaker), np.uint32)], np.uint32)

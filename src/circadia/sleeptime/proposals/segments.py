@@ -1,8 +1,8 @@
-"""Groups new episodes by conversation and topic, so that a model reads each once, with what belongs to it (SLEEP-20).
+"""Groups new episodes by conversation and topic, so that a model reads each once, with its context (SLEEP-20).
 
-No model is asked. Within a conversation a segment ends where the words change (Hearst, TextTiling, 1997: the terms of
-the turns before a gap against those after it), where nobody spoke for long, or where it is full. Conversations that run
-at the same time are kept apart, so the numbers of two segments may interleave.
+It uses no model. Within a conversation a segment ends where the words change (Hearst, TextTiling, 1997: the terms of
+the turns before a gap against those after it), after a long silence, or where it is full. Parallel conversations are
+kept apart, so the numbers of two segments may interleave.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,70 +22,63 @@ from circadia.sleeptime.proposals.operation import PageContext
 from circadia.sleeptime.proposals.similarity import SMALL_TALK, content_terms, cosines, normalize_statement, weigh_terms
 
 RECENT_WINDOW: Final = 50
-"""SLEEP-20: episodes of a segment at most."""
+"""SLEEP-20: maximum episodes of a segment."""
 FEWEST: Final = 6
-"""Episodes on either side of a change of topic: fewer show no topic."""
+"""Minimum episodes on either side of a change of topic."""
 AROUND: Final = 6
 """Episodes before and after a gap that are compared."""
 DEPTH: Final = 0.5
-"""Standard deviations above the conversation's mean that a valley is deep at a change of topic."""
+"""Standard deviations above the conversation's mean from which a valley marks a change of topic."""
 QUIET: Final = timedelta(hours=4)
 """A silence that ends a topic."""
 NAMING_EPISODES: Final = 12
-"""Episodes that a name is made from, and the first 200 characters of each."""
+"""Episodes that a name is made from, by the first 200 characters of each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """Episodes of one conversation that belong together."""
-
     episodes: Sequence[Episode]
-    """What is to be read, in order."""
+    """The episodes to read, in order."""
     duplicates: Mapping[EpisodeId, Sequence[Episode]]
-    """What says the same as one of these, by its id: not to be read, but evidence as good as it."""
+    """Repetitions of these by id: not to be read, but equally good evidence."""
 
     @property
     def name(self) -> str:
-        """Return the words that it is about, for people."""
         return _name_segment(self.episodes)
 
     @property
     def all_episodes(self) -> Sequence[Episode]:
-        """Return all its episodes, duplicates too, in order."""
         more = [each for folded in self.duplicates.values() for each in folded]
         return sorted((*self.episodes, *more), key=lambda each: each.number) if more else self.episodes
 
     def with_duplicates(self, *read: Episode) -> Sequence[Episode]:
-        """Return these with what says the same, in order."""
+        """Return these and their duplicates in order."""
         more = [same for each in read for same in self.duplicates.get(each.id, ())]
         return sorted((*read, *more), key=lambda each: each.number)
 
 
 def split_segments(view: PageContext) -> Sequence[Segment]:
-    """Return the segments of a page, by their first episode; each new episode is in exactly one.
-
-    The same page gives the same segments, whatever else is in the bank and whenever it is asked.
-    """
+    """Return a page's segments by first episode, each episode in exactly one; they depend on the page alone."""
     conversations: dict[str | None, list[Episode]] = {}
     for episode in view.page:
         conversations.setdefault(episode.session, []).append(episode)
-    found = [
+    segments = [
         _build_segment(conversation[first:last])
         for conversation in conversations.values()
         for first, last in pairwise(_find_boundaries(conversation))
     ]
-    return sorted(found, key=lambda each: each.episodes[0].number)
+    return sorted(segments, key=lambda each: each.episodes[0].number)
 
 
 def _find_boundaries(conversation: Sequence[Episode]) -> Sequence[int]:
-    """Return where segments begin, with 0 and the end."""
+    """Return the starts of the segments, and the end."""
     ends = [0, len(conversation)]
     if len(conversation) < 2 * FEWEST:
         return ends
     depths = _valley_depths(conversation)
     quiet = [after.at - before.at > QUIET for before, after in pairwise(conversation)]
     limit = depths.mean() + DEPTH * depths.std()
-    # Silences first, then the deepest valleys; equals in order, so that nothing is left to chance.
+    # Silences first, then the deepest valleys; ties in order, so that the result is deterministic.
     by_depth = sorted(range(1, len(conversation)), key=lambda at: (not quiet[at - 1], -depths[at - 1], at))
     for at in by_depth:
         if (quiet[at - 1] or depths[at - 1] > limit) and all(abs(at - each) >= FEWEST for each in ends):
@@ -95,7 +88,7 @@ def _find_boundaries(conversation: Sequence[Episode]) -> Sequence[int]:
 
 
 def _split_long(first: int, last: int, depths: Array) -> Sequence[int]:
-    """Return the ends of parts that are not too long, cut where the valley is deepest."""
+    """Return the ends of parts of at most `RECENT_WINDOW` episodes, cut at the deepest valleys."""
     if last - first <= RECENT_WINDOW:
         return [last]
     margin = (last - first) // 4
@@ -104,7 +97,7 @@ def _split_long(first: int, last: int, depths: Array) -> Sequence[int]:
 
 
 def _valley_depths(conversation: Sequence[Episode]) -> Array:
-    """Return how deep the valley of likeness is at each gap: how far it rises on both sides of it."""
+    """Return the depth of the valley of similarity at each gap: its rise on both sides."""
     rows = weigh_terms([content_terms(each) for each in conversation])
     sums = np.concatenate((np.zeros((1, rows.shape[1]), np.float32), np.cumsum(rows, axis=0)))
     gaps = np.arange(1, len(conversation))
@@ -115,7 +108,7 @@ def _valley_depths(conversation: Sequence[Episode]) -> Array:
 
 
 def _left_peaks(alike: Array) -> Array:
-    """Return for each gap the peak that is reached by climbing to its left."""
+    """Return for each gap the peak reached by climbing to its left."""
     peaks = alike.copy()
     for at in range(1, len(peaks)):
         if alike[at - 1] >= alike[at]:
@@ -128,7 +121,7 @@ def _build_segment(episodes: Sequence[Episode]) -> Segment:
     duplicates: dict[EpisodeId, list[Episode]] = {}
     first: dict[tuple[str, str, str], Episode] = {}
     for episode in episodes:
-        # On another day it may have happened again.
+        # A repetition on another day may be another event.
         key = (episode.speaker, local_time(episode).date().isoformat(), normalize_statement(episode.text))
         same = first.setdefault(key, episode)
         if same is episode or episode.incomplete != same.incomplete:
@@ -139,7 +132,7 @@ def _build_segment(episodes: Sequence[Episode]) -> Segment:
 
 
 def _name_segment(episodes: Sequence[Episode]) -> str:
-    """Return the words that most of them have, else the beginning of the first."""
+    """Return the words that most episodes share, else the beginning of the first."""
     speakers = {word for each in episodes for word in words(each.speaker)}
     spread: dict[str, int] = {}
     for episode in episodes[:NAMING_EPISODES]:

@@ -1,7 +1,7 @@
-"""How alike texts are, without a model: by what they say word for word, and by the words that tell them apart.
+"""The similarity of texts without a model: the same statement word for word, or the same distinctive words.
 
-Only what is stored with an episode for good goes in, and no embedding: that comes when it comes, and a pass that is run
-again must group as it did before.
+It uses only what is permanently stored with an episode. Embeddings may come later, and a repeated pass must group as
+before.
 """
 
 import re
@@ -20,9 +20,8 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 
 COLUMNS: Final = 4_096
-"""Most columns of a weighted row: beyond it words share some, and a page of any texts stays small."""
+"""Maximum columns of a weighted row: above it words share columns, so that a page of any texts stays small."""
 MAX_TERMS: Final = 400
-"""Terms of a text that are looked at."""
 
 _TALK: Final = """
 able actually agree already also always amaze amazing anything awesome back bet cool day definitely easy enjoy even ever
@@ -36,39 +35,39 @@ SMALL_TALK: Final = frozenset(_TALK.split())
 """Words that conversations about anything have in common."""
 _QUOTES: Final = str.maketrans("’‘", "''")
 _INTERJECTIONS: Final = frozenset(("ah", "ahh", "hey", "hm", "hmm", "oh", "ohh", "please", "uh", "um"))
-"""Words that change nothing where they begin or end a text."""
+"""Words that change nothing at the beginning or end of a text."""
 _SILENT: Final = re.compile(r"(?<![.,:;!…])[.,:;!…]+(?=[\s\"')\]”]|$)|[()\[\]\"“”„]|(?<!\w)['*_`]+|['*_`]+(?!\w)")
 """Marks that change nothing; those in a number do, and so do `?`, `-`, `+`, `%`, `$`, `#`, `/`, `@`."""
 
 
 def normalize_statement(text: str) -> str:
-    """Return what a text says word for word: without case, width, spacing, emphasis, and `oh` at its ends.
+    """Return a statement word for word: without case, width, spacing, emphasis, and `oh` at its ends.
 
-    Numbers, order, negations, tenses, signs and the mark of a question stay: texts that differ there differ.
+    Numbers, order, negations, tenses, signs and question marks stay: texts that differ there differ.
     """
     plain = text.casefold()
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
-    kept: list[str] = []
-    for word in plain.split():  # most have no marks; one by one they take a third of the time
-        kept += (word,) if word.isalnum() else _SILENT.sub(" ", word).split()
-    while kept and kept[0] in _INTERJECTIONS:
-        del kept[0]
-    while kept and kept[-1] in _INTERJECTIONS:
-        del kept[-1]
-    return " ".join(kept)
+    kept_words: list[str] = []
+    for word in plain.split():  # most words have no marks, and skipping those takes a third of the time
+        kept_words += (word,) if word.isalnum() else _SILENT.sub(" ", word).split()
+    while kept_words and kept_words[0] in _INTERJECTIONS:
+        del kept_words[0]
+    while kept_words and kept_words[-1] in _INTERJECTIONS:
+        del kept_words[-1]
+    return " ".join(kept_words)
 
 
 def content_terms(row: Episode | Note) -> Sequence[int]:
-    """Return the terms of what was said that are no stop words, as often as they occur, without day and speaker."""
-    found = array("I", row.terms)
+    """Return a row's terms without stop words, day and speaker, as often as they occur."""
+    terms = array("I", row.terms)
     if isinstance(row, Episode):
-        found = found[_header_length(row.speaker) :]
-    return [each for each in found[:MAX_TERMS] if each not in _STOPS]
+        terms = terms[_header_length(row.speaker) :]
+    return [each for each in terms[:MAX_TERMS] if each not in _STOPS]
 
 
 def weigh_terms(rows: Sequence[Sequence[int]]) -> Array:
-    """Return a row for each list of terms: how often each occurs, damped, times how rare it is among the rows."""
+    """Return a TF-IDF row for each list of terms, with logarithmic counts."""
     if not rows:
         return np.zeros((0, 1), np.float32)
     lengths = [len(row) for row in rows]
@@ -83,14 +82,14 @@ def weigh_terms(rows: Sequence[Sequence[int]]) -> Array:
 
 
 def cosines(left: Array, right: Array) -> Array:
-    """Return the cosine of each row with the one beside it; 0 where one says nothing."""
+    """Return the cosine of each row with the one beside it; 0 if either is empty."""
     lengths = np.linalg.norm(left, axis=-1) * np.linalg.norm(right, axis=-1)
     return np.einsum("...i,...i->...", left, right) / np.where(lengths > 0, lengths, 1)
 
 
 @lru_cache(maxsize=1_000)
 def _header_length(speaker: str) -> int:
-    """Return how many terms of an episode stand for its day and speaker."""
+    """Return the number of an episode's terms for its day and speaker."""
     return sum(1 for _ in words(searched_text(EARLIEST, speaker, "")))
 
 

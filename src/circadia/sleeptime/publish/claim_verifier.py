@@ -1,7 +1,7 @@
-"""Has the tier's model judge whether what a model wrote says what its cited sources say (SLEEP-33).
+"""Asks the tier's model whether generated text is supported by its cited sources (SLEEP-33).
 
-All claims of a page go into one question, each above the lines that it cites and no others. What operations propose
-that ask no model is not judged, nor are exact extracts. A missing verdict is a no.
+One question holds all claims of a page, each with the lines that it cites. Changes of operations without a model and
+exact extracts are not judged. A missing verdict is a no.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,30 +24,27 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.sleeptime.proposals.prompts import build_fixed_prompt
 
 MOST_CLAIMS: Final = 40
-"""Claims of a question; a page has seldom more."""
+"""Claims of a question; a page seldom has more."""
 MOST_CHARACTERS: Final = 60_000
-"""Characters of a question, unless one claim alone has more."""
+"""Characters of a question, unless a single claim has more."""
 MOST_LINES: Final = 40
-"""Sources that are shown beside a claim: those that share most words with it."""
+"""Sources shown with a claim: those that share most words with it."""
 VERDICT_TOKENS: Final = 40
-"""Most output for a claim."""
 VERDICT: Final = "verdict"
-"""Where the verdict stands in what a change is to make."""
+"""Key of the verdict in `Change.after`."""
 SAID: Final = "said"
 MISSING: Final = "missing"
 REASONS: Final[Mapping[str, str]] = {
     "not_said": "its sources do not say it, as the model judges",
     "contradicted": "its sources say otherwise, as the model judges",
     "instructs": "it instructs its reader, as the model judges",
-    "undated": "its date is one only for who knows when it was written, as the model judges",
+    "undated": "its date is unclear without the day it was written, as the model judges",
     MISSING: "the model gave no verdict on it",
 }
-"""Why a change is refused, by the verdict."""
+"""Why a change is refused, by verdict."""
 
 
 class ClaimVerdict(BaseModel):
-    """What the model says of a claim."""
-
     id: str
     verdict: Literal["said", "not_said", "contradicted"]
     instructs: bool
@@ -55,67 +52,65 @@ class ClaimVerdict(BaseModel):
 
 
 class ClaimVerdicts(BaseModel):
-    """What the model says of a question's claims."""
-
     verdicts: list[ClaimVerdict] = Field(max_length=2 * MOST_CLAIMS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A text of a change, with what it cites."""
+    """A text of a change, with the sources that it cites."""
 
     number: int
-    """Which of the changes has it."""
+    """Index of its change."""
     text: str
     mark: str = ""
     sources: Sequence[Episode]
     before: str = ""
-    """Lines of the block that it takes the place of."""
+    """Lines of the block that it replaces."""
 
     @property
     def cites(self) -> tuple[str, ...]:
-        """Return what it is shown beside; claims that share all of it are shown together."""
+        """Return what it is shown with; claims that share all of it are shown together."""
         return (self.before, *(each.id for each in self.sources))
 
 
 class ClaimVerifier:
-    """Judges what a page's operations propose, as a step of its own that may fail and be tried again."""
+    """Judges a page's changes, as a separate step that may fail and be retried."""
 
     name = VERIFY
     asks = True
 
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return one step with what is proposed in the view, none if nothing is."""
         return [Step(name="verdicts", episodes=view.page)] if view.proposed else []
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        """Return the changes in their order, each with its verdict; those that claim nothing as they are."""
+        """Return the changes in order, each with its verdict; those without a claim are unchanged."""
         ids = {key for each in view.proposed for key in _cited_episode_ids(each)}
         rows = await view.look.fetch_episodes(sorted(ids))
-        found: dict[int, list[str]] = {}
+        verdicts: dict[int, list[str]] = {}
         for part in _split_questions(
             [each for at, change in enumerate(view.proposed) for each in _find_claims(at, change, rows)]
         ):
             most = VERDICT_TOKENS * (len(part) + 2)
             answer = await ask(build_fixed_prompt(self.name, _build_question(part)), ClaimVerdicts, most_tokens=most)
             for key, claim in part.items():
-                given = {_worst_verdict(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
-                found.setdefault(claim.number, []).append(next(iter(sorted(given - {SAID}) or given), MISSING))
+                results = {
+                    _worst_verdict(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key
+                }
+                verdicts.setdefault(claim.number, []).append(next(iter(sorted(results - {SAID}) or results), MISSING))
         return [
-            replace(each, after={**(each.after or {}), VERDICT: next((v for v in found[at] if v != SAID), SAID)})
-            if at in found
+            replace(each, after={**(each.after or {}), VERDICT: next((v for v in verdicts[at] if v != SAID), SAID)})
+            if at in verdicts
             else each
             for at, each in enumerate(view.proposed)
         ]
 
 
 def refusal_reason(change: Change) -> str:
-    """Return why a change is refused by its verdict, empty if it is not."""
+    """Return why its verdict refuses a change; empty if it does not."""
     return REASONS.get(str((change.after or {}).get(VERDICT, SAID)), "")
 
 
 def mark_missing_verdict(change: Change) -> Change:
-    """Return a change that needs a verdict and has none."""
     return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited_episode_ids(change) else change
 
 
@@ -126,7 +121,6 @@ def _worst_verdict(given: ClaimVerdict) -> str:
 
 
 def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
-    """Return the ids of the episodes that what a change says rests on."""
     if change.kind is ChangeKind.FLAG:
         ids = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
         return [EpisodeId(each) for each in ids if each.startswith("epi_")]
@@ -134,7 +128,7 @@ def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
 
 
 def _find_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
-    """Yield what a change claims: a note or a flag one thing, a block each new line."""
+    """Yield a change's claims: one of a note or a flag, one for each new line of a block."""
     after = change.after or {}
     cited = [rows[each] for each in _cited_episode_ids(change) if each in rows]
     if change.kind is ChangeKind.WRITE_BLOCK:
@@ -163,7 +157,6 @@ def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Epis
 
 
 def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
-    """Return the sources that are shown beside a claim, in order."""
     wanted = set(question_terms(text)) if len(cited) > MOST_LINES else set[int]()
     shared = {each.id: len(wanted.intersection(question_terms(each.text))) if wanted else 0 for each in cited}
     best = sorted(cited, key=lambda each: (-shared[each.id], each.number))[:MOST_LINES]
@@ -171,7 +164,6 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
 
 
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
-    """Yield the claims of each question, by their ids in it."""
     part: dict[str, Claim] = {}
     for claim in claims:
         wider = {**part, f"c{len(part) + 1}": claim}
@@ -184,7 +176,7 @@ def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
 
 
 def _build_question(part: Mapping[str, Claim]) -> str:
-    """Return what a question is about: claims, with the lines that they cite below them."""
+    """Return the text of a question: claims, each above the lines that it cites."""
     together: dict[tuple[str, ...], list[str]] = {}
     for key, claim in part.items():
         together.setdefault(claim.cites, []).append(key)

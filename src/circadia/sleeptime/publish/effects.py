@@ -1,11 +1,11 @@
-"""What each kind of change does to a bank, and how it is taken back. Both return why not, or none if it is done.
+"""Applies and undoes each kind of change to a bank. Both return the reason for a refusal.
 
-What stands in `after` of a change, by kind:
+Keys of a change's `after`, by kind:
     add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over)
-    retire_note     instead (id of the note that takes its place; nothing if none does)
+    retire_note     instead (id of the note that takes its place; empty without one)
     demote_episode  reason, evidence, weight
-    write_block     value, spans [[start, end, [episode ids]]], version (of the block that was written; set when it is)
-and in `before`:
+    write_block     value, spans [[start, end, [episode ids]]], version (of the written block; set when it is)
+and of its `before`:
     write_block     value, spans, version (of the block that the pass has read; 0 for none)
 """
 
@@ -32,40 +32,34 @@ from circadia.stores.base import Tx
 K = TypeVar("K", bound=str)
 
 BY: Final = "pass"
-"""Writer of what passes write, before the pass' id."""
+"""Writer of a pass's rows, before the pass id."""
 NOTE: Final = "not_"
-"""What ids of notes begin with."""
 READ_AT_ONCE: Final = 200
-"""Ids that are looked for between two turns of the event loop."""
+"""Ids that are read between two turns of the event loop."""
 WRITTEN_AT_ONCE: Final = 20
-"""Notes that are written between two."""
+"""Notes that are written between two turns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AppliedChange:
-    """A change that was applied."""
-
     change: Change
-    """The change, with what came of it."""
     why_not: str = ""
-    """Why it was not; empty if it was."""
+    """Why it was not applied; empty if it was."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceRows:
-    """What changes of one publication rest on, read once for all of them."""
+    """The sources of one publication's changes, read once for all of them."""
 
     homes: Mapping[EpisodeId, BankId]
-    """The bank of each source that is there."""
+    """The bank of each existing source."""
     there: set[NoteId]
-    """Of the notes that are to be added those that are there already; it grows by what is added."""
+    """Ids of notes to add that exist already; it grows with each added note."""
     new: dict[NoteId, Note]
-    """Notes that are added, and not written yet."""
+    """Added notes that are not written yet."""
 
 
 class Effects:
-    """Applies changes and takes them back, in the caller's transaction."""
-
     def __init__(self, clock: Clock, memory: MemoryServices) -> None:
         self._clock = clock
         self._memory = memory
@@ -85,11 +79,10 @@ class Effects:
         }
 
     async def fetch_source_rows(self, tx: Tx, changes: Sequence[Change]) -> SourceRows:
-        """Return what these changes rest on, as it is now."""
         homes: dict[EpisodeId, BankId] = {}
         for part in _split_batches(list(dict.fromkeys(key for each in changes for key in source_ids_of(each)))):
             homes |= await tx.episodes.find_bank_ids(part)
-            await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
+            await asyncio.sleep(0)  # a writer may block the event loop, which others need
         there: set[NoteId] = set()
         for part in _split_batches([NoteId(each.target) for each in changes if each.kind is ChangeKind.ADD_NOTE]):
             there |= (await tx.notes.find_bank_ids(part)).keys()
@@ -97,11 +90,10 @@ class Effects:
         return SourceRows(homes=homes, there=there, new={})
 
     async def apply(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
-        """Do it, if the bank still is as the change needs it to be; `settle` ends what is done of a footing."""
+        """Apply a change if the bank still allows it; `flush_notes` completes the added notes."""
         return await self._apply[change.kind](tx, bank, change, footing)
 
     async def flush_notes(self, tx: Tx, bank: Bank, footing: SourceRows) -> None:
-        """Write the notes that are added."""
         new = list(footing.new.values())
         footing.new.clear()
         for at in range(0, len(new), WRITTEN_AT_ONCE):
@@ -111,7 +103,7 @@ class Effects:
             await self._memory.episodes.touch(tx, bank)
 
     async def undo(self, tx: Tx, bank: Bank, change: Change) -> str:
-        """Take it back; return why that cannot be done, empty if it was."""
+        """Undo a change; return why that fails, empty if it does not."""
         return await self._undo[change.kind](tx, bank, change)
 
     async def _add_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
@@ -145,7 +137,7 @@ class Effects:
         return AppliedChange(change=change)
 
     async def _drop_note(self, tx: Tx, bank: Bank, change: Change) -> str:
-        """Retire it: what later passes made of it may name it."""
+        """Retire the note: changes of later passes may name it."""
         await tx.notes.retire(NoteId(change.target), self._clock.now())
         return ""
 
@@ -156,7 +148,7 @@ class Effects:
         if note is None or note.retired_at is not None:
             return AppliedChange(change=change, why_not="there is no such note any more")
         if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), footing):
-            return AppliedChange(change=change, why_not="what was to take its place is not there")
+            return AppliedChange(change=change, why_not="its replacement does not exist")
         await tx.notes.retire(note.id, self._clock.now())
         return AppliedChange(change=change)
 
@@ -172,7 +164,7 @@ class Effects:
     async def _demote_episode(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
         after = _after(change)
         if not await _is_note_present(tx, bank, str(after["evidence"]), footing):
-            return AppliedChange(change=change, why_not="the note that shows it is not there")
+            return AppliedChange(change=change, why_not="the note with the evidence does not exist")
         try:
             new = await self._memory.episodes.demote(
                 tx, bank, EpisodeId(change.target), by=f"{BY} {change.pass_id}", reason=str(after["reason"]),
@@ -192,20 +184,20 @@ class Effects:
         return ""
 
     async def _write_block(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
-        """Write a block, merged with what somebody wrote since the pass has read it (SLEEP-30)."""
+        """Write a block, merged with what others wrote since the pass read it (SLEEP-30)."""
         before, after = change.before or {}, _after(change)
-        found = await tx.blocks.get_latest(bank.id, change.target)
-        version, theirs = (found.version, "" if found.deleted else found.value) if found else (0, "")
+        latest = await tx.blocks.get_latest(bank.id, change.target)
+        version, theirs = (latest.version, "" if latest.deleted else latest.value) if latest else (0, "")
         value, why = str(after["value"]), change.why
         spans = _parse_spans(after.get("spans"))
         if version != before.get("version", 0):
-            came = merge_lines(str(before.get("value", "")), ours=value, theirs=theirs)
-            if came.lost or came.text == theirs:
+            merged = merge_lines(str(before.get("value", "")), ours=value, theirs=theirs)
+            if merged.lost or merged.text == theirs:
                 return AppliedChange(change=change, why_not="it was written by somebody else meanwhile")
-            value, why = came.text, f"{why} (merged with version {version})"
+            value, why = merged.text, f"{why} (merged with version {version})"
             spans = None
         edit = BlockUpdate(
-            value=value, spans=spans, expected_version=version if found and not found.deleted else 0, why=why,
+            value=value, spans=spans, expected_version=version if latest and not latest.deleted else 0, why=why,
             operation=change.operation,
         )  # fmt: skip
         try:
@@ -218,18 +210,18 @@ class Effects:
         return AppliedChange(change=replace(change, after=written, why=why))
 
     async def _undo_block(self, tx: Tx, bank: Bank, change: Change) -> str:
-        """Take the pass' lines out and leave what others wrote since; return where those are the same lines."""
+        """Remove the pass's lines and leave what others wrote since; return why some lines stay."""
         before, after = change.before or {}, _after(change)
-        found = await tx.blocks.get_latest(bank.id, change.target)
-        if found is None or found.deleted:
+        latest = await tx.blocks.get_latest(bank.id, change.target)
+        if latest is None or latest.deleted:
             return "the block was deleted since"
-        came = merge_lines(str(after["value"]), ours=str(before.get("value", "")), theirs=found.value, undoing=True)
-        left = "the same lines were written by somebody else since" if came.lost else ""
-        if came.text == found.value:
+        merged = merge_lines(str(after["value"]), ours=str(before.get("value", "")), theirs=latest.value, undoing=True)
+        left = "the same lines were written by somebody else since" if merged.lost else ""
+        if merged.text == latest.value:
             return left
-        edit = BlockUpdate(value=came.text, expected_version=found.version, why=f"undo of {change.pass_id}")
+        edit = BlockUpdate(value=merged.text, expected_version=latest.version, why=f"undo of {change.pass_id}")
         try:
-            if not came.text and not before.get("version"):
+            if not merged.text and not before.get("version"):
                 await self._memory.blocks.delete(
                     tx, bank, change.target, writer=BlockAuthor.SLEEP, by=f"{BY} {change.pass_id}", why=edit.why
                 )
@@ -254,11 +246,11 @@ def _split_batches(ids: Sequence[K]) -> Iterator[Sequence[K]]:
 
 
 async def _is_note_present(tx: Tx, bank: Bank, key: str, footing: SourceRows) -> bool:
-    """Return whether this note is there, if it is a note that is named."""
+    """Return whether the named note exists and is not retired; true if the key names no note."""
     if not key.startswith(NOTE) or key in footing.new:
         return True
-    found = await tx.notes.get(bank.id, NoteId(key))
-    return found is not None and found.retired_at is None
+    note = await tx.notes.get(bank.id, NoteId(key))
+    return note is not None and note.retired_at is None
 
 
 def _after(change: Change) -> Mapping[str, object]:

@@ -1,7 +1,7 @@
-"""Three-way merge of a block that somebody changed while a pass was thinking (SLEEP-30).
+"""Three-way merge by lines, for a block that somebody changed while a pass was running (SLEEP-30).
 
-By lines. What only one side changed is taken from that side; where both changed the same lines differently, the other
-side (a person, an agent) is right and the pass is not, so that no edit of a person is ever lost.
+A change on one side only is taken. Where both sides changed the same lines, the other side (a person, an agent) wins
+over the pass, so that no person's edit is ever lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,17 +11,14 @@ from difflib import SequenceMatcher
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeResult:
-    """What came of it."""
-
     text: str
-    """The merged text."""
     lost: Sequence[str]
-    """What the pass wanted and did not get, a text for each place."""
+    """Texts of the pass that were rejected, one per place."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Hunk:
-    """Lines `start` to `end` of the base become `lines`."""
+    """Replaces lines `start` to `end` of the base by `lines`."""
 
     start: int
     end: int
@@ -29,10 +26,10 @@ class _Hunk:
 
 
 def merge_lines(base: str, *, ours: str, theirs: str, undoing: bool = False) -> MergeResult:
-    """Return `theirs` with what `ours` changes of the base, where that does not touch what `theirs` changes of it.
+    """Return `theirs` with the changes of `ours` to the base that do not touch changes of `theirs`.
 
-    What is put side by side touches, since nobody could tell its order; so does a line that goes beside one that
-    somebody wrote, unless it is `undoing`: then that line was ours, and theirs stays where it is.
+    Adjacent changes touch, since their order is unknown. So does a removed line beside one that somebody wrote, unless
+    `undoing`: then the removed line was ours, and theirs stays where it is.
     """
     if theirs in (base, ours):
         return MergeResult(text=ours, lost=())
@@ -64,12 +61,12 @@ def _find_hunks(base: Sequence[str], changed: Sequence[str]) -> Iterator[_Hunk]:
 
 
 def _are_adjacent(one: _Hunk, other: _Hunk) -> bool:
-    """Return whether they change the same lines, or lines side by side."""
+    """Return whether they change the same lines, or adjacent ones."""
     return one.start <= other.end and other.start <= one.end
 
 
 def _are_overlapping(one: _Hunk, other: _Hunk) -> bool:
-    """Return whether they change the same lines, or both put lines side by side."""
+    """Return whether they change the same lines, or both insert adjacent ones."""
     if one.lines and other.lines:
         return _are_adjacent(one, other)
     return one.start < other.end and other.start < one.end

@@ -1,8 +1,7 @@
-"""Publishes what a pass proposes, and takes it back: the only writer of derived memory (SLEEP-30 … SLEEP-32).
+"""Publishes and undoes what a pass proposes: the only writer of derived memory (SLEEP-30 … SLEEP-32).
 
-One transaction: each change that breaks no rule is applied, all are written down with what came of them, the cursor
-moves, and the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried
-again.
+One transaction applies each change that breaks no rule, records all changes with their results, moves the cursor, and
+updates the pass's row and the bank's generation. So readers see all or nothing, and a failure can be retried.
 """
 
 import asyncio
@@ -23,42 +22,34 @@ from circadia.sleeptime.publish.effects import Effects, SourceRows
 from circadia.stores.base import Tx
 
 CEILING_SHARE: Final = 0.05
-"""SLEEP-31: of a bank's notes, that one pass may retire."""
+"""SLEEP-31: share of a bank's notes that one pass may retire."""
 CEILING_NOTES: Final = 20
-"""SLEEP-31: the same as a number."""
+"""SLEEP-31: number of notes that one pass may retire."""
 SHORTEST: Final = 0.5
-"""SLEEP-31: a block that loses more of its text than this in one pass waits for a person."""
+"""SLEEP-31: a block that would keep less of its text than this waits for a person."""
 FULL: Final = "full"
-"""Count of a pass that has looked at the whole bank, which it does once however often it is cut short."""
+"""Count of a pass that has read the whole bank: once, however often it is interrupted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BankWatermark:
-    """How far a page has looked, as its bank counted when it began."""
+    """How far a page has read, by the bank's counters at its start."""
 
     demotions: int
-    """`Bank.demotions`."""
     edited_at: datetime | None
-    """`Bank.edited_at`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageProgress:
-    """What a part of a pass has worked through."""
-
     upto: int
-    """Number of the last episode."""
     leftovers: Sequence[Leftover]
-    """What of the bank is to be tried again from now on."""
+    """All leftovers of the bank from now on."""
     seen: BankWatermark | None = None
-    """What of the bank's demotions and edits it has taken in; none if it is to look at them again."""
+    """The processed demotions and edits; none to read them again."""
     full: bool = False
-    """Whether it was the look at the whole bank."""
 
 
 class Publisher:
-    """Publishes and takes back."""
-
     def __init__(self, clock: Clock, effects: Effects) -> None:
         self._clock = clock
         self._effects = effects
@@ -66,19 +57,19 @@ class Publisher:
     async def publish(
         self, tx: Tx, run: Pass, bank: Bank, changes: Sequence[Change], page: PageProgress, wrong: Sequence[str] = ()
     ) -> Pass:
-        """Do what is proposed, as far as the rules and the bank let it; return the pass as it stands then.
+        """Apply the changes that the rules and the bank allow; return the updated pass.
 
-        `wrong` is what the rules find wrong with each change, empty for nothing; nothing with any if it is empty.
+        `wrong` holds the rule violation of each change, empty without one; it may be empty as a whole.
 
-        With `review` all waits for a person, and so does what is beyond a ceiling; with `dry_run` nothing is kept but
-        the proposal, and the cursor stays. It stays too if the pass does only some of the operations.
+        With `review` all changes are staged for a person; without it, those beyond a limit are. With `dry_run` only the
+        proposal is stored. The cursor stays in a dry run, and if the pass runs only some of the operations.
 
         Raises:
-            Conflict: the pass was taken over, cancelled or published by somebody else meanwhile; nothing is done.
+            Conflict: The pass was taken over, cancelled or published by another process; nothing is changed.
         """
         present = await tx.passes.get(run.id)
         if present is None or replace(present, lease_until=run.lease_until) != run:
-            raise Conflict(f"pass {run.id!r} is no longer this process'")
+            raise Conflict(f"pass {run.id!r} was taken over or has ended")
         before = await _fetch_demotions(tx, bank)
         first = await tx.passes.last_change_number(run.id) + 1
         numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
@@ -88,7 +79,7 @@ class Publisher:
         footing = await self._effects.fetch_source_rows(tx, numbered)
         written: list[Change] = []
         for change, why_not in zip(numbered, wrong or ("",) * len(numbered), strict=True):
-            await asyncio.sleep(0)  # others want the event loop, too
+            await asyncio.sleep(0)  # others need the event loop too
             if _has_forgotten_source(change, footing):
                 blank = replace(change, before=None, after=None)
                 written.append(self._with_state(blank, ChangeState.REFUSED, FORGOTTEN))
@@ -107,11 +98,7 @@ class Publisher:
         return await self._save_progress(tx, run, bank, written, page, before=before)
 
     async def accept(self, tx: Tx, run: Pass, bank: Bank, numbers: Collection[int] = ()) -> Sequence[Change]:
-        """Do what waits for a person, all of it or these changes; return it with what came of it.
-
-        Raises:
-            NotFound: one of these does not wait.
-        """
+        """Apply staged changes, all or these; return them with their results. Raises NotFound: one is not staged."""
         before = await _fetch_demotions(tx, bank)
         staged = await _fetch_staged(tx, run, numbers)
         footing = await self._effects.fetch_source_rows(tx, staged)
@@ -130,11 +117,7 @@ class Publisher:
         return done
 
     async def refuse(self, tx: Tx, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
-        """Let nothing of what waits for a person come about, all of it or these changes; return it as it stands.
-
-        Raises:
-            NotFound: one of these does not wait.
-        """
+        """Refuse staged changes, all or these; return them. Raises NotFound: one is not staged."""
         done = [
             self._with_state(each, ChangeState.REFUSED, each.why if _is_blank(each) else f"refused by {by}")
             for each in await _fetch_staged(tx, run, numbers)
@@ -144,10 +127,7 @@ class Publisher:
         return done
 
     async def undo(self, tx: Tx, run: Pass, bank: Bank, *, by: str) -> Sequence[Change]:
-        """Take back all that the pass did, the last first; return it with what came of it.
-
-        What was changed by others since stays as they left it.
-        """
+        """Undo a pass's changes, the last first; return them with their results. Later changes by others stay."""
         before = await _fetch_demotions(tx, bank)
         published = await tx.passes.find_changes(run.id, state=ChangeState.PUBLISHED)
         done: list[Change] = []
@@ -162,7 +142,7 @@ class Publisher:
         if undone:
             await tx.banks.count_publication(bank.id)
         if any(each.kind is ChangeKind.RETIRE_NOTE for each in undone):
-            await tx.banks.bump_generation(bank.id)  # an index that was loaded meanwhile lacks them
+            await tx.banks.bump_generation(bank.id)  # an index loaded meanwhile lacks them
         return done
 
     async def _apply(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> Change:
@@ -172,14 +152,14 @@ class Publisher:
         return self._with_state(done.change, ChangeState.PUBLISHED, done.change.why)
 
     async def _retirement_limit(self, tx: Tx, bank: Bank) -> int:
-        """Return how many notes this pass may retire; what is more waits for a person."""
+        """Return how many notes this pass may retire; more wait for a person."""
         there = await tx.notes.count(bank.id)
         return max(1, min(CEILING_NOTES, int(there * CEILING_SHARE)))
 
     async def _save_progress(
         self, tx: Tx, run: Pass, bank: Bank, written: Sequence[Change], page: PageProgress, *, before: int
     ) -> Pass:
-        """Write how far the pass is; the bank had so many demotions before those of the page."""
+        """Record the pass's progress; `before` counts the bank's demotions before those of the page."""
         counts = {**run.counts, FULL: 1} if page.full else dict(run.counts)
         for change in written:
             name = change.kind.value if change.state is ChangeState.PUBLISHED else change.state.value
@@ -190,7 +170,7 @@ class Publisher:
             after = await tx.banks.get(bank.id)
             generation = None if after is None else after.published
         now = replace(run, counts=counts, generation_after=generation, after=page.upto)
-        if not (run.dry_run or run.operations):  # what only some operations have read stays for all of them
+        if not (run.dry_run or run.operations):  # episodes that only some operations have read stay unread
             state = await tx.sleep_states.get(bank.id)
             seen = page.seen or BankWatermark(demotions=state.demotions, edited_at=state.edited_at)
             await tx.sleep_states.put(
@@ -200,7 +180,7 @@ class Publisher:
                 )
             )  # fmt: skip
         if not await tx.passes.save(now, origin=run):
-            raise Conflict(f"pass {run.id!r} is no longer this process'")
+            raise Conflict(f"pass {run.id!r} was taken over or has ended")
         return now
 
     def _with_state(self, change: Change, state: ChangeState, why: str) -> Change:
@@ -208,7 +188,7 @@ class Publisher:
 
 
 async def _fetch_staged(tx: Tx, run: Pass, numbers: Collection[int]) -> Sequence[Change]:
-    """Return what of a pass waits for a person: all of it, or the changes of these numbers. Raises NotFound."""
+    """Return a pass's staged changes: all, or those with these numbers. Raises NotFound."""
     staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED)
     unknown = set(numbers).difference(each.number for each in staged)
     if unknown:
@@ -219,7 +199,6 @@ async def _fetch_staged(tx: Tx, run: Pass, numbers: Collection[int]) -> Sequence
 
 
 async def _save_counts(tx: Tx, run: Pass, done: Sequence[Change]) -> None:
-    """Write into the record of a pass what became of changes that waited."""
     counts = Counter(run.counts)
     for each in done:
         counts[ChangeState.STAGED.value] -= 1
@@ -229,20 +208,20 @@ async def _save_counts(tx: Tx, run: Pass, done: Sequence[Change]) -> None:
 
 
 async def _fetch_demotions(tx: Tx, bank: Bank) -> int:
-    found = await tx.banks.get(bank.id)
-    return 0 if found is None else found.demotions
+    present = await tx.banks.get(bank.id)
+    return 0 if present is None else present.demotions
 
 
 async def _known_demotions(tx: Tx, bank: Bank, seen: int, before: int) -> int:
-    """Return up to which demotion all are known, of so many that were `seen`: also to those since `before`, our own.
+    """Return the number of known demotions: all if `seen` equals `before`, since later ones are our own.
 
-    If others have demoted something in between, which nobody has seen, all from there on is looked at.
+    Otherwise others demoted something in between, and everything after `seen` is read again.
     """
     return await _fetch_demotions(tx, bank) if seen == before else seen
 
 
 async def _save_known_demotions(tx: Tx, bank: Bank, before: int) -> None:
-    """Let no pass begin for what an earlier one did, or was taken back of it."""
+    """Keep the demotions of an earlier pass, or their undo, from triggering a pass."""
     state = await tx.sleep_states.get(bank.id)
     known = await _known_demotions(tx, bank, state.demotions, before)
     if known != state.demotions:
@@ -254,12 +233,12 @@ def _is_blank(change: Change) -> bool:
 
 
 def _has_forgotten_source(change: Change, footing: SourceRows) -> bool:
-    """Return whether a source was forgotten since the change was proposed; its text must not be kept."""
+    """Return whether a source was forgotten since the change was proposed; then its text must not be kept."""
     return any(each.startswith("epi_") and each not in footing.homes for each in source_ids_of(change))
 
 
 def _is_removal(change: Change) -> bool:
-    """Return whether something goes and nothing takes its place."""
+    """Return whether a note is retired without a replacement."""
     return change.kind is ChangeKind.RETIRE_NOTE and not (change.after or {}).get("instead")
 
 

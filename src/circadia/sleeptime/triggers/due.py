@@ -1,7 +1,7 @@
-"""When a bank is due for a pass, and if not, why not: one function of what is known and of the time (SLEEP-01 … 03).
+"""Decides whether a bank is due for a pass, from its state and the time alone (SLEEP-01 … 03).
 
-The gates stand in order of what they cost; the first that is closed is the answer. Nothing here asks a model, and
-nothing is counted beside the rows: what waits is counted from the episodes behind the cursor.
+The gates are ordered by cost; the first closed one is the answer. Nothing here asks a model, and the backlog is counted
+from the episodes behind the cursor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,28 +15,24 @@ from circadia.records.sleep_state import Backlog, SleepState
 from circadia.settings.sleeptime import SleepPolicySettings
 
 QUIET_SECONDS: Final = 60.0
-"""Quiet that an edit of a block waits for in a bank whose trigger `idle` is switched off."""
+"""Quiet before a pass for an edited block in a bank without the trigger `idle`."""
 LONGEST_REPLY_SECONDS: Final = 600.0
-"""An answer that is under way for longer holds nothing back: its end was not seen."""
+"""Age above which an open answer holds nothing back: its end was missed."""
 LATE_SECONDS: Final = 10.0
-"""What was said before a conversation or a pulse ended is written within so long after it."""
+"""Delay within which the last turns of a conversation or pulse are written after its end."""
 
 
 class PassBlocker(StrEnum):
-    """What a pass has to get through, the cheapest first."""
+    """The gates of a pass, the cheapest first."""
 
     DISABLED = "disabled"
-    """Sleep-time compute is switched off for the bank."""
     PAUSED = "paused"
-    """A person has paused it."""
     BUSY = "busy"
-    """A pass of the bank has not ended."""
     BACK_OFF = "back_off"
-    """Passes have failed; the next one waits."""
     PASSES = "passes"
-    """So many passes have begun within the hour."""
+    """The limit of passes per hour is reached."""
     EMPTY = "empty"
-    """Nothing was said since the last pass."""
+    """Nothing is new since the last pass."""
     NOBODY_DUE = "not_yet"
     """Something waits, but no trigger has fired."""
     REPLYING = "replying"
@@ -45,87 +41,67 @@ class PassBlocker(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActivityEnd:
-    """The end of something that an agent of the bank took part in."""
-
     of: Literal["conversation", "pulse"]
-    """What ended."""
     at: datetime
-    """When it did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BankSleepStatus:
-    """What is known of a bank at one instant."""
-
     state: SleepState
-    """How far the work has come."""
     backlog: Backlog
-    """What waits."""
     asleep_since: datetime | None
-    """Since when all its agents sleep; none if one is awake, or if it has none."""
+    """Since when all its agents sleep; none if one is awake, or without agents."""
     busy: bool
-    """Whether a pass has not ended."""
     begun: int
     """Passes that began within the last hour."""
     begun_at: datetime | None = None
-    """When the first of them began."""
+    """When the first of those began."""
     fleet_begun: int = 0
     """Passes over all banks that began within the last hour."""
     fleet_limit: int = 600
-    """How many of them may."""
     rested_at: datetime | None = None
-    """When a pass last worked through all that there was; before the first one, when the bank was made."""
+    """When a pass last processed the whole backlog; before the first one, when the bank was created."""
     turn_at: datetime | None = None
-    """When the last turn began."""
     replying_since: datetime | None = None
-    """Since when an answer is under way; none if none is."""
+    """Since when an answer is under way; none without one."""
     ended: ActivityEnd | None = None
-    """The last end of a conversation or a pulse of one of its agents, as far as this process has seen; none if none
-    was since a pass was begun."""
+    """The last end of a conversation or pulse that this process has seen since a pass began."""
     filled: float = 0.0
-    """The largest share of a model's context that a call of its agents has filled since the last pass began, as far as
-    this process has seen; 1 if one was refused as too long."""
+    """Largest share of a model's context that a call has filled since the last pass began, as seen by this process; 1
+    if one was refused as too long."""
     stale: float = 0.0
-    """The share of the bank that has gone stale since the last pass: episodes that somebody other than a pass has
-    demoted, and notes that he has retired, if that still stands, of all its episodes and notes. What passes themselves
-    demote, or take back, does not count, since they have looked at what follows from it. Vectors that are missing or of
-    another embedder do not count either: `memory/embedding/background.py` makes them anew beside the passes, and these
-    derive notes and blocks without them. 0 where it is less than the share that makes a pass due, so that counting
-    stops there."""
+    """Share of the bank's episodes and notes that others than passes have demoted or retired since the last pass, if
+    not restored. Changes by passes do not count, since they have processed their consequences. Nor do missing or
+    outdated vectors: `memory/embedding/background.py` makes them, and passes do not need them. 0 below the share
+    that makes a pass due, where counting stops."""
     edited_at: datetime | None = None
-    """When somebody other than the sleep tier last wrote a block that no pass has seen; none if there is none."""
+    """When somebody other than the sleep tier last wrote a block that no pass has seen."""
     scheduled_at: datetime | None = None
-    """The last hour of its schedules for which no pass was begun; none if there is none."""
+    """The last hour of its schedules without a pass."""
     full: bool = False
-    """Whether one of the schedules whose hour that is asks for the whole bank."""
+    """Whether one of those schedules asks for the whole bank."""
     next_at: datetime | None = None
-    """The next hour of its schedules."""
     once: Trigger | None = None
-    """What a pass that waits was begun for, if nothing makes it due again."""
+    """The trigger of a pending pass, if it fires only once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassDecision:
-    """Whether a pass begins now."""
-
     trigger: Trigger | None
-    """What for; none if it does not."""
+    """Why it begins; none if it does not."""
     gate: PassBlocker | None
-    """The gate that is closed; none if it begins."""
+    """The closed gate; none if it begins."""
     detail: str
-    """The same in words."""
     at: datetime | None
-    """When to look again, if nothing happens before; none if that makes no sense."""
+    """When to check again if nothing happens before; none if only an event helps."""
     full: bool = False
-    """Whether the pass looks at the whole bank."""
 
 
 _Sign = tuple[Trigger, datetime | None, str]
-"""A trigger, when it fires (none if nothing but an event can bring that), and what it says then."""
+"""A trigger, when it fires (none if only an event can bring that), and its description then."""
 
 
 def decide_pass(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> PassDecision:
-    """Return whether a pass over the bank begins now, and why or why not."""
     closed = _find_closed_gate(policy, known, now)
     if closed is not None:
         return closed
@@ -170,7 +146,7 @@ def _find_closed_gate(policy: SleepPolicySettings, known: BankSleepStatus, now: 
 
 
 def _list_signs(policy: SleepPolicySettings, known: BankSleepStatus, now: datetime) -> Sequence[_Sign]:
-    """Return the triggers that are not switched off, the first to be named first."""
+    """Return the enabled triggers, in order of precedence."""
     backlog = known.backlog
     oldest, newest = backlog.oldest_at, backlog.newest_at
     if oldest is not None and newest is not None:
@@ -193,7 +169,7 @@ def _list_signs(policy: SleepPolicySettings, known: BankSleepStatus, now: dateti
 def _list_turn_signs(
     policy: SleepPolicySettings, known: BankSleepStatus, oldest: datetime, newest: datetime, now: datetime
 ) -> Sequence[_Sign]:
-    """Return the triggers that take something new."""
+    """Return the triggers that need a new turn."""
     backlog, lag, idle = known.backlog, policy.max_lag_minutes, policy.idle_seconds
     full = "was too long for its model" if known.filled >= 1 else f"filled {known.filled:.0%} of its model's context"
     end = known.ended
@@ -237,7 +213,7 @@ def _list_turn_signs(
 def _interval_due_at(
     policy: SleepPolicySettings, known: BankSleepStatus, oldest: datetime, now: datetime
 ) -> datetime | None:
-    """Return when so much time has passed since the last pass, if there are so many conversations."""
+    """Return when the interval since the last pass ends, if enough conversations have new turns."""
     if known.backlog.conversations < (policy.conversations or 0):
         return None
     if policy.every_hours is None:
@@ -257,7 +233,6 @@ def _describe_backlog(policy: SleepPolicySettings, backlog: Backlog, at: datetim
 
 
 def describe_triggers(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger, str]:
-    """Return what makes a pass due, by trigger, in words; those that are switched off are left out."""
     hours = [
         f"`{each.cron}` ({each.zone or zone})"
         + (f", for {each.within_hours:g} h" if each.within_hours else "")
@@ -266,7 +241,7 @@ def describe_triggers(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger
     ]
     every = [f"{policy.every_hours:g} h since the last pass"] if policy.every_hours else []
     every += [f"{policy.conversations} conversations with something new"] if policy.conversations else []
-    said: Mapping[Trigger, str | bool] = {
+    descriptions: Mapping[Trigger, str | bool] = {
         Trigger.ASLEEP: policy.asleep and "all agents of the bank sleep",
         Trigger.IDLE: policy.idle_seconds is not None and f"nothing was said for {policy.idle_seconds:g} s",
         Trigger.CADENCE: bool(policy.frequency_turns) and f"{policy.frequency_turns} completed turns",
@@ -279,7 +254,7 @@ def describe_triggers(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger
         Trigger.EVERY: " and ".join(every),
         Trigger.SCHEDULE: "; ".join(hours),
     }
-    return {trigger: words for trigger, words in said.items() if isinstance(words, str) and words}
+    return {trigger: words for trigger, words in descriptions.items() if isinstance(words, str) and words}
 
 
 def _closed_verdict(gate: PassBlocker, detail: str, at: datetime | None = None) -> PassDecision:

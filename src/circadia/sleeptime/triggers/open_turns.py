@@ -1,4 +1,4 @@
-"""Turns that are under way: at this process' gateway, which tells it by signals, and at others, whose rows do."""
+"""Turns under way: those of this process's gateway come by signals, those of others from rows."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,27 +14,27 @@ from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS
 from circadia.stores.base import Store, Tx
 
 BankBinding = tuple[str, str | None]
-"""What agents are bound to a bank by: its name, or its template and the end user."""
+"""How agents are bound to a bank: by its name, or by its template and the end user."""
 
 MAX_BANKS: Final = 100_000
-"""Banks whose last turn is remembered."""
+"""Banks whose last turn is cached."""
 
 
 class OpenTurnTracker:
-    """Hears of turns; once it has an `owner`, other processes are told of them too."""
+    """Tracks turns; with an `owner`, it shares them with other processes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.owner: str | None = None
         self.some = asyncio.Event()
-        """Set when others are to be told something."""
+        """Set when there is something to share."""
         self._open: dict[int, tuple[BankBinding, datetime]] = {}
         self.told: dict[int, tuple[BankBinding, datetime]] = {}
-        """Those of which rows tell the others."""
+        """Turns that rows share."""
         self._last: BoundedDict[BankBinding, datetime] = BoundedDict(MAX_BANKS)
 
     def on_turn_event(self, key: str, data: Mapping[str, object]) -> BankBinding:
-        """Note that a turn has begun or ended; return what its bank is bound by."""
+        """Record that a turn began or ended; return how its bank is bound."""
         now = self._clock.now()
         bound = key, str(data["user"]) if USER in key else None
         turn = cast("int", data.get("turn", 0))
@@ -47,7 +47,7 @@ class OpenTurnTracker:
         return bound
 
     async def fetch_turn_times(self, tx: Tx, bound: BankBinding) -> tuple[datetime | None, datetime | None]:
-        """Return when a bank's last turn began, and when the newest did of those that are under way."""
+        """Return when the bank's last turn began, and when its newest open turn did."""
         under_way = [at for each, at in self._open.values() if each == bound]
         if self.owner is not None:
             name, user = bound
@@ -57,23 +57,23 @@ class OpenTurnTracker:
         return max([*under_way, *([self._last[bound]] if bound in self._last else [])], default=None), newest
 
     async def write_turns(self, store: Store) -> None:
-        """Write down what has begun and ended since the last time. Raises StorageUnavailable: tell it again."""
+        """Share the turns that began or ended since the last time. Raises StorageUnavailable: call it again."""
         if self.owner is None:
             return
         self.some.clear()
         now = self._clock.now()
-        oldest = now - timedelta(seconds=LONGEST_REPLY_SECONDS)  # of an older one the end was not seen
+        oldest = now - timedelta(seconds=LONGEST_REPLY_SECONDS)  # the end of an older one was missed
         self._open = {turn: (bound, at) for turn, (bound, at) in self._open.items() if at > oldest}
-        there = dict(self._open)
+        shared = dict(self._open)
         new = [
             OpenTurn(
                 owner=self.owner, id=turn, bank=bound[0], end_user=bound[1] or "", at=at,
                 lease_until=now + timedelta(seconds=LEASE_SECONDS),
             )
-            for turn, (bound, at) in there.items()
+            for turn, (bound, at) in shared.items()
             if self.told.get(turn) != (bound, at)
         ]  # fmt: skip
-        gone = self.told.keys() - there.keys()
+        gone = self.told.keys() - shared.keys()
         if new or gone:
             try:
                 async with store.begin_write() as tx:
@@ -82,9 +82,8 @@ class OpenTurnTracker:
             except BaseException:
                 self.some.set()
                 raise
-        self.told = there
+        self.told = shared
 
     async def renew_leases(self, tx: Tx, until: datetime) -> None:
-        """Say that this process lives."""
         if self.owner is not None:
             await tx.open_turns.renew_leases(self.owner, until)

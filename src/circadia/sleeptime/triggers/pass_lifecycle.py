@@ -1,4 +1,4 @@
-"""Moves passes from state to state, with what belongs to each move, in the caller's transaction (SLEEP-10 … SLEEP-13).
+"""Moves passes between statuses, with the effects of each move, in the caller's transaction (SLEEP-10 … SLEEP-13).
 
 pending --take--> running --end--> succeeded | no_change | partial | failed
 ^                 |
@@ -23,36 +23,31 @@ from circadia.stores.signals.base import Signals
 TOPIC: Final = "pass"
 """The signal that a pass has moved; its key is the bank's id."""
 LEASE_SECONDS: Final = 15.0
-"""A process that says nothing for so long counts as dead; as for pulses."""
+"""Silence after which a process counts as dead, as for pulses."""
 ATTEMPTS: Final = 4
-"""Starts of a pass after deaths of the processes that ran it."""
+"""Starts of a pass whose processes died."""
 BACK_OFF_SECONDS: Final = 30.0
-"""Pause after a pass that failed; doubled for each that fails in a row."""
+"""Pause after a failed pass, doubled for each further failure in a row."""
 LONGEST_BACK_OFF_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewPass:
-    """What a pass is asked for with."""
-
     trigger: Trigger
-    """What for."""
     by: str = ""
-    """Who asks, as people read it."""
+    """Who asks, for people."""
     instructions: str = ""
-    """What a person wants of it in particular."""
     operations: Sequence[str] = ()
-    """Which operations; empty are those of the bank's policy."""
+    """Empty for those of the bank's policy."""
     dry_run: bool = False
-    """Whether it only proposes."""
     review: bool = False
-    """Whether what it proposes waits for a person."""
+    """Whether its changes wait for a person."""
     full: bool = False
-    """Whether it looks at the whole bank again."""
+    """Whether it reads the whole bank again."""
 
 
 class PassLifecycle:
-    """The only writer of where passes stand."""
+    """The only writer of a pass's status."""
 
     def __init__(self, clock: Clock, ids: IdSource, signals: Signals, *, draw: random.Random | None = None) -> None:
         self._clock = clock
@@ -61,7 +56,7 @@ class PassLifecycle:
         self._draw = draw or random.Random()
 
     async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
-        """Store a pass over all that waits now. Raises Conflict if the bank has one that has not ended."""
+        """Store a pass over everything that waits now. Raises Conflict: the bank has an open one."""
         state = await tx.sleep_states.get(bank.id)
         backlog = await tx.sleep_states.fetch_backlog(bank.id, state.cursor)
         now = self._clock.now()
@@ -79,11 +74,7 @@ class PassLifecycle:
         return run
 
     async def claim(self, tx: Tx, bank: Bank, run: Pass, owner: str) -> Pass:
-        """Take a pending pass for a process; what was said since it was asked for belongs to it too.
-
-        Raises:
-            Conflict: another process was first.
-        """
+        """Claim a pending pass, and include episodes since its request. Raises Conflict: another process was first."""
         upto = run.upto
         if run.attempt == 0:
             upto = max(upto, (await tx.sleep_states.fetch_backlog(bank.id, run.after)).last)
@@ -94,11 +85,7 @@ class PassLifecycle:
         )  # fmt: skip
 
     async def requeue(self, tx: Tx, bank: Bank, run: Pass, why: str, *, seconds: float, died: bool = False) -> Pass:
-        """Let a pass go on later: it has yielded, or its process has died, which happens so often at most.
-
-        Raises:
-            Conflict: it is no longer as it was.
-        """
+        """Let a preempted pass, or one whose process died, go on later; too many deaths end it. Raises Conflict."""
         if died and run.attempt >= ATTEMPTS:
             return await self.end(tx, bank, run, PassStatus.FAILED, f"{why}, {run.attempt} times")
         later = self._clock.now() + timedelta(seconds=seconds)
@@ -108,25 +95,22 @@ class PassLifecycle:
         )  # fmt: skip
 
     async def postpone(self, tx: Tx, run: Pass, why: str, *, seconds: float) -> None:
-        """Let a pending pass wait: what it was asked for does not hold any more, or something forbids it for now."""
+        """Delay a pending pass: its trigger no longer holds, or a gate is closed for now."""
         later = replace(run, not_before=self._clock.now() + timedelta(seconds=seconds), detail=why)
         await tx.passes.save(later, origin=run)
 
     async def expedite(self, tx: Tx, bank: Bank) -> None:
-        """Let a pending pass wait no longer, and have the bank looked at soon, by each process."""
+        """End a pending pass's delay, and make each process check the bank soon."""
         run = await tx.passes.get_open(bank.id)
         if run is not None and run.status is PassStatus.PENDING:
             await tx.passes.save(replace(run, not_before=None), origin=run)
         tx.after_commit(lambda: self._signals.publish(EventType.PASSES_RESUMED.value, bank.id))
 
     async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
-        """End a pass; after failures in a row the bank's next one waits, longer each time.
+        """End a pass; after failures in a row the bank's next one is delayed, longer each time. Raises Conflict.
 
-        One that is partial is no failure if what failed is left over and makes the next pass smaller; the next one
-        waits a little, so that new turns are not held back for what will fail again.
-
-        Raises:
-            Conflict: it is no longer as it was.
+        A partial pass is no failure if its leftovers make the next one smaller. The next one waits a little, so that
+        new turns are not held back by what will fail again.
         """
         ended = await self._transition(
             tx, bank, run, status, ended_at=self._clock.now(), lease_until=None, detail=detail,
@@ -168,5 +152,5 @@ class PassLifecycle:
             **({"detail": run.detail} if run.detail else {}), **({"counts": dict(run.counts)} if run.counts else {}),
         }  # fmt: skip
         await tx.events.add([Event(type=EventType.PASS, at=self._clock.now(), data=data)])
-        told = {**data, "counts": dict(run.counts), "ended": not run.is_open}
-        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id, told))
+        message = {**data, "counts": dict(run.counts), "ended": not run.is_open}
+        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id, message))

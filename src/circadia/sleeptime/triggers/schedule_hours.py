@@ -1,4 +1,4 @@
-"""Hours of a bank's schedules: the one that has come, until when passes may run for it, and the next one."""
+"""The due, last and next hours of a bank's schedules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class _Schedule:
     def last_hour(self, since: datetime, now: datetime, seed: str) -> datetime | None:
         """Return the last hour after `since` for which a pass may still begin."""
         first = since if self.within is None else max(since, now - self.within)
-        found = last_between(self.rule, first, now, seed=seed)
-        return None if found is None or found <= first else found
+        hour = last_between(self.rule, first, now, seed=seed)
+        return None if hour is None or hour <= first else hour
 
 
 class ScheduleHours:
-    """The hours of one bank, whose id is the seed of its rules."""
+    """The hours of one bank; its id is the seed of its rules."""
 
     def __init__(self, policy: SleepPolicySettings, zone: str, seed: str) -> None:
         self.zone = zone
@@ -42,20 +42,19 @@ class ScheduleHours:
         ]  # fmt: skip
 
     def find_due_hour(self, since: datetime, now: datetime) -> tuple[datetime | None, bool]:
-        """Return the last hour since then for which no pass was begun, and whether one of them is a full one."""
-        if since > now + SET_BACK:  # told by a clock that was days ahead: no hour would come until then
+        """Return the last hour since then without a pass, and whether a full pass is due."""
+        if since > now + SET_BACK:  # set by a clock that was days ahead: no hour would come until then
             since = now - _HOUR
-        found = [(each.last_hour(since, now, self._seed), each.full) for each in self._schedules]
-        past = [(at, full) for at, full in found if at is not None]
+        hours = [(each.last_hour(since, now, self._seed), each.full) for each in self._schedules]
+        past = [(at, full) for at, full in hours if at is not None]
         return max((at for at, _ in past), default=None), any(full for _, full in past)
 
     def next_hour(self, now: datetime) -> datetime | None:
-        """Return the next hour."""
         ahead = (next_after(each.rule, now, seed=self._seed) for each in self._schedules)
         return min((at for at in ahead if at is not None), default=None)
 
     def end_of_window(self, now: datetime) -> datetime | None:
-        """Return until when a pass may run that was begun for an hour, `now` if no longer; none is without an end."""
+        """Return the end of the current hours for a pass, `now` if they are over; none if they have no end."""
         if any(each.within is None for each in self._schedules):
             return None
         ends = [
@@ -66,10 +65,10 @@ class ScheduleHours:
         return max(ends, default=now)
 
     def find_missed_hour(self, oldest: datetime, now: datetime) -> datetime | None:
-        """Return an hour that has come and gone since the oldest turn that still waits."""
-        found = (
+        """Return an hour that has come and gone since the oldest waiting turn."""
+        missed = (
             last_between(each.rule, oldest, late, seed=self._seed)
             for each in self._schedules
             if (late := now - (each.within or FARTHEST)) > oldest
         )
-        return min((at for at in found if at is not None), default=None)
+        return min((at for at in missed if at is not None), default=None)

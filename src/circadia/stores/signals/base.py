@@ -1,18 +1,18 @@
-"""Hints between waiting parties; the database is the truth, so a lost signal costs a second, never a wake."""
+"""Change hints between waiting parties. The database is the truth: a lost signal costs a second, never a wake."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 
 class Signals(Protocol):
-    """Tells whoever listens to a topic that something about a key changed.
+    """Notifies the listeners of a topic that something about a key changed.
 
-    `publish` is called after a commit and must not wait or raise. Listeners are called in the event loop, in the order
-    of publishing, and must not wait. The local implementation calls them before `publish` returns.
+    `publish` is called after a commit and must not wait or raise. Listeners run in the event loop in publishing order
+    and must not wait. The local implementation calls them before `publish` returns.
     """
 
     def publish(self, topic: str, key: str, data: Mapping[str, object] | None = None) -> None: ...
 
     def listen(self, topic: str, listener: Callable[[str, Mapping[str, object]], None]) -> Callable[[], None]:
-        """Call `listener(key, data)` on each signal of the topic; return what ends that."""
+        """Call `listener(key, data)` on each signal of the topic; return a function that removes it."""
         ...

@@ -10,13 +10,12 @@ Listener = Callable[[str, Mapping[str, object]], None]
 
 
 class LocalSignals:
-    """Calls the listeners at once; one that raises is logged and hinders no other."""
+    """Calls listeners at once; one that raises is logged and does not affect the others."""
 
     def __init__(self) -> None:
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
 
     def publish(self, topic: str, key: str, data: Mapping[str, object] | None = None) -> None:
-        """Call each listener of the topic."""
         for listener in tuple(self._listeners[topic]):
             try:
                 listener(key, data or {})
@@ -24,6 +23,6 @@ class LocalSignals:
                 _logger.exception("a listener of %r failed on %r", topic, key)
 
     def listen(self, topic: str, listener: Listener) -> Callable[[], None]:
-        """Add a listener; return what removes it."""
+        """Add a listener; return a function that removes it."""
         self._listeners[topic].append(listener)
         return lambda: self._listeners[topic].remove(listener)

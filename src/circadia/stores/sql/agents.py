@@ -1,4 +1,4 @@
-"""Rows of agents."""
+"""Agent rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -22,7 +22,7 @@ from circadia.stores.sql.upsert import Upsert
 
 _ADD = Statement(Upsert(agents), [column.name for column in agents.c])
 _TEXTS: Final = ("sleep_events", "wake_events", "policy", "coordination")
-"""Read as they stand, not as JSON: what was made of the same text before is at hand."""
+"""Read as text, not as JSON, so that the result for an equal text can be reused."""
 _ROWS = select(
     *(cast(column, Text).label(column.name) if column.name in _TEXTS else column for column in agents.c),
     sessions.c.name.label("session"),
@@ -59,7 +59,7 @@ _MOVE = Statement(
 _SLEEP_EVENTS: Final = {event.value: event for event in SleepEvent}
 _WAKE_EVENTS: Final = {event.value: event for event in WakeEvent}
 _REMEMBERED: Final = 4096
-"""Policies and settings that are kept as they were read: to make them anew costs more than to read the row."""
+"""Number of cached policies and settings: parsing one costs more than reading the row."""
 _POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
 _POLICY_TUPLES: Final = (
     "upstreams", "mcp_servers", "tools", "sessions", "may_wake", "may_sleep", "models", "banks", "read_banks",
@@ -71,14 +71,12 @@ _NAMES = NamesNear(
 
 
 class SqlAgents:
-    """Rows of agents, in one transaction; deleted ones are found by id and by `ever_named` only."""
+    """Agents in one transaction; deleted ones are found by id and `find_by_past_name` only."""
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, agent: Agent) -> None:
-        """Store a new one. Raises Conflict if the session has an agent of this name."""
-
         def work(connection: Connection) -> bool:
             values = {
                 "id": agent.id,
@@ -96,48 +94,39 @@ class SqlAgents:
             )
 
     async def get(self, agent_id: AgentId) -> Agent | None:
-        """Return the agent, deleted or not."""
         return await self._run(lambda connection: _build_agent_or_none(_GET.first(connection, {"key": agent_id})))
 
     async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None:
-        """Return the session's agent of this name."""
         values = {"session_id": session_id, "name": name}
         return await self._run(lambda connection: _build_agent_or_none(_BY_NAME.first(connection, values)))
 
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
-        """Return the newest few that have or had this name in the session of that name, or in any, deleted ones too."""
         statement = _EVER_ANYWHERE if session is None else _EVER_IN
         values = {"name": name} if session is None else {"session": session, "name": name}
         return [_agent(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
     async def get_by_token(self, token_hash: str) -> Agent | None:
-        """Return the agent of this token, disabled ones too."""
         values = {"token_hash": token_hash}
         return await self._run(lambda connection: _build_agent_or_none(_BY_TOKEN.first(connection, values)))
 
     async def find_by_session(self, session_id: SessionId) -> Sequence[Agent]:
-        """Return the session's agents by name."""
         values = {"session_id": session_id}
         rows = await self._run(lambda connection: _OF_SESSION.all(connection, values))
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
 
     async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
-        """Return a few names near this one in the alphabet."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))
 
     async def save(self, agent: Agent) -> None:
-        """Write all but the sleep state. Raises Conflict, which ends the block, if the name is taken."""
         values = {f"new_{name}": value for name, value in _settings(agent).items()}
         await self._run(lambda connection: _SAVE.execute(connection, {"key": agent.id, **values}))
 
     async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
-        """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
         values = {f"new_{name}": value for name, value in _state(agent).items()}
         values |= {"key": agent.id, "from_generation": from_generation}
         return await self._run(lambda connection: _MOVE.execute(connection, values) == 1)
 
     async def lock(self, agent_id: AgentId) -> Agent | None:
-        """Return the row, locked against other writers until the end of the transaction."""
         return await self._run(lambda connection: _build_agent_or_none(_LOCK.first(connection, {"key": agent_id})))
 
 
@@ -194,7 +183,7 @@ def _agent(row: Row[Any]) -> Agent:
 
 
 class _Settings(Mapping[str, Setting]):
-    """Settings as they are stored: few of those who read an agent look at them."""
+    """Stored settings, parsed on first use: few readers of an agent need them."""
 
     __slots__ = ("_stored",)
 
@@ -218,18 +207,18 @@ def _settings_of(stored: str) -> Mapping[str, Setting]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _sleep_events(stored: str) -> frozenset[SleepEvent]:
-    """Return the events that this version knows; a newer one may have stored more."""
+    """Return the events known to this version; a newer one may have stored more."""
     return frozenset([_SLEEP_EVENTS[value] for value in orjson.loads(stored) if value in _SLEEP_EVENTS])
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _wake_events(stored: str) -> frozenset[WakeEvent]:
-    """Return the events that this version knows; a newer one may have stored more."""
+    """Return the events known to this version; a newer one may have stored more."""
     return frozenset([_WAKE_EVENTS[value] for value in orjson.loads(stored) if value in _WAKE_EVENTS])
 
 
 def _coordination(stored: str) -> Coordination:
-    """Return the coordination of these settings; agents that are set up alike share it, whenever they were."""
+    """Return the coordination of these settings; agents with equal settings share it, whatever the setting times."""
     return _load_coordination(orjson.dumps({name: setting["value"] for name, setting in orjson.loads(stored).items()}))
 
 
@@ -240,7 +229,7 @@ def _load_coordination(values: bytes) -> Coordination:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _policy(stored: str) -> AgentPolicy:
-    """Return the policy; keys that a newer version stored are left out."""
+    """Return the policy without keys that only a newer version knows."""
     values = {name: value for name, value in orjson.loads(stored).items() if name in _POLICY_FIELDS}
     for name in _POLICY_TUPLES:
         if values.get(name) is not None:
@@ -265,7 +254,7 @@ def _setting(stored: Mapping[str, Any]) -> Setting:
         value=stored["value"],
         source=source,
         at=datetime.fromisoformat(stored["at"]),
-        # Older rows do not say whether the file states null or nothing of a setting that was patched.
+        # For a patched setting, older rows do not show whether the file has null or no value.
         stated=stored.get("stated", source is SettingSource.FILE or stored["file"] is not None),
         file=stored["file"],
     )

@@ -1,4 +1,4 @@
-"""What people have been alerted of, once for all processes."""
+"""Alerts that people have received, shared by all processes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ alerts = Table(
     Column("cause", String, primary_key=True),
     Column("subject", String, primary_key=True),
     Column("told_at", Instant, nullable=False),
-    Column("post", JSON(none_as_null=True)),  # what is to be posted; NULL once it is
+    Column("post", JSON(none_as_null=True)),  # the body that is due to be posted; NULL afterwards
 )
 
 _COLUMNS = [column.name for column in alerts.c]
@@ -30,20 +30,16 @@ _POSTED = Statement(update(alerts).where(*_OF, alerts.c.told_at == bindparam("at
 
 
 class SqlAlerts:
-    """What people have been alerted of, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def find_alert_times(self, cause: str) -> Mapping[str, datetime]:
-        """Return when each subject was last told of for this cause."""
         rows = await self._run(lambda connection: _TOLD.all(connection, {"of_cause": cause}))
         return {row.subject: row.told_at for row in rows}
 
     async def record_alert(
         self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None
     ) -> None:
-        """Note that it is told now, and what of it is to be posted."""
         values = {"cause": cause, "subject": subject, "told_at": at, "post": post}
 
         def work(connection: Connection) -> None:
@@ -52,14 +48,12 @@ class SqlAlerts:
         await self._run(work)
 
     async def find_unposted(self) -> Sequence[PendingAlertPost]:
-        """Return what is to be posted and is not, as far as anybody knows."""
         rows = await self._run(_UNPOSTED.all)
         return [
             PendingAlertPost(cause=row.cause, subject=row.subject, told_at=row.told_at, body=row.post) for row in rows
         ]
 
     async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
-        """Note that what was told then is posted."""
         values = {"of_cause": cause, "of_subject": subject, "at": told_at}
 
         def work(connection: Connection) -> None:
@@ -68,7 +62,6 @@ class SqlAlerts:
         await self._run(work)
 
     async def clear_alert(self, cause: str, subject: str) -> None:
-        """Forget it."""
         values = {"of_cause": cause, "of_subject": subject}
 
         def work(connection: Connection) -> None:

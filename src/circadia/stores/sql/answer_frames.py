@@ -1,4 +1,4 @@
-"""Frames of ready answers: in which scopes calls came, and what their questions are put into."""
+"""Frames of ready answers: the scopes in which calls came, and the templates for their questions."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -41,17 +41,16 @@ _DROP: Final = Statement(delete(answer_frames).where(*_KEY), [f"of_{name}" for n
 
 
 def save_frames(connection: Connection, frames: Sequence[AnswerFrame]) -> None:
-    """Do what `Answers.save_frames` tells."""
-    known = find_existing_banks(connection, [each.bank_id for each in frames])
-    kept = [
-        each
-        for each in frames
-        if each.bank_id in known
-        and is_storable(each.target, each.model, each.body, *(part for header in each.headers for part in header))
+    known = find_existing_banks(connection, [frame.bank_id for frame in frames])
+    storable = [
+        frame
+        for frame in frames
+        if frame.bank_id in known
+        and is_storable(frame.target, frame.model, frame.body, *(part for header in frame.headers for part in header))
     ]
-    _SEE.run_many(connection, [[_column_value(each, name) for name in _COLUMNS] for each in kept])
+    _SEE.run_many(connection, [[_column_value(frame, name) for name in _COLUMNS] for frame in storable])
     surplus: list[tuple[str, ...]] = []
-    for person in {(each.bank_id, each.scope.agent_id, each.scope.end_user) for each in kept}:
+    for person in {(frame.bank_id, frame.scope.agent_id, frame.scope.end_user) for frame in storable}:
         rows = _TIMES.all(connection, dict(zip(_PERSON, person, strict=True)))
         rows.sort(key=lambda row: (row.at, row.frame), reverse=True)
         surplus += [(*person, row.frame) for row in rows[FRAMES:]]
@@ -59,18 +58,15 @@ def save_frames(connection: Connection, frames: Sequence[AnswerFrame]) -> None:
 
 
 def find_recent_scopes(connection: Connection, bank_id: BankId, limit: int) -> list[RecentScope]:
-    """Do what `Answers.find_recent_scopes` tells."""
     return [RecentScope(scope_of(row), row.at) for row in _SEEN.all(connection, {"bank": bank_id, "most": limit})]
 
 
 def find_scopes(connection: Connection, bank_id: BankId, agent_id: AgentId, end_user: str) -> list[AnswerScope]:
-    """Do what `Answers.find_scopes` tells."""
     person = dict(zip(_PERSON, (bank_id, agent_id, end_user), strict=True))
     return [scope_of(row) for row in _OF_PERSON.all(connection, person)]
 
 
 def get_frame(connection: Connection, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
-    """Do what `Answers.get_frame` tells."""
     key = {"of_bank_id": bank_id, **{f"of_{name}": getattr(scope, name) for name in _SCOPE}}
     row = _ONE.first(connection, key)
     return None if row is None else _frame(row)

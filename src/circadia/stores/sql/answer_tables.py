@@ -1,4 +1,4 @@
-"""The tables of ready answers, for both dialects; `schema.py` has the rest."""
+"""The tables of ready answers for both dialects; see `schema.py` for the rest."""
 
 from typing import Any
 
@@ -12,7 +12,6 @@ def _bank() -> Column[Any]:
 
 
 def _scope(*, primary_key: bool = False) -> list[Column[Any]]:
-    """Return what says whose question it is, asked how."""
     return [Column(name, String, primary_key=primary_key, nullable=False) for name in ("agent_id", "end_user", "frame")]
 
 
@@ -24,9 +23,9 @@ answers = Table(
     *_scope(),
     Column("phrasings", JSON, nullable=False),
     Column("confidence", Double, nullable=False),
-    Column("conversation", String),  # the only one that may find it; null for any
+    Column("conversation", String),  # the only one that may use it; null for any
     Column("rests", JSON, nullable=False),
-    Column("settled", JSON(none_as_null=True)),  # the greatest numbers that a judge has looked at since
+    Column("settled", JSON(none_as_null=True)),  # head numbers up to which a judge has confirmed it
     Column("pass_id", String),
     Column("made_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
@@ -35,19 +34,19 @@ answers = Table(
     Column("seconds", Double, nullable=False),
     Column("uses", Integer, nullable=False),
     Column("used_at", Instant),
-    Column("touched_at", Instant, nullable=False),  # when it was last used, or else made
-    Column("size", Integer, nullable=False),  # bytes of phrasings, text, reasoning and what it rests on
+    Column("touched_at", Instant, nullable=False),  # last use, else creation
+    Column("size", Integer, nullable=False),  # bytes of phrasings, text, reasoning and basis
     Column("revision", Integer, nullable=False),
     Column("dropped", String, nullable=False),
     Column("dropped_at", Instant),
-    Column("text", Text, nullable=False),  # long ones stand last, so that SQLite reads the others without them
+    Column("text", Text, nullable=False),  # long columns come last, so that SQLite reads the others without them
     Column("reasoning", Text, nullable=False),
 )
 Index("answers_revision", answers.c.bank_id, answers.c.revision)
 Index("answers_live", answers.c.bank_id, answers.c.dropped, answers.c.id)
 Index("answers_agent", answers.c.bank_id, answers.c.agent_id, answers.c.dropped, answers.c.id)
 Index(
-    "answers_touched",  # has all that is asked of it
+    "answers_touched",  # covers the query for surplus answers
     *(answers.c[name] for name in ("bank_id", "dropped", "touched_at", "id", "agent_id", "size")),
 )
 Index("answers_dropped", answers.c.dropped_at)
@@ -74,7 +73,7 @@ answer_uses = Table(
     metadata,
     Column("id", String, primary_key=True),
     _bank(),
-    Column("answer_id", String, nullable=False),  # a use may outlive the row of its answer
+    Column("answer_id", String, nullable=False),  # a use may outlive its answer's row
     *_scope(),
     Column("question", Text, nullable=False),
     Column("phrasing", Text, nullable=False),

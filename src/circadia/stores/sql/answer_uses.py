@@ -1,4 +1,4 @@
-"""What came of ready answers: their uses, and counts of them by day."""
+"""Uses of ready answers, and daily counts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -59,29 +59,28 @@ _EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def is_storable(*texts: str) -> bool:
-    """Return whether each database can keep these texts: PostgreSQL takes no NUL, and neither a lone surrogate."""
-    return not any("\0" in each or any("\ud800" <= part <= "\udfff" for part in each) for each in texts)
+    """Return whether both databases can store these texts: PostgreSQL rejects NUL, and neither a lone surrogate."""
+    return not any("\0" in text or any("\ud800" <= part <= "\udfff" for part in text) for text in texts)
 
 
 def find_existing_banks(connection: Connection, ids: Collection[BankId]) -> Collection[str]:
-    """Return those of the banks that are there: what is written behind the calls may come after their end."""
+    """Return the banks that exist: deferred writes may arrive after a bank's deletion."""
     return {row.id for row in fetch_by_ids(connection, _BANKS, set(ids))}
 
 
 def record_uses(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
-    """Do what `Answers.record_uses` tells."""
-    known = {row.id: row for row in fetch_by_ids(connection, _ANSWERS, {each.answer_id for each in uses})}
-    written = {row.id for row in fetch_by_ids(connection, _IDENTIFIED, {each.id for each in uses})}
+    known = {row.id: row for row in fetch_by_ids(connection, _ANSWERS, {use.answer_id for use in uses})}
+    written = {row.id for row in fetch_by_ids(connection, _IDENTIFIED, {use.id for use in uses})}
     new: dict[str, AnswerUse] = {}
     for use in uses:
         answer = known.get(use.answer_id)
         if answer is not None and answer.bank_id == use.bank_id and is_storable(use.question, use.phrasing):
             new.setdefault(use.id, use)
-    fresh = [each for each in new.values() if each.id not in written]
-    _ADD.run_many(connection, [list(_values(each).values()) for each in fresh])
+    fresh = [use for use in new.values() if use.id not in written]
+    _ADD.run_many(connection, [list(_values(use).values()) for use in fresh])
     times: dict[AnswerId, list[datetime]] = {}
     for use in fresh:
-        if not known[use.answer_id].dropped:  # else it is counted as what it was when it was dropped
+        if not known[use.answer_id].dropped:  # else it was counted when it was dropped
             times.setdefault(use.answer_id, []).append(use.at)
     rows: list[Sequence[object]] = []
     for answer_id, at in times.items():
@@ -90,14 +89,13 @@ def record_uses(connection: Connection, uses: Sequence[AnswerUse]) -> Collection
         used_at = last if row.used_at is None else max(row.used_at, last)
         rows.append((answer_id, row.uses + len(at), used_at, max(row.touched_at, last)))
     _USED.run_many(connection, rows)
-    return [each for each in times if not known[each].uses]
+    return [answer_id for answer_id in times if not known[answer_id].uses]
 
 
 def find_uses(
     connection: Connection, bank_id: BankId, agent_id: AgentId | None, judged: bool | None, upto: datetime | None,
     limit: int,
 ) -> list[AnswerUse]:  # fmt: skip
-    """Do what `Answers.find_uses` tells."""
     statement = _USES if agent_id is None else _USES_OF_AGENT
     values = {"bank": bank_id, "agent": agent_id, "most": limit, "untold": not judged, "upto": upto or _EVER}
     kinds = (True, False) if judged is None else (judged,)
@@ -107,24 +105,21 @@ def find_uses(
 
 
 def save_judgment(connection: Connection, bank_id: BankId, use_id: str, right: bool | None, at: datetime) -> None:
-    """Do what `Answers.save_judgment` tells."""
     values = {"of_id": use_id, "bank": bank_id, "looked_at": True, "new_right": right, "now": at}
     _JUDGE.execute(connection, values)
 
 
 def add_counts(connection: Connection, days: Sequence[AnswerDay]) -> None:
-    """Do what `Answers.add_counts` tells."""
-    known = find_existing_banks(connection, [each.bank_id for each in days])
+    known = find_existing_banks(connection, [day.bank_id for day in days])
     rows = [
-        (each.bank_id, number_of(each.day), *(getattr(each, name) for name in _COUNTS))
-        for each in days
-        if each.bank_id in known
+        (day.bank_id, number_of(day.day), *(getattr(day, name) for name in _COUNTS))
+        for day in days
+        if day.bank_id in known
     ]
     _COUNT.run_many(connection, rows)
 
 
 def find_days(connection: Connection, bank_id: BankId, since: date) -> list[AnswerDay]:
-    """Do what `Answers.find_days` tells."""
     rows = _DAYS.all(connection, {"bank": bank_id, "since": number_of(since)})
     return [
         AnswerDay(bank_id=BankId(row.bank_id), day=day_of(row.day), **{name: getattr(row, name) for name in _COUNTS})
@@ -133,7 +128,6 @@ def find_days(connection: Connection, bank_id: BankId, since: date) -> list[Answ
 
 
 def scope_of(row: Row[Any]) -> AnswerScope:
-    """Return whose question a row is, asked how."""
     return AnswerScope(agent_id=AgentId(row.agent_id), end_user=row.end_user, frame=row.frame)
 
 

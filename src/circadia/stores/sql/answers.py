@@ -112,22 +112,22 @@ _CLEAR: Final = (
 
 
 def _select_surplus() -> Statement:
-    """Return what finds those for which there is no room, with what is used last counted first.
+    """Select answers that exceed the limits, counting from the most recently used.
 
-    What an agent has too many of takes no room from the others.
+    An agent's surplus takes no room from other agents.
     """
     most, most_bytes, own = (bindparam(name, type_=BigInteger) for name in ("most", "most_bytes", "most_an_agent"))
     order = (answers.c.touched_at.desc(), answers.c.id.desc())
     place = func.row_number().over(partition_by=answers.c.agent_id, order_by=order).label("place")
-    found = select(answers.c.id, answers.c.touched_at, answers.c.size, place).where(_OF_BANK, _LIVE).subquery()
-    newest = (found.c.touched_at.desc(), found.c.id.desc())
-    fits = found.c.place <= own
+    live = select(answers.c.id, answers.c.touched_at, answers.c.size, place).where(_OF_BANK, _LIVE).subquery()
+    newest = (live.c.touched_at.desc(), live.c.id.desc())
+    fits = live.c.place <= own
     ranked = select(
-        found.c.id,
-        found.c.touched_at,
-        found.c.place,
+        live.c.id,
+        live.c.touched_at,
+        live.c.place,
         func.sum(case((fits, 1), else_=0)).over(order_by=newest).label("before"),
-        func.sum(case((fits, found.c.size), else_=0)).over(order_by=newest).label("bytes"),
+        func.sum(case((fits, live.c.size), else_=0)).over(order_by=newest).label("bytes"),
     ).subquery()
     surplus = or_(ranked.c.place > own, ranked.c.before > most, ranked.c.bytes > most_bytes)
     return Statement(select(ranked.c.id).where(surplus).order_by(ranked.c.touched_at, ranked.c.id))
@@ -137,138 +137,115 @@ _CROWDED: Final = _select_surplus()
 
 
 class SqlAnswers:
-    """Ready answers, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def put(self, new: Sequence[Answer]) -> Collection[AnswerId]:
-        """Store new ones of one bank, with its next `revision`; return those that were."""
         return await self._run(lambda connection: _put(connection, new)) if new else ()
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
-        """Return it, a dropped one too."""
         row = await self._run(ShortRead(lambda connection: _GET.first(connection, {"of_id": answer_id})))
         return _answer(row) if row is not None and row.bank_id == bank_id else None
 
     async def find_changed(self, bank_id: BankId, *, after: int) -> AnswerChanges:
-        """Return those of the bank with a greater `revision`, or all."""
         return await self._run(lambda connection: _find_changed(connection, bank_id, after))
 
     async def find_live(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
     ) -> Sequence[Answer]:
-        """Return those that are not dropped, by id."""
         values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit}
         statement = _LIVE_OF_BANK if agent_id is None else _LIVE_OF_AGENT
         return [_answer(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
     async def count_live(self, bank_id: BankId, at: datetime) -> int:
-        """Return how many of the bank are not dropped and hold then."""
         return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
 
     async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
-        """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
         await self._run(lambda connection: _save_phrasings(connection, bank_id, answer_id, phrasings))
 
     async def mark_still_right(self, bank_id: BankId, settled: Mapping[AnswerId, BankHeads]) -> None:
-        """Write up to which rows a judge found these answers still right; nothing of those that are dropped."""
-        rows = [(bank_id, each, list(heads)) for each, heads in settled.items()]
+        rows = [(bank_id, answer_id, list(heads)) for answer_id, heads in settled.items()]
         await self._run(lambda connection: _SETTLE.run_many(connection, rows))
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
-        """Drop those that are not yet, blank phrasings, text and reasoning; return them as they were."""
         return await self._run(lambda connection: _drop(connection, bank_id, ids, why, at)) if ids else ()
 
     async def find_surplus(
         self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int
     ) -> Sequence[AnswerId]:
-        """Return what is too much of the bank's live ones, and of each of its agents': those used longest ago first."""
         values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
         return [AnswerId(row.id) for row in await self._run(lambda connection: _CROWDED.all(connection, values))]
 
     async def find_expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
-        """Return those that are over and not dropped, by id, so many at most."""
         values = {"bank": bank_id, "now": now, "most": limit}
         return [AnswerId(row.id) for row in await self._run(lambda connection: _EXPIRED.all(connection, values))]
 
     async def purge(self, before: datetime) -> None:
-        """Delete what was dropped before then, in all banks, and frames and uses that are older."""
         await self._run(lambda connection: _purge(connection, before))
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
-        """Write uses down, count them with their answers, and return those answers that had none before."""
         return await self._run(lambda connection: uses_of.record_uses(connection, uses)) if uses else ()
 
     async def find_uses(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
         upto: datetime | None = None, limit: int = 100,
     ) -> Sequence[AnswerUse]:  # fmt: skip
-        """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at."""
         return await self._run(lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit))
 
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
-        """Write what somebody found who looked at a use; none if nobody can tell."""
         await self._run(lambda connection: uses_of.save_judgment(connection, bank_id, use_id, right, at))
 
     async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
-        """Write frames over what there is of the same bank and scope; `asked` is added to it."""
         if frames:
             await self._run(lambda connection: frames_of.save_frames(connection, frames))
 
     async def find_recent_scopes(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[RecentScope]:
-        """Return in which scopes of the bank calls came last, the last one first."""
         return await self._run(lambda connection: frames_of.find_recent_scopes(connection, bank_id, limit))
 
     async def find_scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
-        """Return in which scopes this person asked this agent."""
         return await self._run(lambda connection: frames_of.find_scopes(connection, bank_id, agent_id, end_user))
 
     async def get_frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
-        """Return the frame of a scope."""
         return await self._run(lambda connection: frames_of.get_frame(connection, bank_id, scope))
 
     async def add_counts(self, days: Sequence[AnswerDay]) -> None:
-        """Add these counts to those that are there."""
         if days:
             await self._run(lambda connection: uses_of.add_counts(connection, days))
 
     async def find_days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
-        """Return the bank's counts from this day on, by day."""
         return await self._run(lambda connection: uses_of.find_days(connection, bank_id, since))
 
     async def clear(self, bank_id: BankId) -> None:
-        """Delete all of the bank, with their uses and frames."""
-        await self._run(lambda connection: [each.execute(connection, {"bank": bank_id}) for each in _CLEAR])
+        await self._run(lambda connection: [statement.execute(connection, {"bank": bank_id}) for statement in _CLEAR])
 
 
 def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
     bank = _STATE.first(connection, {"bank": new[0].bank_id})
     fresh = [
-        each
-        for each in new
+        answer
+        for answer in new
         if bank is not None
-        and each.rests.generation == bank.generation
-        and uses_of.is_storable(each.text, each.reasoning, *each.phrasings)
+        and answer.rests.generation == bank.generation
+        and uses_of.is_storable(answer.text, answer.reasoning, *answer.phrasings)
     ]
     if not fresh:
         return ()
     revision = _NEXT.scalar(connection, {"bank": new[0].bank_id})
-    _ADD.run_many(connection, [_values(replace(each, revision=revision)) for each in fresh])
-    return [each.id for each in fresh]
+    _ADD.run_many(connection, [_values(replace(answer, revision=revision)) for answer in fresh])
+    return [answer.id for answer in fresh]
 
 
 def _find_changed(connection: Connection, bank_id: BankId, after: int) -> AnswerChanges:
     bank = _STATE.first(connection, {"bank": bank_id})
     whole = not after or bank is None or after < bank.answers_purged
     rows = (_ALL if whole else _CHANGED).all(connection, {"bank": bank_id, "after": after})
-    scopes: dict[Any, AnswerScope] = {}  # there are few, and each answer has one
+    scopes: dict[Any, AnswerScope] = {}  # there are few scopes, and many answers share one
     entries: list[AnswerEntry] = []
     for row in rows:
         key = (row.agent_id, row.end_user, row.frame)
         scope = scopes.get(key) or scopes.setdefault(key, uses_of.scope_of(row))
-        found = (tuple(row.phrasings), row.confidence, row.conversation, row.revision, row.dropped)
-        entries.append(AnswerEntry(row.id, scope, *found))
+        values = (tuple(row.phrasings), row.confidence, row.conversation, row.revision, row.dropped)
+        entries.append(AnswerEntry(row.id, scope, *values))
     return AnswerChanges(entries, whole)
 
 
@@ -276,18 +253,18 @@ def _save_phrasings(connection: Connection, bank_id: BankId, answer_id: AnswerId
     row = _GET.first(connection, {"of_id": answer_id})
     if row is None or row.bank_id != bank_id or row.dropped:
         return
-    new = [each for each in phrasings if uses_of.is_storable(each)]
-    size = _size(new, row.text, row.reasoning, row.rests)
+    storable = [phrasing for phrasing in phrasings if uses_of.is_storable(phrasing)]
+    size = _size(storable, row.text, row.reasoning, row.rests)
     revision = _NEXT.scalar(connection, {"bank": bank_id})
-    values = {"of_id": answer_id, "new_phrasings": new, "new_size": size, "new_revision": revision}
+    values = {"of_id": answer_id, "new_phrasings": storable, "new_size": size, "new_revision": revision}
     _PHRASE.execute(connection, values)
 
 
 def _drop(
     connection: Connection, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime
 ) -> Sequence[Answer]:
-    found = fetch_by_ids(connection, _IDENTIFIED, list(dict.fromkeys(ids)))
-    rows = [row for row in found if row.bank_id == bank_id and not row.dropped]
+    candidates = fetch_by_ids(connection, _IDENTIFIED, list(dict.fromkeys(ids)))
+    rows = [row for row in candidates if row.bank_id == bank_id and not row.dropped]
     if rows:
         revision = _NEXT.scalar(connection, {"bank": bank_id})
         _DROP.run_many(connection, [(row.id, why.value, at, revision) for row in rows])
@@ -300,13 +277,13 @@ def _purge(connection: Connection, before: datetime) -> None:
     for row in _PURGED.all(connection, values):
         last[row.bank_id] = max(row.revision, last.get(row.bank_id, 0))
     _MARK.run_many(connection, list(last.items()))
-    for each in _PURGE:
-        each.execute(connection, values)
+    for statement in _PURGE:
+        statement.execute(connection, values)
 
 
 def _values(answer: Answer) -> Sequence[object]:
     rests = _dump_basis(answer.rests)
-    made = {
+    converted = {
         "phrasings": list(answer.phrasings),
         "rests": rests,
         "settled": None if answer.settled is None else list(answer.settled),
@@ -314,7 +291,7 @@ def _values(answer: Answer) -> Sequence[object]:
         "size": _size(answer.phrasings, answer.text, answer.reasoning, rests),
         **{name: getattr(answer.scope, name) for name in _SCOPE},
     }
-    return [made[name] if name in made else getattr(answer, name) for name in _COLUMNS]
+    return [converted[name] if name in converted else getattr(answer, name) for name in _COLUMNS]
 
 
 def _dump_basis(rests: AnswerBasis) -> Mapping[str, object]:
@@ -329,7 +306,7 @@ def _dump_basis(rests: AnswerBasis) -> Mapping[str, object]:
 
 
 def _size(phrasings: Sequence[str], text: str, reasoning: str, rests: Mapping[str, object]) -> int:
-    return sum(len(each.encode()) for each in (*phrasings, text, reasoning, json.dumps(rests, ensure_ascii=False)))
+    return sum(len(part.encode()) for part in (*phrasings, text, reasoning, json.dumps(rests, ensure_ascii=False)))
 
 
 def _answer(row: Row[Any]) -> Answer:

@@ -30,7 +30,7 @@ _IS_OF_USER = (banks.c.template == bindparam("of_template"), banks.c.end_user ==
 _GET = Statement(select(banks).where(_IS))
 _BY_NAME = Statement(select(banks).where(_IS_NAMED))
 _OF_USER = Statement(select(banks).where(*_IS_OF_USER))
-# A reader searches it next, and for that wants to know what is new.
+# A reader usually searches the bank next, and needs to know what is new.
 _WITH_HEADS = {
     _GET: Statement(select(banks, *HEADS).where(_IS)),
     _BY_NAME: Statement(select(banks, *HEADS).where(_IS_NAMED)),
@@ -91,43 +91,36 @@ _REMOVE = (
     Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
 )
 LOGGED: Final = 64
-"""Generations of a bank whose removed rows are kept, for indexes that have not seen them."""
+"""Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
 LOGGED_ROWS: Final = 1_000
-"""Removed rows of a generation that are kept: for more, an index is sooner loaded anew."""
+"""Maximum number of recorded rows per generation: for more, reloading an index is faster."""
 _NAMES = NamesNear(select(banks), banks.c.name)
 
 
 class SqlBanks:
-    """Memory banks, in one transaction."""
-
     def __init__(self, runner: Runner, *, steady: bool = False) -> None:
-        """`steady` says that nothing changes while the transaction lasts: it only reads."""
+        """With `steady` nothing changes during the transaction, since it only reads."""
         self._run = runner.run
         self._keep = runner.queue_write
         self._steady = steady
         self._heads: dict[BankId, Any] = {}
-        """Rows with `HEADS` of banks that were read, if nothing changes."""
+        """Bank rows with `HEADS` that were read, if `steady`."""
 
     async def add(self, bank: Bank) -> None:
-        """Store a new one. Raises Conflict if there is one of its name."""
         values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": asdict(bank.policy)}
         if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
             raise Conflict(f"there is a bank {bank.name!r} already")
 
     async def get(self, bank_id: BankId) -> Bank | None:
-        """Return the bank."""
         return await self._first(_GET, {"key": bank_id})
 
     async def get_by_name(self, name: str) -> Bank | None:
-        """Return the bank of this name."""
         return await self._first(_BY_NAME, {"key": name})
 
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
-        """Return the bank of this person that was made from the template."""
         return await self._first(_OF_USER, {"of_template": template, "person": end_user})
 
     async def names_near(self, name: str) -> Sequence[str]:
-        """Return a few names near this one in the alphabet."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
     async def find_all(
@@ -138,15 +131,14 @@ class SqlBanks:
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[Bank]:
-        """Return those that meet each condition that is given, by name."""
-        found = select(banks).order_by(banks.c.name).limit(limit)
+        statement = select(banks).order_by(banks.c.name).limit(limit)
         if template is not None:
-            found = found.where(banks.c.template == template)
+            statement = statement.where(banks.c.template == template)
         if named is not None:
-            found = found.where(or_(banks.c.name.in_(named), banks.c.template.in_(named)))
+            statement = statement.where(or_(banks.c.name.in_(named), banks.c.template.in_(named)))
         if after:
-            found = found.where(banks.c.name > after)
-        rows = await self._run(lambda connection: connection.execute(found).all())
+            statement = statement.where(banks.c.name > after)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_bank(row) for row in rows]
 
     async def fetch_index_delta(
@@ -158,10 +150,7 @@ class SqlBanks:
         limit: int,
         seen: int | None = None,
     ) -> IndexDelta:
-        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one.
-
-        Where the bank's row told already that there is nothing, the database is not asked.
-        """
+        """See `Banks.fetch_index_delta`. It runs no query if a bank row read earlier shows nothing new."""
         known = self._heads.get(bank_id)
         nothing = None if known is None else build_empty_delta(known, after, waiting, seen)
         if nothing is not None:
@@ -178,7 +167,6 @@ class SqlBanks:
         return await self._run(ShortRead(work) if limit + wanted <= FEW else work)
 
     async def save(self, bank: Bank) -> None:
-        """Write what people can change. Raises Conflict, which ends the block, if the name is taken."""
         values = {
             "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
             "new_policy": asdict(bank.policy),
@@ -186,20 +174,20 @@ class SqlBanks:
         await self._run(lambda connection: _SAVE.execute(connection, values))
 
     async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
-        """Count the generation up, and note what was removed unless it is much."""
+        """Increment the generation, and record the removed rows unless there are many."""
 
         def work(connection: Connection) -> None:
             generation = _BUMP.scalar(connection, {"key": bank_id})
             _TRIM.execute(connection, {"bank": bank_id, "upto": generation - LOGGED})
             if removed is not None and sum(map(len, removed.values())) <= LOGGED_ROWS:
                 _LOG.run_many(
-                    connection, [(bank_id, generation, {layer.value: list(each) for layer, each in removed.items()})]
+                    connection,
+                    [(bank_id, generation, {layer.value: list(numbers) for layer, numbers in removed.items()})],
                 )
 
         await self._run(work)
 
     async def find_removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
-        """Return the rows that went with these generations; none if not all are known."""
         values = {"bank": bank_id, "after": after, "upto": upto}
         logged = await self._run(ShortRead(lambda connection: _REMOVED.all(connection, values)))
         if len(logged) < upto - after:
@@ -207,28 +195,23 @@ class SqlBanks:
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
 
     async def count_publication(self, bank_id: BankId) -> None:
-        """Count that a pass has published."""
         await self._run(lambda connection: _PUBLISH.execute(connection, {"key": bank_id}))
 
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
-        """Note that somebody other than the sleep tier wrote a block."""
         await self._run(lambda connection: _EDIT.execute(connection, {"key": bank_id, "now": at}))
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
-        """Note that something was remembered."""
         self._keep(_TOUCH, (bank_id, at), key=bank_id)
 
     async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
-        """Count a turn that was left out."""
         await self._run(lambda connection: _skip(connection, bank_id, why))
 
     async def remove(self, bank_id: BankId) -> None:
-        """Delete it with all that it holds."""
-        await self._run(lambda connection: [each.execute(connection, {"bank": bank_id}) for each in _REMOVE])
+        await self._run(lambda connection: [statement.execute(connection, {"bank": bank_id}) for statement in _REMOVE])
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
-        asked = _WITH_HEADS[statement] if self._steady else statement
-        row = await self._run(SingleRead(lambda connection: asked.first(connection, values)))
+        query = _WITH_HEADS[statement] if self._steady else statement
+        row = await self._run(SingleRead(lambda connection: query.first(connection, values)))
         if row is None:
             return None
         if self._steady:
@@ -237,7 +220,7 @@ class SqlBanks:
 
 
 def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
-    """Writers come one after the other (`Openings.write`), so that no count is lost between reading and writing."""
+    """Writers are serialized (`OpeningStatements.write`), so no count is lost between read and write."""
     row = _GET.first(connection, {"key": bank_id})
     if row is not None:
         skipped: Mapping[str, int] = row.skipped

@@ -1,4 +1,4 @@
-"""What came of the tier's work in hot calls."""
+"""Effect of sleep-tier work on hot calls."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -28,38 +28,35 @@ _TOKENS = Statement(
 
 
 def day_of(number: int) -> date:
-    """Return the day of a number of days since 1970, as the database keeps days."""
+    """Return the date of a number of days since 1970, as stored."""
     return _EPOCH + timedelta(days=number)
 
 
 def number_of(day: date) -> int:
-    """Return the number of a day, as the database keeps days."""
+    """Return the number of days since 1970, as stored."""
     return (day - _EPOCH).days
 
 
 class SqlBenefits:
-    """Counts, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, gains: Sequence[Benefit]) -> None:
-        """Add these counts to those that are there."""
-        rows = [[number_of(each.day) if name == "day" else getattr(each, name) for name in _COLUMNS] for each in gains]
+        rows = [
+            [number_of(benefit.day) if name == "day" else getattr(benefit, name) for name in _COLUMNS]
+            for benefit in gains
+        ]
         if rows:
             await self._run(lambda connection: _ADD.run_many(connection, rows))
 
     async def find_all(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
-        """Return a bank's from this day on, by operation and day."""
         values = {"bank": bank_id, "since": number_of(since)}
         return [_benefit(row) for row in await self._run(lambda connection: _EVERY.all(connection, values))]
 
     async def sum_saved_tokens(self, *, since: date) -> int:
-        """Return the tokens that were saved in all banks from this day on."""
         return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": number_of(since)})))
 
     async def delete_before(self, before: date) -> None:
-        """Delete those of earlier days."""
         gone = delete(benefits).where(benefits.c.day < number_of(before))
         await self._run(lambda connection: connection.execute(gone))
 

@@ -1,4 +1,4 @@
-"""Blocks: each write is a new version (MEM-11)."""
+"""Blocks: each write adds a version (MEM-11)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -50,40 +50,31 @@ _CUT = Statement(
 
 
 class SqlBlocks:
-    """Blocks, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, block: Block) -> bool:
-        """Store a version; return whether it was the next one: else somebody else has written meanwhile."""
         values = {**dict(zip(_FIELDS, _ROW(block), strict=True)), "spans": _stored(block)}
         return await self._run(lambda connection: _ADD.execute(connection, values) == 1)
 
     async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
-        """Return the newest version, even if it says that there is no block any more."""
         row = await self._run(lambda connection: _LATEST.first(connection, {"bank": bank_id, "label": label}))
         return None if row is None else _block(row)
 
     async def find_all(self, bank_id: BankId) -> Sequence[Block]:
-        """Return the newest version of each block that is not deleted, by label."""
         return await self._all(_EVERY, {"bank": bank_id})
 
     async def labels(self, bank_id: BankId) -> Sequence[str]:
-        """Return the labels that the bank has or had, in order."""
         rows = await self._run(lambda connection: _LABELS.all(connection, {"bank": bank_id}))
         return [row.label for row in rows]
 
     async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:
-        """Return all versions, oldest first."""
         return await self._all(_HISTORY, {"bank": bank_id, "label": label})
 
     async def versions(self, bank_id: BankId) -> Sequence[Block]:
-        """Return all versions of all blocks of a bank that have spans."""
         return [block for block in await self._all(_VERSIONS, {"bank": bank_id}) if block.spans]
 
     async def rewrite_version(self, block: Block) -> None:
-        """Write value and spans of a version anew: something in it is forgotten."""
         values = {
             "in_bank": block.bank_id, "of_label": block.label, "of_version": block.version,
             "new_value": block.value, "new_spans": _stored(block),

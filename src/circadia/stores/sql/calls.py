@@ -39,7 +39,7 @@ _LATEST = Statement(
 
 _DAY: Final[ColumnElement[int]] = literal_column("calls.at / 86400000000")  # whole days since 1970
 SLEEP_TIER: Final = "(sleep tier)"
-"""Who makes the calls of no agent; the name of the bank that they were made for stands behind it."""
+"""Agent of calls without an agent, followed by the name of the bank they were made for."""
 _KEYS: Final[dict[str, Sequence[ColumnElement[Any]]]] = {
     "agent": (calls.c.session, calls.c.agent),
     "model": (calls.c.model,),
@@ -66,31 +66,26 @@ _SUMS = (
 
 
 class SqlCalls:
-    """The usage ledger, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, calls: Sequence[Call]) -> None:
-        """Store calls, or overwrite those with the same id (a reservation that is settled)."""
         if calls:
             await self._run(lambda connection: _PUT.run_many(connection, [_ROW(call) for call in calls]))
 
     async def remove(self, call_id: CallId) -> None:
-        """Take back a reservation that was not used."""
         await self._run(lambda connection: _REMOVE.execute(connection, {"key": call_id}))
 
     async def sum_usage(self, agent_id: AgentId, since: datetime) -> AgentSpend:
-        """Return what the agent used since then, reservations included.
+        """Return the agent's usage since then, reservations included.
 
-        A call whose tokens or price are not known counts as what was reserved for it.
+        A call with unknown tokens or price counts as its reservation.
         """
         values = {"agent_id": agent_id, "since": since}
         row = await self._run(lambda connection: connection.execute(_SPENT, values).one())
         return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
-        """Return the agent's last calls, the last one first."""
         values = {"agent": agent_id, "most": limit}
         rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [_call(row) for row in rows]
@@ -104,14 +99,14 @@ class SqlCalls:
         session: str | None = None,
         agent: str | None = None,
     ) -> Sequence[UsageGroup]:
-        """Return sums over ended calls by one of the keys, in the order of the keys; a call without one has ``.
+        """Return sums over ended calls by one of the keys, ordered by key; a call without one has the key ``.
 
         Raises:
-            InvalidRequest: There is no such key.
+            InvalidRequest: the key does not exist.
         """
         keys = _KEYS.get(by)
         if keys is None:
-            raise InvalidRequest(f"usage cannot be grouped by {by!r}; take one of {', '.join(_KEYS)}")
+            raise InvalidRequest(f"usage cannot be grouped by {by!r}; choose one of {', '.join(_KEYS)}")
         statement = select(*keys, *_SUMS).where(calls.c.status != CallStatus.RESERVED.value).group_by(*keys)
         if since is not None:
             statement = statement.where(calls.c.at >= since)
@@ -126,9 +121,9 @@ class SqlCalls:
 
 
 def _call(row: Row[Any]) -> Call:
-    given: dict[str, Any] = dict(zip(_FIELDS, _ROW(row), strict=True))
-    given["status"] = CallStatus(row.status)
-    return Call(**given)
+    values: dict[str, Any] = dict(zip(_FIELDS, _ROW(row), strict=True))
+    values["status"] = CallStatus(row.status)
+    return Call(**values)
 
 
 def _group(by: str, row: Row[Any]) -> UsageGroup:

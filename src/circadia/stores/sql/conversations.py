@@ -1,4 +1,4 @@
-"""Rows of conversations (GATE-67)."""
+"""Conversation rows (GATE-67)."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -28,24 +28,19 @@ _LATEST = Statement(select(conversations).order_by(conversations.c.at.desc()).li
 
 
 class SqlConversations:
-    """Rows of conversations, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
-        """Return the agent's conversation of this id."""
         values = {"agent_id": agent_id, "key": conversation_id}
         row = await self._run(ShortRead(lambda connection: _GET.first(connection, values)))
         return None if row is None else _conversation(row)
 
     async def find_latest(self, limit: int) -> Sequence[Conversation]:
-        """Return those of all agents that were seen last, the last one first."""
         rows = await self._run(lambda connection: _LATEST.all(connection, {"most": limit}))
         return [_conversation(row) for row in rows]
 
     async def put(self, conversations: Sequence[Conversation]) -> None:
-        """Store them, or overwrite those with the same agent and id."""
         if conversations:
             await self._run(lambda connection: _PUT.run_many(connection, [_ROW(each) for each in conversations]))
 

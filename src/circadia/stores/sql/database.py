@@ -1,4 +1,4 @@
-"""The store on SQL: one code for both dialects, which differ in their connections only."""
+"""The SQL store, shared by both dialects; they differ in their connections only."""
 
 import asyncio
 import math
@@ -71,7 +71,7 @@ from circadia.stores.sql.wakes import SqlWakes
 
 SMALL_BYTES: Final = 1
 LARGE_BYTES: Final = 262_144
-"""More than nearly any write takes. What a failed write leaves of a full disk is enough for a small one."""
+"""Larger than nearly any write: after a failed write, a full disk may still have room for a small one."""
 
 write_probe = Table(
     "write_probe",
@@ -84,7 +84,7 @@ _FILL: Final = update(write_probe).values(filling=bindparam("bytes"))
 
 
 def fill(size: int) -> Callable[[Connection], None]:
-    """Return the work that writes `size` bytes, which no database can compress."""
+    """Return work that writes `size` random bytes, which no database can compress."""
 
     def work(connection: Connection) -> None:
         connection.execute(_FILL, {"bytes": os.urandom(size)})
@@ -94,11 +94,11 @@ def fill(size: int) -> Callable[[Connection], None]:
 
 _Keep = Callable[[Callable[[], None]], None]
 _PROVED_SECONDS: Final = 5.0
-"""How long a write of `ping` that has passed shows that writes pass; others may have changed no row."""
+"""Time for which a successful probe write of `ping` counts; other commits may have changed no row."""
 
 
 class SqlTx:
-    """One transaction over all nouns."""
+    """A transaction over all nouns."""
 
     def __init__(self, runner: Runner, after_commit: _Keep, after_rollback: _Keep) -> None:
         self.sessions: Sessions = SqlSessions(runner)
@@ -140,38 +140,35 @@ class SqlTx:
 
 
 class SqlStore:
-    """A store on one database: a connection that writes, and some that read."""
+    """A store on one database, with a writing connection and a pool of readers."""
 
     def __init__(
         self, writer: WritingLink, reader: Callable[[], Link], openings: OpeningStatements, *, readers: int
     ) -> None:
-        """`reader` makes a connection that reads."""
+        """`reader` opens a read connection."""
         self.writer = GroupCommitWriter(writer, openings)
         self.readers = ReaderPool(reader, openings, size=readers)
         self._proved_until = -math.inf
 
     @asynccontextmanager
     async def begin_write(self) -> AsyncGenerator[Tx]:
-        """Open a write block, as `Store.begin_write` tells."""
         async with WriteTransaction(self.writer) as block:
             yield SqlTx(block, block.after_commit, block.after_rollback)
 
     @asynccontextmanager
     async def begin_read(self) -> AsyncGenerator[Tx]:
-        """Open a read block, as `Store.begin_read` tells."""
         async with ReadBlock(self.readers) as block:
             yield SqlTx(block, _refuse, _refuse)
 
     @asynccontextmanager
     async def begin_single_read(self) -> AsyncGenerator[Tx]:
-        """Open a read block for one statement, as `Store.begin_single_read` tells."""
         async with SingleReadBlock(self.readers) as block:
             yield SqlTx(block, _refuse, _refuse)
 
     async def ping(self) -> None:
-        """Return if the database answers and takes writes. Raises StorageUnavailable.
+        """Check that the database answers and accepts writes. Raises StorageUnavailable.
 
-        It writes where a write has failed, and each few seconds.
+        It probes with a write after a failed write, and every few seconds.
         """
         self.writer.link.check()
         async with ReadBlock(self.readers) as block:
@@ -183,7 +180,7 @@ class SqlStore:
             self.writer.failure, self._proved_until = None, now + _PROVED_SECONDS
 
     async def close(self) -> None:
-        """Let the blocks that run or wait end, then close the connections."""
+        """Let running and waiting blocks end, then close the connections."""
         await self.writer.close()
         await self.readers.close()
 

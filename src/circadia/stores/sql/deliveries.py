@@ -1,4 +1,4 @@
-"""Deliveries: the one table behind waits and inbox (GATE-71)."""
+"""Deliveries: the only table behind waits and inbox (GATE-71)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -41,14 +41,14 @@ _UNREAD_OF = (
     .group_by(deliveries.c.agent_id)
 )
 _AT_ONCE: Final = 1_000
-"""Agents of one statement: drivers bound the number of values."""
+"""Agents per statement: drivers limit the number of values."""
 _COUNTS = Statement(
     select(delivery_counts.c.state, delivery_counts.c.number).where(delivery_counts.c.agent_id == bindparam("agent_id"))
 )
 
 
 def _build_move(to: DeliveryState, *origins: DeliveryState) -> Update:
-    """Return the statement that moves deliveries of one agent from `origins`, as the table of moves allows."""
+    """Build the update that moves an agent's deliveries from `origins`, as `DELIVERY_MOVES` allows."""
     allowed = [state.value for state in origins if to in DELIVERY_MOVES[state]]
     return (
         update(deliveries)
@@ -86,12 +86,12 @@ _OF_PULSE = Statement(
     select(deliveries.c.message_id).where(
         deliveries.c.pulse_id == bindparam("pulse"),
         deliveries.c.state == DeliveryState.LEASED.value,
-        deliveries.c.leased_until.is_(None),  # else it is snoozed, or on its way to a caller, and no longer the pulse's
+        deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
     )
 )
 _FREE = (
     update(deliveries)
-    # Written out, not bound: SQLite takes a partial index only where it sees that the condition holds.
+    # A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds.
     .where(deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'"))
     .values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
     .returning(deliveries.c.agent_id)
@@ -125,15 +125,12 @@ _FORGET = (
 
 
 class SqlDeliveries:
-    """Deliveries, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
     ) -> Sequence[Delivery]:
-        """Return unread ones, the oldest 50 first."""
         statement = _UNREAD
         if mentioned is not None:
             statement = statement.where(deliveries.c.mentioned.is_(mentioned))
@@ -143,8 +140,6 @@ class SqlDeliveries:
         return [_delivery(row) for row in rows]
 
     async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
-        """Return of those of these agents that have unread ones how many, and the number of the newest."""
-
         def work(connection: Connection) -> Sequence[Any]:
             parts = (agents[at : at + _AT_ONCE] for at in range(0, len(agents), _AT_ONCE))
             return [row for part in parts for row in connection.execute(_UNREAD_OF, {"agents": part})]
@@ -161,8 +156,6 @@ class SqlDeliveries:
         after: MessageId | None = None,
         limit: int = 50,
     ) -> Sequence[Delivery]:
-        """Return deliveries in these states: urgent ones first if asked, else oldest first; `after` ends a page."""
-
         def work(connection: Connection) -> Sequence[Any]:
             place = BEGIN if after is None else find_place(connection, agent_id, after)
             if place is None or not states:
@@ -180,21 +173,18 @@ class SqlDeliveries:
         return [_delivery(row) for row in await self._run(work)]
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None:
-        """Return one."""
         values = {"agent_id": agent_id, "message_id": message_id}
         row = await self._run(lambda connection: _ONE.first(connection, values))
         return None if row is None else _delivery(row)
 
     async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
-        """Return how many there are in each state."""
         rows = await self._run(lambda connection: _COUNTS.all(connection, {"agent_id": agent_id}))
-        found = {row.state: row.number for row in rows}
-        return {state: found.get(state.value, 0) for state in DeliveryState}
+        counts = {row.state: row.number for row in rows}
+        return {state: counts.get(state.value, 0) for state in DeliveryState}
 
     async def find_sent(
         self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
-        """Return what became of an agent's messages, the newest first."""
         statement = _ROWS.where(messages.c.sender_id == sender_id).order_by(messages.c.number.desc()).limit(limit)
         if before is not None:
             number = select(messages.c.number).where(messages.c.id == before).scalar_subquery()
@@ -203,7 +193,6 @@ class SqlDeliveries:
         return [_delivery(row) for row in rows]
 
     async def count_unread(self, agent_id: AgentId) -> int:
-        """Return how many are unread."""
         return (await self.count_by_state(agent_id))[DeliveryState.UNREAD]
 
     async def lease(
@@ -216,7 +205,6 @@ class SqlDeliveries:
         pulse_id: PulseId | None = None,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        """Move unread ones to leased, for a pulse or until a time; return which were unread, in the order given."""
         moved = await self._move_deliveries(
             _LEASE, agent_id, messages, until=until, seen=now, pulse=pulse_id, snoozed=snoozed
         )  # fmt: skip
@@ -225,48 +213,39 @@ class SqlDeliveries:
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
-        """Move leased or unread ones to handled; return which were."""
         moved = await self._move_deliveries(_HANDLE, agent_id, messages, seen=now, ended=now)
         return [message for message in messages if message in moved]
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
-        """Move leased ones back to unread; return which were."""
         moved = await self._move_deliveries(_RELEASE, agent_id, messages)
         return [message for message in messages if message in moved]
 
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
-        """Note when the agent first had these."""
         if messages:
             values = {"agent": agent_id, "ids": list(messages), "now": now}
             await self._run(lambda connection: connection.execute(_SEE, values))
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
-        """Move leased or unread ones to dead; return which were."""
         moved = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
         return [message for message in messages if message in moved]
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
-        """Return what the pulse has in its prompt and nobody has handled."""
-        found = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
-        return [MessageId(row.message_id) for row in found]
+        rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
+        return [MessageId(row.message_id) for row in rows]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
-        """Move leases that ran out back to unread; return whose they were."""
         rows = await self._run(lambda connection: _EXPIRE.all(connection, {"now": now}))
         return {AgentId(row.agent_id) for row in rows}
 
     async def end_waits(self) -> Collection[AgentId]:
-        """Move what is on its way to a caller back to unread; return whose it was."""
         rows = await self._run(_END_WAITS.all)
         return {AgentId(row.agent_id) for row in rows}
 
     async def delete_handled(self, before: datetime, *, limit: int) -> int:
-        """Delete the oldest handled ones that ended before, with direct messages that nothing refers to any more."""
-
         def work(connection: Connection) -> int:
             retired = [row.message_id for row in _RETIRE.all(connection, {"before": before, "most": limit})]
             ids: Collection[str] = set(retired)
-            while ids:  # what a forgotten message answered may be forgotten with it
+            while ids:  # a deleted message may have been the last reply to another one
                 forgotten = connection.execute(_FORGET, {"ids": list(ids)}).all()
                 remove_from_index(connection, [row.number for row in forgotten])
                 ids = {row.reply_to for row in forgotten if row.reply_to is not None}

@@ -1,4 +1,4 @@
-"""Where errors of the drivers become the program's own."""
+"""Translates driver errors into the program's own."""
 
 import sqlite3
 from types import TracebackType
@@ -12,18 +12,18 @@ from circadia.errors import CircadiaError, Conflict, InvalidRequest, StorageUnav
 _CONFLICTS: Final = (sqlite3.IntegrityError, asyncpg.IntegrityConstraintViolationError)
 _MISTAKES: Final = (sqlite3.ProgrammingError, sqlite3.NotSupportedError, asyncpg.SyntaxOrAccessError)
 _OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowError)
-"""The server refused the value, or the driver could not encode it."""
+"""Values that the server refused or the driver could not encode."""
 
 
 class wrap_driver_errors:
-    """Raises what a driver raises as one of ours, whoever called it; a mistake in a statement stays what it is.
+    """Raises driver errors as Circadia's own; programming mistakes in a statement pass unchanged.
 
-    `driver` are the errors that the driver has. It is entered for each statement, so it is no generator.
+    `driver` lists the driver's exceptions. It is entered for each statement, so it is no generator.
 
     Raises:
-        Conflict: A constraint does not allow the row.
-        InvalidRequest: The database cannot hold a value.
-        StorageUnavailable: Anything that a later try may pass.
+        Conflict: a constraint rejects the row.
+        InvalidRequest: the database cannot store a value.
+        StorageUnavailable: any other error; a retry may succeed.
     """
 
     __slots__ = ("_database", "_errors")
@@ -39,33 +39,33 @@ class wrap_driver_errors:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, self._errors):
-            found = error.driver_exception if isinstance(error, exc.DBAPIError) else error
-            if not isinstance(found, _MISTAKES):
-                raise _translate(self._database, found) from error
+            cause = error.driver_exception if isinstance(error, exc.DBAPIError) else error
+            if not isinstance(cause, _MISTAKES):
+                raise _translate(self._database, cause) from error
 
 
 def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:
-    """Return the error for a database that does not do its work now; in brackets stands what the driver says of it."""
-    told, why = _describe_error(error), ""
-    if "disk is full" in told or "No space left" in told:
+    """Return the error of a database that cannot work now, with the driver's message in brackets."""
+    message, why = _describe_error(error), ""
+    if "disk is full" in message or "No space left" in message:
         why = ": its disk is full; make room"
-    elif "disk I/O error" in told:
-        why = ": its disk takes nothing more; see whether it is over a quota or broken"
-    return StorageUnavailable(f"{database} does not answer{why} ({told})", retry_after_seconds=1.0)
+    elif "disk I/O error" in message:
+        why = ": its disk accepts no more writes; check its quota and health"
+    return StorageUnavailable(f"{database} does not answer{why} ({message})", retry_after_seconds=1.0)
 
 
 def _translate(database: str, error: Exception) -> CircadiaError:
     if isinstance(error, _CONFLICTS):
-        return Conflict(f"the stored rows do not allow this: {_describe_error(error)}")
+        return Conflict(f"this conflicts with stored rows: {_describe_error(error)}")
     if isinstance(error, _OF_VALUES):
         return InvalidRequest(f"{database} cannot store this value: {_describe_error(error)}")
     return build_unavailable_error(database, error)
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return its message without the row or the value that asyncpg tells: these may be secret."""
+    """Return the message without the row or value in asyncpg's errors, which may be secret."""
     if isinstance(error, asyncpg.DataError) and error.__cause__ is not None:
-        return str(error.__cause__)  # why it could not encode the value, which its own message shows
+        return str(error.__cause__)  # why the value could not be encoded; asyncpg's own message shows the value
     if isinstance(error, asyncpg.PostgresError):
         return str(error.args[0])  # the row comes after it
     return str(error) or type(error).__name__

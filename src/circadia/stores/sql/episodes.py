@@ -71,8 +71,6 @@ _KEYED = select_by_keys(episodes)
 
 
 class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
-    """Episodes, in one transaction."""
-
     _statements = SearchableStatements(episodes, Layer.EPISODES)
 
     def __init__(self, runner: Runner) -> None:
@@ -80,28 +78,22 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         self._keep = runner.queue_write
 
     async def add(self, episode: Episode) -> None:
-        """Store it. The block ends with Conflict if the bank has one of its key."""
         self._keep(_ADD, (*_ROW(episode), _STALE.dump_python(episode.stale, mode="json")))
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None:
-        """Return the bank's episode of this id."""
         return await self._first(_GET, {"bank": bank_id, "key_id": episode_id})
 
     async def get_by_key(self, bank_id: BankId, key: str) -> Episode | None:
-        """Return the bank's episode of this idempotency key."""
         return await self._first(_BY_KEY, {"bank": bank_id, "idempotency": key})
 
     async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
-        """Return when the bank's episodes of these idempotency keys were stored, by key."""
         rows = await self._run(lambda connection: fetch_by_ids(connection, _KEYED, keys, bank=bank_id))
         return {row.key: row.stored_at for row in rows}
 
     async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
-        """Return the newest episode of the same speaker and text that was stored since then."""
         return await self._first(_SAID, {"bank": bank_id, "said": digest, "since": since})
 
     async def count_repetition(self, episode_id: EpisodeId) -> None:
-        """Count a repetition."""
         await self._run(lambda connection: _REPEAT.execute(connection, {"key_id": episode_id}))
 
     async def find_all(
@@ -113,7 +105,6 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         newest_first: bool = False,
         limit: int = 100,
     ) -> Sequence[Episode]:
-        """Return episodes with a greater number in order; `newest_first` those with a smaller one, 0 for all."""
         number = episodes.c.number
         statement = _OF_BANK.order_by(number.desc() if newest_first else number).limit(limit)
         if after:
@@ -133,30 +124,27 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[EpisodeId]:
-        """Return the ids of those that meet each condition that is given; `until` is exclusive."""
-        found = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
+        statement = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
         if session is not None:
-            found = found.where(episodes.c.session == session)
+            statement = statement.where(episodes.c.session == session)
         if speaker is not None:
-            found = found.where(episodes.c.speaker.in_((speaker, display_alias(speaker))))
+            statement = statement.where(episodes.c.speaker.in_((speaker, display_alias(speaker))))
         if since is not None:
-            found = found.where(episodes.c.at >= since)
+            statement = statement.where(episodes.c.at >= since)
         if until is not None:
-            found = found.where(episodes.c.at < until)
+            statement = statement.where(episodes.c.at < until)
         if limit is not None:
-            found = found.limit(limit)
-        ids = await self._run(lambda connection: connection.execute(found).scalars().all())
-        return [EpisodeId(each) for each in ids]
+            statement = statement.limit(limit)
+        ids = await self._run(lambda connection: connection.execute(statement).scalars().all())
+        return [EpisodeId(episode_id) for episode_id in ids]
 
     async def get_by_ids(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        """Return these, by id."""
         if not ids:
             return {}
-        found = await self._run(lambda connection: _episodes(fetch_by_ids(connection, _IDENTIFIED, ids)))
-        return {each.id: each for each in found if each.bank_id == bank_id}
+        records = await self._run(lambda connection: _episodes(fetch_by_ids(connection, _IDENTIFIED, ids)))
+        return {episode.id: episode for episode in records if episode.bank_id == bank_id}
 
     async def count_by_importance(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
-        """Return how many turns were kept before then, were handed to agents, and were and are below each step."""
         used = episodes.c.used_at.is_not(None)
         below = (func.count().filter(used, episodes.c.importance < step) for step in steps)
         kinds = episodes.c.kind.in_((EpisodeKind.TURN.value, EpisodeKind.TOOL.value))
@@ -170,23 +158,19 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         return tuple(await self._run(lambda connection: connection.execute(counts).one()))
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Demotion]) -> None:
-        """Write its demotions, and count that the bank's have changed."""
         values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}
-        await self._run(lambda connection: [each.execute(connection, values) for each in _DEMOTE])
+        await self._run(lambda connection: [statement.execute(connection, values) for statement in _DEMOTE])
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
-        """Return the weights by number of those whose demotions have changed since the bank counted so many."""
         values = {"bank": bank_id, "after": after}
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
         return {row.number: weight(row.stale) for row in rows}
 
     async def find_demotions(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Demotion]]:
-        """Return the demotions by id of those that have any."""
         rows = await self._run(lambda connection: _DEMOTED.all(connection, {"bank": bank_id}))
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:
-        """Delete them, and the links of notes to them; return their numbers."""
         links = delete(evidence).where(evidence.c.episode_id.in_(ids))
         rows = delete(episodes).where(episodes.c.id.in_(ids)).returning(episodes.c.number)
 
@@ -205,7 +189,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
 
 
 def _episodes(rows: Iterable[Any]) -> list[Episode]:
-    """Return what rows hold; done where they are read, since a page of them would keep the event loop for long."""
+    """Build records from rows. It runs with the query, since a page of them would block the event loop."""
     return [_episode(row) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""The append-only record."""
+"""The append-only event log."""
 
 from collections.abc import Collection, Sequence
 from operator import attrgetter
@@ -19,10 +19,10 @@ _LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)))
 
 
 class SqlEvents:
-    """The append-only record, in one transaction.
+    """The event log in one transaction.
 
-    Numbers ascend in the order of commits, because a transaction that writes begins with a lock that no other has
-    until its end (`Openings.write`).
+    Numbers ascend in commit order, because each writing transaction holds an exclusive lock from its beginning to its
+    end (`OpeningStatements.write`).
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -30,7 +30,6 @@ class SqlEvents:
         self._keep = runner.queue_write
 
     async def add(self, events: Sequence[Event]) -> None:
-        """Append events in the order given."""
         for event in events:
             self._keep(_ADD, _ROW(event))
 
@@ -43,7 +42,6 @@ class SqlEvents:
         agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
-        """Return events with a greater number, in order."""
         statement = _AFTER
         if session is not None:
             statement = statement.where(events.c.session == session)
@@ -56,11 +54,9 @@ class SqlEvents:
         return [_event(row) for row in rows]
 
     async def first_number(self) -> int:
-        """Return the least number that is kept; 0 if there is none."""
         return await self._run(_FIRST.scalar)
 
     async def last_number(self) -> int:
-        """Return the greatest number; 0 if there is none."""
         return await self._run(_LAST.scalar)
 
 

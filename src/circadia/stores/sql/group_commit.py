@@ -1,15 +1,15 @@
-"""The writer: blocks run one at a time, are committed in groups, and wait for the disk together.
+"""The writer: runs blocks one at a time, commits them in groups and syncs them together.
 
-To wait for the disk costs far more than the work before it. So blocks that follow each other share a commit, each on
-its own savepoint (the first needs none, since nothing is lost when the transaction is rolled back under it). A commit
-does not wait: the next block runs at once, and a block returns when a sync that began after its commit has ended. What
-is committed during one sync shares the next. That one waits for the blocks of those whom the last one let go, if they
-come back at once and the work of all takes no longer than a sync: else two halves would wait for each other's in turns.
+Waiting for the disk costs far more than the work before it. So consecutive blocks share a commit, each on a savepoint
+(except the first, since a rollback of the transaction then loses nothing else). A commit does not wait for the disk:
+the next block runs at once, and a block returns when a sync that began after its commit has ended. Commits during one
+sync share the next. That one waits for the blocks of callers that the last sync released, if they come back at once and
+all the work takes no longer than a sync: else two halves of the callers would wait for each other's syncs in turns.
 
     turn -> block -> turn -> block -> COMMIT -> turn -> block -> turn -> block -> COMMIT -> turn -> …
-                                        `-> sync -> acts, both return               `-> sync -> …
+                                        `-> sync -> callbacks, both return          `-> sync -> …
 
-What is committed is seen by all blocks from then on, and what was built on it is on the disk no sooner than it.
+Later blocks see a commit at once; work that builds on it never reaches the disk before it.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 GROUP_BLOCKS: Final = 4
-"""Blocks that make a commit worth its trips, while others wait whose work takes longer than a sync, and none is on."""
+"""Blocks worth a commit, while others wait, their work takes longer than a sync, and no sync is running."""
 FULL_BLOCKS: Final = 128
-"""Blocks in a group at most, while the disk is busy."""
+"""Maximum number of blocks in a group while the disk is busy."""
 FULL_SECONDS: Final = 0.02
-"""Age at which a group takes no further block, so that other processes need not wait for long."""
+"""Age at which a group is closed, so that other processes do not wait for long."""
 
 _RETRY_SECONDS: Final = 1.0
 _SAVE: Final = "SAVEPOINT block"
@@ -43,20 +43,18 @@ _UNDO: Final = "ROLLBACK TO SAVEPOINT block"
 
 
 class _Group:
-    """Blocks that share a transaction."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.blocks: list[WriteTransaction] = []
-        """Those that ended well."""
+        """Blocks that succeeded."""
         self.began = loop.time()
         self.open = False
-        """Whether the transaction was begun."""
+        """Whether the transaction has begun."""
         self.saved = False
         """Whether a savepoint is set."""
 
 
 class GroupCommitWriter:
-    """Gives the turn to one block after another, first come first served, and makes them durable."""
+    """Gives the turn to one block after another in order of arrival, and makes them durable."""
 
     def __init__(self, link: WritingLink, openings: OpeningStatements) -> None:
         self.link = link
@@ -66,14 +64,14 @@ class GroupCommitWriter:
         self._taken = False
         self._queue: deque[asyncio.Future[None]] = deque()
         self._committed: list[WriteTransaction] = []
-        """Those that no sync has begun for, in the order of their commits."""
+        """Committed blocks without a started sync, in commit order."""
         self._syncing = False
         self._sync_seconds = 0.0
-        """What the last sync took."""
+        """Duration of the last sync."""
         self._block_seconds = 0.0
-        """What a block of the last commit took."""
+        """Average duration of a block in the last commit."""
         self.failure: str | None = None
-        """Why something could not be written, until it is found that writes pass again."""
+        """Reason of a failed write, until writes are known to work again."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -81,8 +79,8 @@ class GroupCommitWriter:
         """Wait for the turn; return the group to work in.
 
         Raises:
-            StorageUnavailable: The store is closed.
-            RuntimeError: The caller's task is in a block already, which would wait for itself.
+            StorageUnavailable: the store is closed.
+            RuntimeError: the caller's task already has a block, and would wait for itself.
         """
         task = asyncio.current_task()
         if self._closed:
@@ -104,11 +102,11 @@ class GroupCommitWriter:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self.release_turn()  # the turn had come already
+                self.release_turn()  # the turn had already arrived
             raise
 
     def release_turn(self) -> None:
-        """Give up the turn: to the next block, or to the commit."""
+        """Pass the turn to the next block or to the commit."""
         self.owner = None
         group = self.group
         if group is not None and group.blocks and (not self._has_waiters() or self._is_due(group)):
@@ -123,7 +121,7 @@ class GroupCommitWriter:
         return blocks >= enough or age >= FULL_SECONDS
 
     def _fits_in_sync(self, blocks: int) -> bool:
-        """Return whether so many take less than a sync: then one for all of them is sooner than two in turns."""
+        """Return whether this work is shorter than a sync: then a common sync is faster than two in turn."""
         return blocks * self._block_seconds < self._sync_seconds
 
     def _has_waiters(self) -> bool:
@@ -139,7 +137,7 @@ class GroupCommitWriter:
             self._begin_sync()
 
     async def _commit(self, group: _Group) -> None:
-        if self._has_waiters() and not self._is_due(group):  # those whom one sync let go come back together
+        if self._has_waiters() and not self._is_due(group):  # callers that one sync released come back together
             self.group = group
             self._start_next()
             return
@@ -170,37 +168,37 @@ class GroupCommitWriter:
         while self._committed:
             blocks, self._committed = self._committed, []
             began = loop.time()
-            failure: StorageUnavailable | None = StorageUnavailable("the server stopped before the disk had it")
+            failure: StorageUnavailable | None = StorageUnavailable("the server stopped before the commit was on disk")
             try:
                 await self.link.sync()
                 failure = None
                 for block in blocks:
                     block.run_commit_callbacks()
             except CircadiaError as error:
-                failure = _build_failure("it may not be on the disk", error)
+                failure = _build_failure("the commit may not be on disk", error)
                 self.record_failure(failure.message)
             finally:
                 _finish_blocks(blocks, failure)
             self._sync_seconds = loop.time() - began
             if self._committed and await self._should_wait_for_blocks(len(blocks)):
-                # The commit that ends their group begins the sync, or time does, if that takes longer.
+                # The commit of their group begins the sync, or this timer does if that takes longer.
                 loop.call_later(self._sync_seconds, self._begin_sync)
                 break
         self._syncing = False
 
     async def _should_wait_for_blocks(self, blocks: int) -> bool:
-        """Return whether those that were let go come back at once, and the work of all that wait fits in a sync."""
+        """Return whether the released callers come back at once and all the waiting work fits in a sync."""
         await asyncio.sleep(0)
         return self._taken and self._fits_in_sync(blocks + len(self._committed))
 
     def record_failure(self, failure: str) -> None:
-        """Keep that something could not be written."""
+        """Remember a failed write."""
         if self.failure is None:
             _logger.warning("nothing can be written: %s", failure)
         self.failure = failure
 
     async def undo(self, block: "WriteTransaction") -> None:
-        """Take back what the block did, and pass the turn on."""
+        """Undo the block and pass on the turn."""
         block.run_rollback_callbacks()
         group = block.group
         try:
@@ -217,14 +215,14 @@ class GroupCommitWriter:
             self.release_turn()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start what must end even if the caller is cancelled."""
+        """Start work that must end even if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self) -> None:
-        """Take no new block, let those that wait end, and close the connection."""
+        """Refuse new blocks, let the waiting ones end, and close the connection."""
         self._closed = True
         while self._taken or self._tasks:
             if self._taken:
@@ -235,21 +233,21 @@ class GroupCommitWriter:
 
 
 def _finish_blocks(blocks: Sequence["WriteTransaction"], failure: StorageUnavailable | None) -> None:
-    """Let the blocks return: they are durable, or failed."""
+    """Let the blocks return: they are durable, or have failed."""
     for block in blocks:
         if failure is not None:
             block.run_rollback_callbacks()
-        if not block.settled.done():  # it is when its caller was cancelled
+        if not block.settled.done():  # its caller was cancelled
             block.settled.set_result(failure)
 
 
 def _run_callbacks(acts: Sequence[Callable[[], None]]) -> None:
-    """Do what was kept; an act that raises is logged and hinders no other."""
+    """Run callbacks; one that raises is logged and does not stop the others."""
     for act in acts:
         try:
             act()
         except Exception:
-            _logger.exception("an act after a transaction failed")
+            _logger.exception("a callback after a transaction failed")
 
 
 def _build_failure(what: str, error: CircadiaError) -> StorageUnavailable:
@@ -259,7 +257,7 @@ def _build_failure(what: str, error: CircadiaError) -> StorageUnavailable:
 
 
 class WriteTransaction:
-    """One write block: `async with` it, and run work in it."""
+    """One write block: an async context manager that runs work in a transaction."""
 
     def __init__(self, writer: GroupCommitWriter) -> None:
         self._writer = writer
@@ -269,13 +267,13 @@ class WriteTransaction:
         self._failure: Exception | None = None
         self._ended = False
         self.begun = False
-        """Whether something was sent."""
+        """Whether anything was sent."""
         self.group: _Group
         self.settled: asyncio.Future[StorageUnavailable | None]
-        """Set when it is durable: to none, or to why it is not."""
+        """Resolved when the block is durable or has failed: none, or the failure."""
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Do work in the block's transaction. After an error the block can only be left; it is undone then."""
+        """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
         if self._ended:
             raise RuntimeError("the write block has ended")
         if self._kept and (of is None or any(statement.table in of for statement in self._kept)):
@@ -283,15 +281,14 @@ class WriteTransaction:
         return await self._run(work)
 
     def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
-        """Keep a write for the next trip, as `Runner.queue_write` tells."""
         if self._ended:
             raise RuntimeError("the write block has ended")
         rows = self._kept.setdefault(statement, {})
         rows[len(rows) if key is None else key] = row
 
     def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
-        kept, self._kept = self._kept, {}
-        writes = {statement: list(rows.values()) for statement, rows in kept.items()}
+        queued, self._kept = self._kept, {}
+        writes = {statement: list(rows.values()) for statement, rows in queued.items()}
 
         def run_both(connection: Connection) -> T:
             Statement.run_batch(connection, writes)
@@ -324,20 +321,16 @@ class WriteTransaction:
             raise
 
     def after_commit(self, act: Callable[[], None]) -> None:
-        """Keep `act` for when the block is durable."""
         self._acts.append(act)
 
     def after_rollback(self, act: Callable[[], None]) -> None:
-        """Keep `act` for when the block has failed."""
         self._acts_of_failure.append(act)
 
     def run_commit_callbacks(self) -> None:
-        """Do what was kept for a durable block."""
         acts, self._acts = self._acts, []
         _run_callbacks(acts)
 
     def run_rollback_callbacks(self) -> None:
-        """Do what was kept for a block that has failed."""
         acts, self._acts_of_failure = self._acts_of_failure, []
         _run_callbacks(acts)
 
@@ -360,13 +353,13 @@ class WriteTransaction:
             if error is None:
                 raise StorageUnavailable("the transaction has failed") from self._failure
             return
-        if not self.group.open:  # neither this block nor one before it sent anything
+        if not self.group.open:  # no block of this transaction sent anything
             self.run_commit_callbacks()
             self._writer.release_turn()
             return
         self.settled = asyncio.get_running_loop().create_future()
         self.group.blocks.append(self)
-        del self.group  # a ring of each would be left to the collector, with all that the block's acts hold
+        del self.group  # else a reference cycle keeps everything that the callbacks hold until garbage collection
         self._writer.release_turn()
         failure = await self.settled
         if failure is not None:

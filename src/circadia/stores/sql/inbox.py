@@ -1,4 +1,4 @@
-"""Pages of an inbox, and search in it: each reads a page or little more, however long the inbox is."""
+"""Inbox pages and search: each reads little more than a page, whatever the size of the inbox."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,16 +22,16 @@ from circadia.stores.sql.schema import deliveries, messages, threads
 from circadia.stores.sql.statement import Statement
 
 _FIRST_LOOK: Final = 50
-"""Messages that a search reads one by one before it asks the index: what stands in many is found in these."""
+"""Messages that a search reads directly before it uses the index; frequent words are found among these."""
 _CHUNK: Final = 500
 _NO_END: Final = 2**63 - 1
 _STEP: Final = 2**56
-"""More than any number: what a step of priority counts in the order of a page."""
+"""More than any number: the weight of a priority step in the page order."""
 _DELIVERY: Final = ("agent_id", "state", "mentioned", "leased_until", "pulse_id", "seen_at", "ended_at")
 
 
 def select_deliveries(found: FromClause) -> Select[Any]:
-    """Return the select of whole deliveries for rows of their table, or for some of them."""
+    """Return the select of whole deliveries for rows of the delivery table, or a subquery of them."""
     return (
         select(messages, *(found.c[name] for name in _DELIVERY), threads.c.name.label("thread"))
         .select_from(found)
@@ -42,46 +42,41 @@ def select_deliveries(found: FromClause) -> Select[Any]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InboxPosition:
-    """Where a page begins: after this message."""
+    """The message before a page."""
 
     rank: int
-    """Its priority."""
     number: int
-    """Its number."""
 
 
 BEGIN: Final = InboxPosition(rank=len(Priority), number=0)
-"""Before the first message, in either order."""
+"""Before the first message in either order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InboxPageQuery:
-    """What is asked of an inbox."""
+    """Query of an inbox page."""
 
     agent_id: AgentId
-    """Whose."""
     states: Sequence[DeliveryState]
-    """Messages in these states, each once, one at least."""
+    """Without duplicates, at least one."""
     urgent_first: bool
-    """Urgent ones first, else the oldest."""
+    """Order by priority, then age; else by age only."""
     after: InboxPosition
-    """Where it begins."""
     limit: int
-    """How many at most."""
 
     def order(self, row: Any) -> tuple[int, int]:
-        """Return what rows are sorted by."""
+        """Return the sort key of a row."""
         return (-row.priority if self.urgent_first else 0, row.number)
 
     def is_after(self, row: Any) -> bool:
-        """Return whether the row belongs to what comes after the place."""
+        """Return whether the row belongs after the start position."""
         if self.urgent_first:
             return (-row.priority, row.number) > (-self.after.rank, self.after.number)
         return row.number > self.after.number
 
 
 def fetch_page(connection: Connection, page: InboxPageQuery) -> Sequence[Any]:
-    """Return the rows of the page: the first of each state, since each state is a stretch of an index."""
+    """Return a page. Each state is a range of an index, so the first rows of each state suffice."""
     statement = _URGENT_FIRST if page.urgent_first else _OLDEST_FIRST
     values = {"agent_id": page.agent_id, "most": page.limit, **_start_numbers(page)}
     rows = [statement.all(connection, {**values, "state": state.value}) for state in page.states]
@@ -89,13 +84,13 @@ def fetch_page(connection: Connection, page: InboxPageQuery) -> Sequence[Any]:
 
 
 def search_page(connection: Connection, page: InboxPageQuery, words: SearchWords) -> Sequence[Any]:
-    """Return the rows of the page when only messages with these words count."""
+    """Return a page of the messages with these words."""
     if not words.words:
         return ()
     first = fetch_page(connection, replace(page, limit=max(_FIRST_LOOK, page.limit)))
-    found = [row for row in first if words.match(row.content)]
-    if len(found) >= page.limit or len(first) < max(_FIRST_LOOK, page.limit):
-        return found[: page.limit]
+    matches = [row for row in first if words.match(row.content)]
+    if len(matches) >= page.limit or len(first) < max(_FIRST_LOOK, page.limit):
+        return matches[: page.limit]
     last = fetch_last_indexed(connection)
     query = words.build_query(page.agent_id, connection.dialect.name)
     after = page.after.number - (page.after.rank * _STEP if page.urgent_first else 0)
@@ -109,13 +104,13 @@ def search_page(connection: Connection, page: InboxPageQuery, words: SearchWords
 
 
 def find_place(connection: Connection, agent_id: AgentId, message_id: str) -> InboxPosition | None:
-    """Return the place of a message, if it is in the inbox."""
+    """Return a message's position, if it is in the inbox."""
     row = _PLACE.first(connection, {"agent_id": agent_id, "message_id": message_id})
     return None if row is None else InboxPosition(rank=row.priority, number=row.number)
 
 
 def _start_numbers(page: InboxPageQuery) -> dict[str, int]:
-    """Return after which number each priority begins."""
+    """Return the number after which each priority starts."""
     if not page.urgent_first:
         return {"after": page.after.number}
     return {
@@ -125,17 +120,17 @@ def _start_numbers(page: InboxPageQuery) -> dict[str, int]:
 
 
 def _fetch_after(connection: Connection, page: InboxPageQuery, number: int) -> Sequence[Any]:
-    """Return all rows after a number, in no order: those that are too new for the index."""
-    found: list[Any] = []
+    """Return all rows after a number in no order; they are too new for the index."""
+    collected: list[Any] = []
     for state in page.states:
         after, more = number, True
         while more:
             values = {"agent_id": page.agent_id, "state": state.value, "after": after, "most": _CHUNK}
             rows = _OLDEST_FIRST.all(connection, values)
-            found += rows
+            collected += rows
             more = len(rows) == _CHUNK
             after = rows[-1].number if rows else after
-    return found
+    return collected
 
 
 _OF_AGENT: Final = select(deliveries).where(deliveries.c.agent_id == bindparam("agent_id"))
@@ -146,7 +141,7 @@ def _select_in_state() -> Select[Any]:
 
 
 def _select_priority(rank: int) -> Select[Any]:
-    """Return the select of the first deliveries of one priority after a number."""
+    """Select the first deliveries of a priority after a number."""
     one = _select_in_state().where(
         deliveries.c.priority == literal_column(str(rank)), deliveries.c.number > bindparam(f"after_{rank}")
     )
@@ -157,20 +152,20 @@ def _select_urgent_first() -> Select[Any]:
     """Return the select of a page, urgent ones first: of each priority, a stretch of the index, a page at most."""
     some = union_all(*(_select_priority(rank) for rank in range(len(Priority)))).subquery()
     # Cut to the page before messages are joined: else four pages of them would be read.
-    found = select(some).order_by(some.c.priority.desc(), some.c.number).limit(bindparam("most")).subquery()
-    return select_deliveries(found).order_by(found.c.priority.desc(), found.c.number)
+    page = select(some).order_by(some.c.priority.desc(), some.c.number).limit(bindparam("most")).subquery()
+    return select_deliveries(page).order_by(page.c.priority.desc(), page.c.number)
 
 
 def _select_oldest_first() -> Select[Any]:
     one = _select_in_state().where(deliveries.c.number > bindparam("after"))
-    found = one.order_by(deliveries.c.number).limit(bindparam("most")).subquery()
-    return select_deliveries(found).order_by(found.c.number)
+    page = one.order_by(deliveries.c.number).limit(bindparam("most")).subquery()
+    return select_deliveries(page).order_by(page.c.number)
 
 
 def _select_indexed(index: MessageTextIndex, *, urgent_first: bool) -> Select[Any]:
-    """Return the select of a page of what the index finds.
+    """Select a page of the index's matches.
 
-    Its order is a sum, not columns: else SQLite might look through the whole inbox in the order of an index.
+    It is ordered by a sum, not by columns: else SQLite might scan the whole inbox in the order of an index.
     """
     place = deliveries.c.number - deliveries.c.priority * literal_column(str(_STEP if urgent_first else 0))
     one = _OF_AGENT.where(
@@ -178,8 +173,8 @@ def _select_indexed(index: MessageTextIndex, *, urgent_first: bool) -> Select[An
         index.found(deliveries.c.number),
         place > bindparam("after_place"),
     )
-    found = one.add_columns(place.label("place")).order_by("place").limit(bindparam("most")).subquery()
-    return select_deliveries(found).order_by(found.c.place)
+    page = one.add_columns(place.label("place")).order_by("place").limit(bindparam("most")).subquery()
+    return select_deliveries(page).order_by(page.c.place)
 
 
 _URGENT_FIRST: Final = Statement(_select_urgent_first())

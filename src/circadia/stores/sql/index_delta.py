@@ -1,4 +1,4 @@
-"""What a bank has that an index of it lacks, in one trip; where nothing is new, the bank's own row has told so."""
+"""Reads the rows that an index of a bank lacks, in one trip, or in none if the bank's row shows nothing new."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -24,19 +24,19 @@ HEADS: Final[tuple[Label[Any], ...]] = (
     *(select_greatest_number(table, banks.c.id).label(layer) for layer, table in _TABLES.items()),
     select(func.count()).select_from(blocks).where(blocks.c.bank_id == banks.c.id).scalar_subquery().label("writes"),
 )
-"""Columns of a bank's row: the greatest number of each layer, by its name, and how many versions its blocks have."""
+"""Columns of a bank's row: the greatest number of each layer, by layer name, and the number of block versions."""
 _OF_BANK: Final = Statement(select(*HEADS, banks.c.vectors).where(banks.c.id == bindparam("bank")))
 
 
 def fetch_heads(connection: Connection, bank_id: BankId) -> Any:
-    """Return the row of a bank with `HEADS` and its vectors; none if there is no such bank."""
+    """Return the bank's row with `HEADS` and its vectors, or none."""
     return _OF_BANK.first(connection, {"bank": bank_id})
 
 
 def build_empty_delta(
     heads: Any, after: Mapping[Layer, int], waiting: Mapping[Layer, Collection[int]], seen: int | None
 ) -> IndexDelta | None:
-    """Return what `BankService.fetch_index_delta` tells if the heads alone tell it; else none."""
+    """Return the result of `Banks.fetch_index_delta` if the heads suffice, else none."""
     wanted = any((getattr(heads, layer) or 0) > number for layer, number in after.items())
     if wanted or (heads.vectors != seen and any(waiting.values())):
         return None
@@ -51,7 +51,7 @@ def fetch_delta(
     waiting: Mapping[Layer, Collection[int]],
     limit: int,
 ) -> IndexDelta:
-    """Return what `BankService.fetch_index_delta` tells; `waiting` are those whose vectors are to be read."""
+    """Return the result of `Banks.fetch_index_delta`; vectors are read for the numbers in `waiting`."""
     entries = {
         layer: [
             build_index_entry(row)
@@ -60,7 +60,7 @@ def fetch_delta(
         for layer, number in after.items()
         if (getattr(heads, layer) or 0) > number
     }
-    found = {
+    vectors = {
         layer: fetch_vectors(connection, _VECTORS[layer], numbers) for layer, numbers in waiting.items() if numbers
     }
-    return IndexDelta(entries=entries, vectors=found, writes=heads.writes, embedded=heads.vectors)
+    return IndexDelta(entries=entries, vectors=vectors, writes=heads.writes, embedded=heads.vectors)

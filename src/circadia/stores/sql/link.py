@@ -1,4 +1,4 @@
-"""One connection to the database, and what every kind of block asks of it."""
+"""A connection to the database, and the interface of all blocks."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -12,74 +12,72 @@ T = TypeVar("T")
 
 
 class Link(Protocol):
-    """One connection. What it is given runs in order, and to its end even if the caller is cancelled.
+    """One connection. Its work runs in order, and to its end even if the caller is cancelled.
 
-    It connects when it is first used, and anew after `drop`. Failures come out as `driver_errors` tells.
+    It connects on first use, and again after `drop`. Errors are those of `driver_errors`.
     """
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """Send the statements `first`, then do `work`, in one trip.
 
-        With `opens` the first statement opens a transaction; without, one must be open. With `opens` and no statement
-        the work is one that reads, and needs no transaction.
+        With `opens` the first statement opens a transaction; without it, a transaction must be open. With `opens` and
+        no statement, the work is a read that needs no transaction.
 
         Raises:
-            StorageUnavailable: The database does not answer, or the transaction is gone.
-            Conflict: A constraint does not allow the row.
-            InvalidRequest: The database cannot hold a value.
+            StorageUnavailable: the database does not answer, or the transaction is gone.
+            Conflict: a constraint rejects the row.
+            InvalidRequest: the database cannot store a value.
         """
         ...
 
     def roll_back(self) -> None:
-        """Roll back what is open, before what is given next; do not wait for it."""
+        """Roll back the open transaction before the next work, without waiting."""
         ...
 
-    async def drop(self) -> None:
-        """Close the connection."""
-        ...
+    async def drop(self) -> None: ...
 
 
 class WritingLink(Link, Protocol):
-    """A connection that writes. Its commits do not wait for the disk."""
+    """A writing connection. Its commits do not wait for the disk."""
 
     async def sync(self) -> None:
-        """Return when all that it had committed before the call is on the disk; others may use it meanwhile.
+        """Wait until all earlier commits are on disk; the connection stays usable meanwhile.
 
         Raises:
-            StorageUnavailable: It may not be on the disk.
+            StorageUnavailable: they may not be on disk.
         """
         ...
 
     def check(self) -> None:
-        """Raise StorageUnavailable if no sync can end well until a new start."""
+        """Raise StorageUnavailable if no sync can succeed before a restart."""
         ...
 
 
 class Runner(Protocol):
-    """Does work in a transaction; the nouns stand on it. Work that is one function is one trip."""
+    """Runs work in a transaction, for the noun classes. Each call of `run` is one trip."""
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Do work, after what is kept; with `of`, the only tables that it touches, what is kept for others may wait."""
+        """Run work after the queued writes; with `of`, the only tables it touches, writes to other tables may wait."""
         ...
 
     def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
-        """Run the statement for the row with the next `run` or at the end, in one trip with all that is kept.
+        """Queue a write for the next `run` or the end of the block, in one trip with all queued writes.
 
-        Its answer is not awaited, so its errors come from there. What is kept for the same statement is done in order;
-        with a `key` only the last row of that key is. A statement that changes rows needs keys, one for each row.
+        Its errors are raised there. Writes of the same statement keep their order; of writes with the same `key` only
+        the last is done. A statement that changes rows needs keys, one per row.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpeningStatements:
-    """The statements that open a transaction in a dialect."""
+    """Statements that open a transaction in a dialect."""
 
     write: Sequence[str]
-    """For a writer: from here on no other transaction writes, in any process."""
+    """From here on no other transaction writes, in any process."""
     read: Sequence[str]
-    """For a reader: from here on it sees one state."""
+    """From here on the reader sees one state."""
 
 
 def do_nothing(connection: Connection) -> None:
-    """Work that does nothing, for a trip that has only statements of control."""
+    """Do nothing, for a trip that has only control statements."""

@@ -1,4 +1,4 @@
-"""The tables of memory, for both dialects; `schema.py` has the rest."""
+"""The tables of memory for both dialects; see `schema.py` for the rest."""
 
 from typing import Any
 
@@ -45,7 +45,6 @@ Index("banks_template", banks.c.template)
 
 
 def _searchable() -> list[Column[Any]]:
-    """Return what episodes and notes have in common."""
     return [
         Column("number", NUMBER, Identity(), primary_key=True),
         Column("id", String, nullable=False, unique=True),
@@ -75,8 +74,8 @@ episodes = Table(
     Column("repeats", Integer, nullable=False, server_default=text("0")),
     Column("stored_at", Instant, nullable=False),
     Column("stale", JSON, nullable=False),
-    Column("demotion", Integer),  # which of its bank's was the last that changed it
-    sqlite_autoincrement=True,  # no number is given twice, whatever is forgotten
+    Column("demotion", Integer),  # the bank's demotion count at its last change
+    sqlite_autoincrement=True,  # numbers are never reused, whatever is forgotten
 )
 Index("episodes_bank", episodes.c.bank_id, episodes.c.number)
 Index("episodes_key", episodes.c.bank_id, episodes.c.key, unique=True)
@@ -93,7 +92,7 @@ notes = Table(
     Column("pass_id", String),
     Column("created_at", Instant, nullable=False),
     Column("retired_at", Instant),
-    Column("demotion", Integer),  # which of its bank's was the last that retired it or put it back
+    Column("demotion", Integer),  # the bank's demotion count when it was last retired or restored
     Column("operation", String),
     sqlite_autoincrement=True,
 )
@@ -150,5 +149,5 @@ removals = Table(
     metadata,
     Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
     Column("generation", Integer, primary_key=True),
-    Column("numbers", JSON, nullable=False),  # of the rows that went with this generation, by layer
+    Column("numbers", JSON, nullable=False),  # of the rows removed by this generation, by layer
 )

@@ -1,8 +1,8 @@
-"""Words of messages, and the index over them: in SQLite a table of FTS5, in PostgreSQL a column of type tsvector.
+"""Full-text index of messages: an FTS5 table in SQLite, a tsvector column in PostgreSQL.
 
-What a word is stands here and not in the databases, so that both find the same. A word is a run of letters and digits,
-whatever its case, accents, width and form in Unicode, or one character of a script that has no spaces. In the index it
-stands in hexadecimal, which the databases take as one word; so does the reader of the message, so that a search reads
+Words are split here, not in the databases, so that both find the same. A word is a run of letters and digits,
+normalised in case, accents, width and Unicode form, or one character of a script without spaces. The index has words in
+hexadecimal, which the databases treat as single words. It also has the message's readers, so that a search reads
 nothing of other inboxes.
 """
 
@@ -35,9 +35,9 @@ from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
 
 LONGEST_WORD: Final = 32
-"""Characters of a word that count."""
+"""Significant characters of a word."""
 _MOST_CHARACTERS: Final = 500_000
-"""Of one message in the index; PostgreSQL takes no more than 1 MiB. Words beyond are not found."""
+"""Indexed characters of a message; PostgreSQL's limit is 1 MiB. Words beyond are not found."""
 _SPACELESS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _ALONE: Final = re.compile(f"[{_SPACELESS}]")
 _WORD: Final = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+")
@@ -46,28 +46,27 @@ _BEFORE: Final = rf"(?<![^\W{_SPACELESS}])"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchWords:
-    """What is searched for: each of these words, or one that begins so."""
+    """Words to search for; each matches the start of a word."""
 
     words: Sequence[str]
-    """The words, each once."""
+    """Without duplicates."""
 
     @staticmethod
     def parse(text: str) -> "SearchWords":
-        """Return the words of a text."""
-        found = (word[:LONGEST_WORD] for word in _WORD.findall(_fold(text)))
-        return SearchWords(words=tuple(dict.fromkeys(found)))
+        words = (word[:LONGEST_WORD] for word in _WORD.findall(_fold(text)))
+        return SearchWords(words=tuple(dict.fromkeys(words)))
 
     def match(self, text: str) -> bool:
-        """Return whether the text has them, as the index would say."""
+        """Return whether the text matches, with the same result as the index."""
         spelling = _fold(text)
         return all(_has_word_prefix(word, spelling) for word in self.words)
 
     def build_query(self, reader: AgentId, dialect: str) -> str:
-        """Return what asks the index for messages to this reader that have them."""
-        beginnings = [_encode_word(word) for word in self.words]
+        """Return the index query for messages to this reader with these words."""
+        prefixes = [_encode_word(word) for word in self.words]
         if dialect == "sqlite":
-            return " ".join([_encode_reader(reader), *(f'"{each}" *' for each in beginnings)])
-        return " & ".join([_encode_reader(reader), *(f"{each}:*" for each in beginnings)])
+            return " ".join([_encode_reader(reader), *(f'"{prefix}" *' for prefix in prefixes)])
+        return " & ".join([_encode_reader(reader), *(f"{prefix}:*" for prefix in prefixes)])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,37 +74,36 @@ class MessageTextIndex:
     """The index in one dialect."""
 
     table: TableClause[Any]
-    """Its table."""
     number: ColumnElement[int]
-    """Number of a message in it."""
+    """Column with the message number."""
     found: Callable[[ColumnElement[int]], ColumnElement[bool]]
-    """Returns whether a number is that of a message with the words of the parameter `query`: in a list that is made
-    first, not in a join, of which either database may begin at the wrong end."""
+    """Condition that a number belongs to a match of the parameter `query`. The matches are a list, not a join, which
+    either database may start from the wrong end."""
     text: ColumnElement[Any]
-    """What is stored for the parameter `line`."""
+    """Stored form of the parameter `line`."""
 
     @staticmethod
     def sqlite() -> "MessageTextIndex":
-        """Return the index in SQLite."""
-        made = table("message_words", column("rowid", BigInteger), column("words", Text), column("message_words", Text))
-        matches = made.c.message_words.op("MATCH", is_comparison=True)(bindparam("query", type_=Text))
-        numbers = select(made.c.rowid).where(matches)
+        index_table = table(
+            "message_words", column("rowid", BigInteger), column("words", Text), column("message_words", Text)
+        )
+        matches = index_table.c.message_words.op("MATCH", is_comparison=True)(bindparam("query", type_=Text))
+        numbers = select(index_table.c.rowid).where(matches)
         return MessageTextIndex(
-            table=made,
-            number=made.c.rowid,
+            table=index_table,
+            number=index_table.c.rowid,
             found=lambda number: number.in_(numbers),
             text=bindparam("line", type_=Text),
         )
 
     @staticmethod
     def postgresql() -> "MessageTextIndex":
-        """Return the index in PostgreSQL."""
-        made = table("message_words", column("number", BigInteger), column("words", TSVECTOR))
-        matches = made.c.words.op("@@", is_comparison=True)(cast(bindparam("query", type_=Text), TSQUERY))
-        numbers = func.array(select(made.c.number).where(matches).scalar_subquery())
+        index_table = table("message_words", column("number", BigInteger), column("words", TSVECTOR))
+        matches = index_table.c.words.op("@@", is_comparison=True)(cast(bindparam("query", type_=Text), TSQUERY))
+        numbers = func.array(select(index_table.c.number).where(matches).scalar_subquery())
         return MessageTextIndex(
-            table=made,
-            number=made.c.number,
+            table=index_table,
+            number=index_table.c.number,
             found=lambda number: number == func.any(numbers),
             text=func.array_to_tsvector(func.string_to_array(bindparam("line", type_=Text), " ")),
         )
@@ -139,12 +137,12 @@ _FRESH: Final = Statement(
 
 
 def fetch_last_indexed(connection: Connection) -> int:
-    """Return the number of the last message in the index; later ones are not in it yet."""
+    """Return the number of the last indexed message."""
     return int(_INDEXED.scalar(connection) or 0)
 
 
 def index_next_messages(connection: Connection, most: int) -> int:
-    """Put the next messages into the index, so many at most; return how many were put."""
+    """Index up to `most` further messages; return their number."""
     content: dict[int, str] = {}
     readers: defaultdict[int, set[str]] = defaultdict(set)
     for row in _FRESH.all(connection, {"after": fetch_last_indexed(connection), "most": most}):
@@ -158,12 +156,11 @@ def index_next_messages(connection: Connection, most: int) -> int:
 
 
 def remove_from_index(connection: Connection, numbers: Collection[int]) -> None:
-    """Take messages out of the index."""
     connection.execute(_REMOVE[connection.dialect.name], {"numbers": list(numbers)})
 
 
 def _build_line(text: str, readers: Collection[str]) -> str:
-    """Return what stands in the index: nothing for a message without readers, which nobody searches."""
+    """Return the indexed text; empty for a message without readers, which nobody searches."""
     line = " ".join([*readers, *map(_encode_word, SearchWords.parse(text).words)]) if readers else ""
     return line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS].rpartition(" ")[0]
 
@@ -173,7 +170,7 @@ def _encode_word(word: str) -> str:
 
 
 def _encode_reader(agent_id: AgentId) -> str:
-    return _encode_word(f"@{agent_id}")  # no word begins so
+    return _encode_word(f"@{agent_id}")  # no word starts like this
 
 
 def _has_word_prefix(word: str, spelling: str) -> bool:
@@ -183,4 +180,4 @@ def _has_word_prefix(word: str, spelling: str) -> bool:
 
 
 def _fold(text: str) -> str:
-    return fold_text(text).replace("\u0131", "i")  # in Turkish, I is the capital of another letter than i
+    return fold_text(text).replace("\u0131", "i")  # in Turkish, I is the capital of another letter

@@ -1,4 +1,4 @@
-"""Rows of messages."""
+"""Message rows."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -39,14 +39,11 @@ _LATEST = Statement(
 
 
 class SqlMessages:
-    """Rows of messages, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._keep = runner.queue_write
 
     async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
-        """Store it with one unread delivery for each (agent, mentioned); it has its number from then on."""
         values = _values(message)
         self._keep(_ADD, [values[name] for name in _FIELDS])
         for agent_id, mentioned in to:
@@ -54,39 +51,33 @@ class SqlMessages:
             self._keep(_DELIVER, row)
 
     async def get(self, message_id: MessageId) -> Message | None:
-        """Return the message."""
         row = await self._run(lambda connection: _BY_ID.first(connection, {"key_id": message_id}))
         return None if row is None else message_of(row)
 
     async def get_by_key(self, key: str) -> Message | None:
-        """Return the message of this idempotency key."""
         row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else message_of(row)
 
     async def find_by_root(self, root_id: str) -> Sequence[Message]:
-        """Return the messages of a chain, in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [message_of(row) for row in rows]
 
     async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
-        """Return messages with a greater number, in order."""
         values = {"thread_id": thread_id, "after": after, "most": limit}
         rows = await self._run(lambda connection: _OF_THREAD.all(connection, values))
         return [message_of(row) for row in rows]
 
     async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
-        """Return the last ones, in order."""
         values = {"thread_id": thread_id, "most": limit}
         rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [message_of(row) for row in reversed(rows)]
 
     async def index_next(self, *, limit: int) -> int:
-        """Take the next messages, so many at most, into the index of words; return how many."""
         return await self._run(lambda connection: index_next_messages(connection, limit))
 
 
 def message_of(row: Row[Any]) -> Message:
-    """Return the message in a row that has all columns of `messages` under their names."""
+    """Return the message of a row that has all columns of `messages` under their names."""
     return Message(
         id=MessageId(row.id),
         number=row.number,

@@ -1,4 +1,4 @@
-"""Bringing a database to the schema that this version of the code needs."""
+"""Migrates a database to the schema of this version."""
 
 from pathlib import Path
 from typing import Final
@@ -15,12 +15,12 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
 def migrate(connection: Connection) -> None:
-    """Apply the revisions that the database lacks, in the transaction that is open.
+    """Apply the missing revisions in the open transaction.
 
-    Alembic keeps what it works on in module variables: no two of these at once in one process.
+    Alembic works with module variables: only one migration at a time in a process.
 
     Raises:
-        StartError: A newer version of Circadia has changed the database.
+        StartError: a newer version of Circadia has changed the database.
     """
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

@@ -1,4 +1,4 @@
-"""Names that stand beside one in the order of the alphabet: candidates for what somebody meant."""
+"""Alphabetical neighbours of a name, as candidates for what the caller meant."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -6,11 +6,11 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Select, bindparam
 
 NEIGHBOURS: Final = 32
-"""Names in each direction; few enough to compare at once, and all there are in most databases."""
+"""Names per direction: few enough to compare at once, and all names of most databases."""
 
 
 class NamesNear:
-    """The names in a column of `rows` that are nearest in the alphabet to a value, in both directions."""
+    """Finds the alphabetical neighbours of a value in a column of `rows`."""
 
     def __init__(self, rows: Select[Any], column: ColumnElement[str]) -> None:
         names = rows.with_only_columns(column).distinct().limit(NEIGHBOURS)
@@ -18,6 +18,6 @@ class NamesNear:
         self._down = names.where(column < bindparam("near")).order_by(column.desc())
 
     def find(self, connection: Connection, name: str, values: Mapping[str, object]) -> Sequence[str]:
-        """Return them, in no order."""
-        given = {**values, "near": name}
-        return [*connection.execute(self._up, given).scalars(), *connection.execute(self._down, given).scalars()]
+        """Return the neighbours in no order."""
+        bound = {**values, "near": name}
+        return [*connection.execute(self._up, bound).scalars(), *connection.execute(self._down, bound).scalars()]

@@ -1,4 +1,4 @@
-"""Notes, and what they rest on."""
+"""Notes and their evidence."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
@@ -65,25 +65,19 @@ _USED = Statement(
 
 
 class SqlNotes(SqlSearchableRows[NoteId, Note]):
-    """Notes, in one transaction."""
-
     _statements = SearchableStatements(notes, Layer.NOTES)
 
     def _build_records(self, connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
         return _notes(connection, rows)
 
     async def add(self, note: Note) -> int:
-        """Store it with its evidence and return its number."""
         return await self._run(lambda connection: _add(connection, note))
 
     async def add_all(self, new: Sequence[Note]) -> None:
-        """Store them with their evidence, in this order."""
-        rows, links = [_ROW(each) for each in new], [(each.id, episode) for each in new for episode in each.evidence]
+        rows, links = [_ROW(note) for note in new], [(note.id, episode) for note in new for episode in note.evidence]
         await self._run(lambda connection: (_ADD_EVERY.run_many(connection, rows), _LINK.run_many(connection, links)))
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
-        """Return the bank's note of this id."""
-
         def work(connection: Connection) -> Note | None:
             row = _GET.first(connection, {"bank": bank_id, "key_id": note_id})
             return None if row is None else _notes(connection, [row])[0]
@@ -93,44 +87,37 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
     async def find_all(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
-        """Return notes with a greater number in order: those that are not retired, or all."""
         values = {"bank": bank_id, "after": after, "most": limit}
         statement = _WITH_RETIRED if retired else _EVERY
         return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
 
     async def find_newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
-        """Return the newest that are not retired, so many at most, in order."""
         values = {"bank": bank_id, "most": limit}
-        found = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
-        return found[::-1]
+        notes = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
+        return notes[::-1]
 
     async def find_citing(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
-        """Return the notes, retired ones too, with any of these among their evidence."""
         if not episodes:
             return []
         statement = select(evidence.c.note_id).where(evidence.c.episode_id.in_(episodes)).distinct()
-        found = await self._run(lambda connection: connection.execute(statement).scalars().all())
-        return [NoteId(each) for each in found]
+        ids = await self._run(lambda connection: connection.execute(statement).scalars().all())
+        return [NoteId(note_id) for note_id in ids]
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
-        """Take it out of searches, or put it back."""
         values = {"key_id": note_id, "now": at}
-        await self._run(lambda connection: [each.execute(connection, values) for each in _RETIRE])
+        await self._run(lambda connection: [statement.execute(connection, values) for statement in _RETIRE])
 
     async def find_use_times(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
-        """Return when those from this number on that are not retired were last handed out, of those that were."""
         values = {"bank": bank_id, "first": first}
         rows = await self._run(lambda connection: _USED.all(connection, values))
         return {row.number: row.used_at for row in rows}
 
     async def find_changed_weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
-        """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
         values = {"bank": bank_id, "after": after}
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
         return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}
 
     async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:
-        """Delete them; return their numbers."""
         links = delete(evidence).where(evidence.c.note_id.in_(ids))
         rows = delete(notes).where(notes.c.id.in_(ids)).returning(notes.c.number)
 

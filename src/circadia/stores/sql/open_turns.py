@@ -1,4 +1,4 @@
-"""Turns that are under way at the servers of one database."""
+"""Turns in progress at all servers of a database."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -44,14 +44,10 @@ _FORGET = Statement(delete(open_turns).where(open_turns.c.lease_until < bindpara
 
 
 class SqlOpenTurns:
-    """Turns that are under way, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, turns: Sequence[OpenTurn]) -> None:
-        """Store these."""
-
         def work(connection: Connection) -> None:
             for turn in turns:
                 _ADD.execute(connection, asdict(turn))
@@ -59,20 +55,16 @@ class SqlOpenTurns:
         await self._run(work)
 
     async def remove(self, owner: str, ids: Collection[int]) -> None:
-        """Delete these of a process: they have ended."""
         if ids:
             await self._run(lambda connection: connection.execute(_REMOVE, {"of": owner, "ids": list(ids)}))
 
     async def find_newest_start(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
-        """Return when the newest of a bank's turns at other processes than this one began."""
         values = {"name": bank, "user": end_user, "besides": besides, "now": now}
         row = await self._run(lambda connection: _NEWEST.first(connection, values))
         return None if row is None else row.at
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
-        """Renew the leases of a process."""
         await self._run(lambda connection: _BEAT.execute(connection, {"of": owner, "until": until}))
 
     async def delete_expired(self, before: datetime) -> None:
-        """Delete those whose leases ran out earlier."""
         await self._run(lambda connection: _FORGET.execute(connection, {"before": before}))

@@ -1,4 +1,4 @@
-"""Passes and what they change."""
+"""Passes and their changes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _MOVING: Final = (
     "after", "upto", "generation_before", "generation_after", "counts", "detail",
 )  # fmt: skip
 _AT_ONCE: Final = 500
-"""Changes that one statement blanks."""
+"""Changes redacted per statement."""
 _ADD = Statement(Upsert(passes), [column.name for column in passes.c])
 _SAVE = Statement(
     update(passes)
@@ -46,7 +46,7 @@ _STARTABLE = Statement(
         or_(
             passes.c.not_before.is_(None),
             passes.c.not_before <= bindparam("now"),
-            passes.c.not_before > bindparam("farthest"),  # no back-off is so long: the clock was set back
+            passes.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
         ),
     )
     .order_by(
@@ -79,45 +79,36 @@ _PUT_CHANGES = Statement(
 
 
 class SqlPasses:
-    """Passes and what they change, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, new: Pass) -> None:
-        """Store a new one. Raises Conflict if the bank has one that has not ended."""
         values = {column.name: getattr(new, column.name) for column in passes.c}
         values["operations"] = list(new.operations)
         if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
-            raise Conflict("this bank has a pass that has not ended")
+            raise Conflict("this bank has an open pass; wait until it ends, or cancel it")
 
     async def save(self, now: Pass, *, origin: Pass) -> bool:
-        """Write where the pass stands now if it stands as in `origin`, epoch and all; return whether it did."""
         values: dict[str, Any] = {f"new_{name}": getattr(now, name) for name in _MOVING}
         values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def get(self, pass_id: PassId) -> Pass | None:
-        """Return the pass."""
         row = await self._run(lambda connection: _GET.first(connection, {"key_id": pass_id}))
         return None if row is None else _pass(row)
 
     async def get_open(self, bank_id: BankId) -> Pass | None:
-        """Return the bank's pass that has not ended."""
         row = await self._run(lambda connection: _OPEN_OF.first(connection, {"bank": bank_id}))
         return None if row is None else _pass(row)
 
     async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
-        """Return pending ones whose time has come, the one whose bank was served longest ago first (SLEEP-14)."""
         values = {"now": now, "farthest": now + FARTHEST, "most": limit}
         return [_pass(row) for row in await self._run(lambda connection: _STARTABLE.all(connection, values))]
 
     async def find_claimed(self) -> Sequence[Pass]:
-        """Return those that processes have taken."""
         return [_pass(row) for row in await self._run(_TAKEN.all)]
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
-        """Renew the leases of a process."""
         await self._run(lambda connection: _BEAT.execute(connection, {"owner_id": owner, "until": until}))
 
     async def find_all(
@@ -128,7 +119,6 @@ class SqlPasses:
         before: PassId | None = None,
         limit: int = 100,
     ) -> Sequence[Pass]:
-        """Return passes, the newest first; `before` is the last one of the page before."""
         statement = select(passes).order_by(passes.c.id.desc()).limit(limit)
         if bank_id is not None:
             statement = statement.where(passes.c.bank_id == bank_id)
@@ -140,30 +130,26 @@ class SqlPasses:
         return [_pass(row) for row in rows]
 
     async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
-        """Return how many of the bank, or of all, were started since then and before `until`."""
         statement = select(func.count()).where(passes.c.started_at >= since, passes.c.started_at < until)
         if bank_id is not None:
             statement = statement.where(passes.c.bank_id == bank_id)
         return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))
 
     async def count_by_status(self) -> Mapping[PassStatus, int]:
-        """Return how many stand where."""
         statement = select(passes.c.status, func.count()).group_by(passes.c.status)
         rows = await self._run(lambda connection: connection.execute(statement).all())
-        found = {row[0]: int(row[1]) for row in rows}
-        return {status: found.get(status.value, 0) for status in PassStatus}
+        counts = {row[0]: int(row[1]) for row in rows}
+        return {status: counts.get(status.value, 0) for status in PassStatus}
 
     async def save_changes(self, changes: Sequence[Change]) -> None:
-        """Store changes, or overwrite those of the same pass and number."""
         if changes:
             await self._run(
-                lambda connection: _PUT_CHANGES.run_many(connection, [_CHANGE_ROW(each) for each in changes])
+                lambda connection: _PUT_CHANGES.run_many(connection, [_CHANGE_ROW(change) for change in changes])
             )
 
     async def find_changes(
         self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None
     ) -> Sequence[Change]:
-        """Return a pass' changes in order, all or those in this state and of this kind."""
         statement = select(pass_changes).where(pass_changes.c.pass_id == pass_id).order_by(pass_changes.c.number)
         if state is not None:
             statement = statement.where(pass_changes.c.state == state.value)
@@ -173,11 +159,9 @@ class SqlPasses:
         return [_change(row) for row in rows]
 
     async def last_change_number(self, pass_id: PassId) -> int:
-        """Return the number of a pass' last change; 0 if it has none."""
         return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
 
     async def purge(self, before: datetime) -> int:
-        """Delete passes that ended earlier, with their changes; return how many."""
         old = select(passes.c.id).where(passes.c.ended_at < before)
         changes = delete(pass_changes).where(pass_changes.c.pass_id.in_(old))
         return await self._run(
@@ -188,11 +172,9 @@ class SqlPasses:
         )
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
-        """Take out what changes of the bank say, where they are about these notes or episodes, or rest on them."""
         await self._run(lambda connection: _redact_changes(connection, bank_id, frozenset(gone)))
 
     async def find_changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
-        """Return what passes did to a note, an episode or a block of the bank, the oldest first."""
         statement = (
             select(pass_changes)
             .join(passes, passes.c.id == pass_changes.c.pass_id)
@@ -205,38 +187,38 @@ class SqlPasses:
 
 def _redact_changes(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> None:
     table = pass_changes
-    told = (
+    candidates = (
         select(table.c.pass_id, table.c.number, table.c.target, table.c.before, table.c.after)
         .join(passes, passes.c.id == table.c.pass_id)
         .where(passes.c.bank_id == bank_id, or_(table.c.before.is_not(None), table.c.after.is_not(None)))
     )
     numbers: dict[str, list[int]] = defaultdict(list)
-    for row in connection.execute(told).all():
+    for row in connection.execute(candidates).all():
         if (
             row.target in gone
             or not gone.isdisjoint(_iterate_texts(row.before))
             or not gone.isdisjoint(_iterate_texts(row.after))
         ):
             numbers[row.pass_id].append(row.number)
-    for pass_id, found in numbers.items():
-        for start in range(0, len(found), _AT_ONCE):
+    for pass_id, change_numbers in numbers.items():
+        for start in range(0, len(change_numbers), _AT_ONCE):
             connection.execute(
                 update(table)
-                .where(table.c.pass_id == pass_id, table.c.number.in_(found[start : start + _AT_ONCE]))
+                .where(table.c.pass_id == pass_id, table.c.number.in_(change_numbers[start : start + _AT_ONCE]))
                 .values(before=None, after=None, why=FORGOTTEN)
             )
 
 
 def _iterate_texts(value: object) -> Iterator[str]:
-    """Yield all texts in a change's JSON that may be ids."""
+    """Yield all texts in a change's JSON, which may be ids."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for each in cast("Mapping[str, object]", value).values():
-            yield from _iterate_texts(each)
+        for item in cast("Mapping[str, object]", value).values():
+            yield from _iterate_texts(item)
     elif isinstance(value, Sequence):
-        for each in cast("Sequence[object]", value):
-            yield from _iterate_texts(each)
+        for item in cast("Sequence[object]", value):
+            yield from _iterate_texts(item)
 
 
 def _pass(row: Row[Any]) -> Pass:

@@ -1,4 +1,4 @@
-"""Whose word recent texts are (MEM-14, SLEEP-63)."""
+"""Sources of recent texts (MEM-14, SLEEP-63)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ provenances = Table(
     Column("fingerprints", LargeBinary, nullable=False),
     Column("whole", BigInteger, nullable=False),
     Column("expires_at", Instant, nullable=False),
-    sqlite_autoincrement=True,  # no number is given twice, whatever has expired
+    sqlite_autoincrement=True,  # numbers are never reused, whatever has expired
 )
 Index("provenances_scope", provenances.c.scope, provenances.c.number)
 Index("provenances_expiry", provenances.c.expires_at)
@@ -61,16 +61,13 @@ _RECENT: Final = Statement(
 
 
 class SqlProvenances:
-    """Whose word recent texts are, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, new: Sequence[Provenance], now: datetime) -> None:
-        """Store them; delete what has expired by now."""
         rows = [
-            [each.trust and each.trust.value if name == "trust" else getattr(each, name) for name in _FIELDS]
-            for each in new
+            [item.trust and item.trust.value if name == "trust" else getattr(item, name) for name in _FIELDS]
+            for item in new
         ]
 
         def work(connection: Connection) -> None:
@@ -80,7 +77,6 @@ class SqlProvenances:
         await self._run(work)
 
     async def find_recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
-        """Return those of the scope with a greater number, in order; of more than `limit` the newest."""
         values = {"of_scope": scope, "after": after, "now": now, "most": limit}
         rows = await self._run(ShortRead(lambda connection: _RECENT.all(connection, values)))
         return [_provenance(row) for row in reversed(rows)]
@@ -89,6 +85,6 @@ class SqlProvenances:
 def _provenance(row: Any) -> Provenance:
     return Provenance(
         number=row.number, scope=row.scope, speaker=row.speaker, trust=None if row.trust is None else Trust(row.trust),
-        bank=row.bank, messages=[MessageId(each) for each in row.messages], fingerprints=bytes(row.fingerprints),
+        bank=row.bank, messages=[MessageId(message) for message in row.messages], fingerprints=bytes(row.fingerprints),
         whole=row.whole, expires_at=row.expires_at,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which agent a provider's id was handed out to (GATE-60)."""
+"""The agent that received each provider-side id (GATE-60)."""
 
 from datetime import datetime
 
@@ -19,13 +19,10 @@ _OWNER = Statement(
 
 
 class SqlProviderIds:
-    """Owners of provider-side ids, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
-        """Record it; the first owner stays."""
         values = {"upstream": upstream, "provider_id": provider_id, "agent_id": agent_id, "at": at}
 
         def work(connection: Connection) -> None:
@@ -34,7 +31,6 @@ class SqlProviderIds:
         await self._run(work)
 
     async def owner(self, upstream: str, provider_id: str) -> AgentId | None:
-        """Return whose it is."""
         values = {"upstream": upstream, "provider_id": provider_id}
-        found = await self._run(lambda connection: _OWNER.scalar(connection, values))
-        return None if found is None else AgentId(found)
+        agent_id = await self._run(lambda connection: _OWNER.scalar(connection, values))
+        return None if agent_id is None else AgentId(agent_id)

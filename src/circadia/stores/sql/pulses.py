@@ -1,4 +1,4 @@
-"""Pulses: rows that are the truth, and the outbox of the engine (WAKE-50)."""
+"""Pulses: the rows are the source of truth and the engine's outbox (WAKE-50)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import fields
@@ -32,12 +32,12 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
 _FARTHEST: Final = timedelta(minutes=1)
-"""Longer than any pause before another attempt (`wake/pulse/transitions.py`)."""
+"""Longer than any retry delay (`wake/pulse/transitions.py`)."""
 _MOST_LISTED: Final = 500
-"""Pulses that one statement names."""
+"""Maximum number of pulses listed in a statement."""
 _IS_OPEN = pulses.c.ended_at.is_(None)
 _GET = Statement(select(pulses).where(pulses.c.id == bindparam("key_id")))
-# Not ordered here: SQLite would then go through all that the agent ever had.
+# Unordered: an order would make SQLite read all pulses that the agent ever had.
 _OPEN_OF = Statement(select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN))
 _BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("token_hash")))
 _OF_ROOT = Statement(
@@ -51,7 +51,7 @@ _STARTABLE = Statement(
         or_(
             pulses.c.not_before.is_(None),
             pulses.c.not_before <= bindparam("now"),
-            pulses.c.not_before > bindparam("farthest"),  # no back-off is so long: the clock was set back
+            pulses.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
         ),
     )
     .order_by(pulses.c.created_at, pulses.c.id)
@@ -62,7 +62,7 @@ _OVERDUE = Statement(
     select(pulses).where(
         _TAKEN,
         pulses.c.owner.is_(None),
-        # The sum is an instant again; were the instant coerced to a number, it would be bound as it stands.
+        # The sum keeps type Instant; cast to a number, the parameter would be bound without conversion.
         type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
         <= bindparam("now"),
     )
@@ -89,67 +89,54 @@ _FAILED: Final = frozenset(status.value for status in FAILED)
 
 
 class SqlPulses:
-    """Pulses, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._keep = runner.queue_write
 
     async def add(self, pulse: Pulse) -> None:
-        """Store a new one."""
         self._keep(_ADD, _ROW(pulse))
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
-        """Write where the pulse stands now if it stands as in `origin`, epoch and all; return whether it did."""
         values: dict[str, Any] = {f"new_{name}": getattr(pulse, name) for name in _MOVING}
         values |= {"key_id": pulse.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def get(self, pulse_id: PulseId) -> Pulse | None:
-        """Return the pulse."""
         row = await self._run(lambda connection: _GET.first(connection, {"key_id": pulse_id}))
         return None if row is None else _pulse(row)
 
     async def get_by_token(self, token_hash: str) -> Pulse | None:
-        """Return the open pulse whose agent was started with this token."""
         rows = await self._run(lambda connection: _BY_TOKEN.all(connection, {"token_hash": token_hash}))
-        # Not asked for: PostgreSQL would read the index of all that are open for the one that has the token.
+        # Checked here: in the query, PostgreSQL would scan the index of open pulses for the one with the token.
         return next((_pulse(row) for row in rows if row.ended_at is None), None)
 
     async def find_open(self, agent_id: AgentId) -> Sequence[Pulse]:
-        """Return the agent's pulses that have not ended, oldest first."""
         rows = await self._run(lambda connection: _OPEN_OF.all(connection, {"agent_id": agent_id}))
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_by_root(self, root_id: str) -> Sequence[Pulse]:
-        """Return the pulses of a chain, in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_pulse(row) for row in rows]
 
     async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
-        """Return pending ones whose time has come, oldest first."""
         values = {"now": now, "farthest": now + _FARTHEST, "most": limit}
         rows = await self._run(lambda connection: _STARTABLE.all(connection, values))
         return [_pulse(row) for row in rows]
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
-        """Return running ones that no process has taken (times awake) whose time is up."""
         rows = await self._run(lambda connection: _OVERDUE.all(connection, {"now": now}))
         return [_pulse(row) for row in rows]
 
     async def find_claimed(self) -> Sequence[Pulse]:
-        """Return those that processes have taken."""
         rows = await self._run(_OWNED.all)
         return [_pulse(row) for row in rows]
 
     async def renew_leases(self, owner: str, until: datetime) -> None:
-        """Renew the leases of a process."""
         await self._run(lambda connection: _BEAT.execute(connection, {"owner_id": owner, "until": until}))
 
     async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
     ) -> None:
-        """Move the start of these open pulses, of all with None, but for those that started in that time."""
         moved = type_coerce(type_coerce(pulses.c.started_at, BigInteger) + int(seconds * 1_000_000), Instant)
         statement = (
             update(pulses).where(_IS_OPEN, ~pulses.c.started_at.between(but_from, but_to)).values(started_at=moved)
@@ -168,7 +155,6 @@ class SqlPulses:
         before: PulseId | None = None,
         limit: int = 100,
     ) -> Sequence[Pulse]:
-        """Return pulses, the newest first; `before` is the last one of the page before."""
         statement = select(pulses).order_by(pulses.c.id.desc()).limit(limit)
         if agent_id is not None:
             statement = statement.where(pulses.c.agent_id == agent_id)
@@ -182,7 +168,6 @@ class SqlPulses:
         return [_pulse(row) for row in rows]
 
     async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
-        """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
         values = {"agent_id": agent_id, "most": limit}
         rows = await self._run(lambda connection: _ENDED.all(connection, values), of=(pulses,))
         failed = list(takewhile(lambda row: row.status in _FAILED, rows))

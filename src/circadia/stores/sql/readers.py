@@ -1,4 +1,4 @@
-"""Read blocks: each sees one state of the database, over a small pool of connections."""
+"""Read blocks: each sees one state of the database, on a connection from a small pool."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -20,7 +20,7 @@ WAIT_SECONDS: Final = 30.0
 
 
 class ReaderPool:
-    """Lends connections; the one used last goes first, since its caches are warm."""
+    """Lends connections, the last used first, since its caches are warm."""
 
     def __init__(self, connect: Callable[[], Link], openings: OpeningStatements, *, size: int) -> None:
         self.openings = openings
@@ -31,7 +31,7 @@ class ReaderPool:
         self._closed = False
 
     async def borrow(self) -> Link:
-        """Return a connection. Raises StorageUnavailable when none is free for too long."""
+        """Return a connection. Raises StorageUnavailable if none becomes free in time."""
         if self._closed:
             raise StorageUnavailable("the store is closed")
         if self._free.locked():
@@ -45,12 +45,11 @@ class ReaderPool:
         return self._idle.pop() if self._idle else self._connect()
 
     def give_back(self, link: Link) -> None:
-        """Take a connection back."""
         self._idle.append(link)
         self._free.release()
 
     async def close(self) -> None:
-        """Lend no more, wait for those that are lent, and close all."""
+        """Lend no more connections, wait for those on loan, and close all."""
         if self._closed:
             return
         self._closed = True
@@ -61,7 +60,7 @@ class ReaderPool:
 
 
 class ReadBlock:
-    """One read block: `async with` it, and run work in it."""
+    """One read block: an async context manager that runs work in a transaction."""
 
     def __init__(self, readers: ReaderPool) -> None:
         self._readers = readers
@@ -70,11 +69,11 @@ class ReadBlock:
         self._failed = False
 
     def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
-        """Raise RuntimeError."""
+        """Raise RuntimeError: a read block cannot write."""
         raise RuntimeError("a read block writes nothing")
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Do work in the block's transaction."""
+        """Run work in the block's transaction."""
         opens = not self._begun
         self._begun = True
         return await self._run_work(work, self._readers.openings.read if opens else (), opens=opens)
@@ -113,7 +112,7 @@ class SingleReadBlock(ReadBlock):
     _has_run = False
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Do work of one statement, once. Raises NotASingleRead: it is other work, or not the first."""
+        """Run one `SingleRead`. Raises NotASingleRead for other work, or a second call."""
         if self._has_run or not issubclass(type(work), SingleRead):
             raise NotASingleRead
         self._has_run = True

@@ -1,4 +1,4 @@
-"""Deletes rows that are kept long enough, the oldest first and a few at a time."""
+"""Deletes old rows, oldest first, a few at a time."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _SUMMED: Final = (
     "merged", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost_nanousd", "held_seconds",
 )  # fmt: skip
 _SAME: Final = ("session", "agent_id", "agent", "tier", "upstream", "model", "status")
-"""What the calls of one day that become one row have in common, besides whether usage and price are known."""
+"""Common columns of calls that are merged into a daily row, besides whether usage and price are known."""
 _TO_MERGE: Final = (
     select(calls)
     .where(calls.c.at < bindparam("before"), calls.c.merged.is_(None))
@@ -34,7 +34,7 @@ _MERGE: Final = Statement(
 
 
 def _delete_by_time(at: Column[Any], *keys: Column[Any], only: Sequence[ColumnElement[bool]] = ()) -> Delete:
-    """Delete of the oldest rows by an indexed time."""
+    """Delete the oldest rows by an indexed time."""
     old = select(*keys).where(at < bindparam("before"), *only).order_by(at).limit(bindparam("most"))
     return delete(at.table).where(tuple_(*keys).in_(old))
 
@@ -66,13 +66,10 @@ _DELETE: Final[Mapping[RetentionKind, Delete]] = {
 
 
 class SqlRetention:
-    """Deletes old rows, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def delete_expired(self, what: RetentionKind, before: datetime, *, limit: int) -> int:
-        """Delete up to `limit` rows that ended before; of calls their sums by day stay."""
         values = {"before": before, "most": limit}
 
         def work(connection: Connection) -> int:
@@ -88,11 +85,11 @@ class SqlRetention:
 
 
 def _merge_days(connection: Connection, rows: Sequence[Row[Any]]) -> int:
-    """Put the calls of a day that have the same keys into one row."""
+    """Merge the calls of a day with equal keys into one row."""
     merged: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row.status == CallStatus.RESERVED.value:
-            continue  # it never went up, or a crash left it: nobody knows what it used
+            continue  # it never went up, or a crash lost its usage
         known = row.input_tokens is not None or row.output_tokens is not None
         priced = row.cost_nanousd is not None
         day = row.at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -112,7 +109,7 @@ def _merge_days(connection: Connection, rows: Sequence[Row[Any]]) -> int:
             if into[name] is not None:
                 into[name] += getattr(row, name) or 0
     if merged:
-        _MERGE.run_many(connection, [tuple(each.values()) for each in merged.values()])
+        _MERGE.run_many(connection, [tuple(row.values()) for row in merged.values()])
     if rows:
         connection.execute(delete(calls).where(calls.c.id.in_([row.id for row in rows])))
     return len(rows)

@@ -1,4 +1,4 @@
-"""Reads the schema revision of a database without changing it, for whoever looks before a server starts."""
+"""Reads a database's schema revision without changing it, for checks before a server starts."""
 
 import asyncio
 import sqlite3
@@ -22,19 +22,19 @@ _SECONDS: Final = 5.0
 
 
 def known_revisions() -> tuple[str, frozenset[str]]:
-    """Return the revision that this code brings a database to, and all those that it knows."""
+    """Return the newest revision of this code, and all that it knows."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     script = ScriptDirectory.from_config(config)
     head = script.get_current_head()
-    return head or "", frozenset(each.revision for each in script.walk_revisions())
+    return head or "", frozenset(revision.revision for revision in script.walk_revisions())
 
 
 async def sqlite_revision(path: Path) -> tuple[str, str | None]:
-    """Return the version of SQLite and the revision of the file; none if it has no tables yet.
+    """Return the SQLite version and the file's revision; none if it has no tables yet.
 
     Raises:
-        StorageUnavailable: it cannot be opened, or is no SQLite database.
+        StorageUnavailable: the file cannot be opened, or is no SQLite database.
     """
 
     def query_revision() -> str | None:
@@ -49,10 +49,10 @@ async def sqlite_revision(path: Path) -> tuple[str, str | None]:
 
 
 async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
-    """Return the version of the server, the revision of the database (none if it has no tables yet), and its clock.
+    """Return the server version, the database's revision (none if it has no tables yet), and the server's clock.
 
     Raises:
-        StorageUnavailable: it cannot be reached. ValueError: the URL is malformed.
+        StorageUnavailable: the database cannot be reached. ValueError: the URL is malformed.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",

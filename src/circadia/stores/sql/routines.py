@@ -1,7 +1,7 @@
 """The routines of agents.
 
-One that cannot be read, because the machine's time zones or the release are older than what wrote it, is left out and
-told in the log: it must not keep the others from their time.
+A routine is unreadable if a newer release, or a machine with newer time zones, wrote it. It is skipped and logged, so
+that the others still run.
 """
 
 import logging
@@ -41,7 +41,7 @@ _REMOVE = Statement(
 )
 _DUE = Statement(
     select(routines)
-    # As the partial index has it: SQLite does not see that `enabled = 1` is the same.
+    # The form of the partial index: SQLite does not see that `enabled = 1` is the same.
     .where(text("routines.enabled"), routines.c.next_at <= bindparam("now"))
     .order_by(routines.c.next_at)
     .limit(bindparam("most"))
@@ -54,13 +54,10 @@ _NEXT = Statement(
 
 
 class SqlRoutines:
-    """The routines of agents, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, routine: Routine) -> None:
-        """Store a new one. Raises Conflict if the agent has one of its name."""
         values = {
             "id": routine.id, "agent_id": routine.agent_id, "name": routine.name, "created_at": routine.created_at,
             **_build_row(routine),
@@ -73,48 +70,40 @@ class SqlRoutines:
             raise Conflict(f"the agent has a routine {routine.name!r} already")
 
     async def save(self, routine: Routine, *, origin: Routine) -> bool:
-        """Write it if its next_at is still that of `origin`; return whether it was."""
         values: dict[str, Any] = {f"new_{name}": value for name, value in _build_row(routine).items()}
         values |= {"key_id": routine.id, "origin_next": origin.next_at}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
-        """Delete it; return whether there was one."""
         values = {"agent_id": agent_id, "name": name}
         return await self._run(lambda connection: _REMOVE.execute(connection, values) == 1)
 
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
-        """Delete all of the agent's but those of these names, those that cannot be read too."""
         others = delete(routines).where(routines.c.agent_id == agent_id, routines.c.name.not_in(names))
         await self._run(lambda connection: connection.execute(others))
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
-        """Return the agent's routine of this name."""
         values = {"agent_id": agent_id, "name": name}
         row = await self._run(lambda connection: _ONE.first(connection, values))
         return None if row is None else next(iter(_load_readable([row])), None)
 
     async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
-        """Return the agent's routines by name."""
         return _load_readable(await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id})))
 
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
-        """Return enabled ones whose next_at has come, the longest due first."""
         unread = 0
         while True:
             values = {"now": now, "most": limit + unread}
             rows = await self._run(lambda connection, values=values: _DUE.all(connection, values))
-            found = _load_readable(rows)
-            if len(found) >= limit or len(rows) < limit + unread:
-                return found
-            unread = len(rows) - len(found)
+            readable = _load_readable(rows)
+            if len(readable) >= limit or len(rows) < limit + unread:
+                return readable
+            unread = len(rows) - len(readable)
 
     async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
-        """Return enabled ones whose next_at is later than that."""
         return _load_readable(await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant})))
 
     async def next_due_time(self, now: datetime) -> datetime | None:
-        """Return when the next enabled one will be due; none means that there is none."""
         return await self._run(lambda connection: _NEXT.scalar(connection, {"now": now}))
 
 
@@ -128,10 +117,10 @@ def _build_row(routine: Routine) -> dict[str, Any]:
 
 
 def _load_readable(rows: Sequence[Row[Any]]) -> list[Routine]:
-    found: list[Routine] = []
+    routines: list[Routine] = []
     for row in rows:
         try:
-            found.append(_routine(row))
+            routines.append(_routine(row))
         except (InvalidRequest, ValidationError) as error:
             why = (
                 error.message
@@ -139,15 +128,15 @@ def _load_readable(rows: Sequence[Row[Any]]) -> list[Routine]:
                 else f"{error.error_count()} of its fields are unknown"
             )
             log_unreadable_once(row.agent_id, row.name, why)
-    return found
+    return routines
 
 
 @lru_cache(maxsize=1_000)
 def log_unreadable_once(agent_id: str, name: str, why: str) -> None:
-    """Log that a routine cannot be read, once in a process."""
+    """Log that a routine is unreadable, once per process."""
     _logger.error(
-        "routine %r of agent %s cannot be read, so it does not run: %s; give the agent its schedule anew, or start the "
-        "release that wrote it", name, agent_id, why,
+        "routine %r of agent %s cannot be read and does not run: %s; write its schedule again, or start the release "
+        "that wrote it", name, agent_id, why,
     )  # fmt: skip
 
 

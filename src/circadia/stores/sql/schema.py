@@ -1,7 +1,7 @@
-"""The tables, for both dialects; migrations/ makes them, and a test holds the two equal.
+"""The tables of both dialects. `migrations/` creates them, and a test compares the two.
 
-Times are microseconds since 1970 in UTC, so that they compare and add in SQL. Rows of the ledger and of the record
-(calls, events, provider ids, conversations) name their agent without a foreign key: they outlive what they tell of.
+Times are microseconds since 1970 in UTC, so that SQL can compare and add them. Rows of the ledger and the event log
+(calls, events, provider ids, conversations) name their agent without a foreign key, since they outlive it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -45,18 +45,17 @@ class Instant(TypeDecorator[datetime]):
         return (value - _EPOCH) // _MICROSECOND
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
-        """Return the instant in UTC."""
         return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
-"""A key that the database counts up; SQLite does that for INTEGER only."""
+"""An auto-incremented key; SQLite supports that for INTEGER only."""
 
 metadata = MetaData()
 
 
 def only(condition: str) -> dict[str, Any]:
-    """Return what makes an index hold only the rows of this condition, in both dialects."""
+    """Return the arguments of a partial index with this condition in both dialects."""
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
@@ -197,7 +196,7 @@ Index(
     **only("state = 'leased'"),
 )
 
-# Kept by triggers on `deliveries`, so that an inbox is counted in one step whatever its size.
+# Maintained by triggers on `deliveries`, so that an inbox is counted in one step whatever its size.
 delivery_counts = Table(
     "delivery_counts",
     metadata,
@@ -246,7 +245,7 @@ calls = Table(
     Column("conversation", String),
     Column("end_user", String),
     Column("turn", Boolean, nullable=False),
-    Column("merged", BigInteger),  # number of old calls that the row sums up; null where it is one call
+    Column("merged", BigInteger),  # number of old calls that the row sums up; null for a single call
 )
 Index("calls_agent", calls.c.agent_id, calls.c.at)
 Index("calls_at", calls.c.at)
@@ -368,7 +367,7 @@ Index(
     pulses.c.agent_id,
     **only("ended_at IS NULL"),
 )
-# Not of the same rows as `pulses_open`: PostgreSQL would take either for the other until it has counted them.
+# Indexes other rows than `pulses_open`: without statistics PostgreSQL would confuse the two.
 Index("pulses_token", pulses.c.token_hash, **only("token_hash IS NOT NULL"))
 
 routines = Table(

@@ -1,4 +1,4 @@
-"""Rows of sessions."""
+"""Session rows."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -42,15 +42,11 @@ _SILENT = Statement(
 
 
 class SqlSessions:
-    """Rows of sessions, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._keep = runner.queue_write
 
     async def add(self, session: Session) -> None:
-        """Store a new one. Raises Conflict if an open session has its name."""
-
         def work(connection: Connection) -> bool:
             return _ADD.execute(connection, _values(session)) == 1
 
@@ -58,24 +54,19 @@ class SqlSessions:
             raise Conflict(f"a session named {session.name!r} is open; close it first, or take another name")
 
     async def get(self, session_id: SessionId) -> Session | None:
-        """Return the session."""
         return await self._run(lambda connection: _first(_GET.first(connection, {"key": session_id})))
 
     async def get_by_name(self, name: str) -> Session | None:
-        """Return the open session of this name, else the one of this name that was closed last."""
         return await self._run(lambda connection: _first(_BY_NAME.first(connection, {"key": name})))
 
     async def names_near(self, name: str) -> Sequence[str]:
-        """Return a few names near this one in the alphabet."""
         return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
     async def find_all(self, *, closed: bool = False) -> Sequence[Session]:
-        """Return the open ones, and with `closed` all, oldest first."""
         rows = await self._run(lambda connection: connection.execute(_EVERY if closed else _OPEN).all())
         return [_session(row) for row in rows]
 
     async def save(self, session: Session) -> None:
-        """Write status, closed_at, touched_at and stalled."""
         statement = update(sessions).where(sessions.c.id == session.id)
         values = {
             "status": session.status.value,
@@ -86,11 +77,9 @@ class SqlSessions:
         await self._run(lambda connection: connection.execute(statement, values))
 
     async def touch(self, session_id: SessionId, at: datetime) -> None:
-        """Set touched_at, and stalled to false."""
         self._keep(_TOUCH, (at, session_id), key=session_id)
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
-        """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""
         rows = await self._run(lambda connection: _SILENT.all(connection, {"before": before}))
         return [_session(row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Work that is done sooner than a thread could be told of it."""
+"""Reads that are faster than handing them to a thread."""
 
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -8,11 +8,11 @@ from sqlalchemy import Connection
 T = TypeVar("T")
 
 FEW: Final = 100
-"""Rows."""
+"""Maximum number of rows in such a read."""
 
 
 class ShortRead(Generic[T]):
-    """Work in a read block that reads a few rows by their keys: SQLite does it in the event loop."""
+    """Work in a read block that reads a few rows by key: SQLite runs it in the event loop."""
 
     __slots__ = ("_work",)
 
@@ -20,11 +20,10 @@ class ShortRead(Generic[T]):
         self._work: Final = work
 
     def __call__(self, connection: Connection) -> T:
-        """Do it."""
         return self._work(connection)
 
 
 class SingleRead(ShortRead[T]):
-    """Such work that is one statement, and so sees one state of the database without a transaction."""
+    """A short read of one statement, which sees a consistent state without a transaction."""
 
     __slots__ = ()

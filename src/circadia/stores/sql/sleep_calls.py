@@ -1,4 +1,4 @@
-"""Model calls of the sleep tier; the usage ledger has what they cost."""
+"""Model calls of the sleep tier; their cost is in the usage ledger."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -74,38 +74,30 @@ _DAYS = (
 
 
 class SqlSleepCalls:
-    """Model calls of the sleep tier, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, call: SleepCall) -> None:
-        """Store one that is asked now."""
         values = {name: getattr(call, name) for name in _COLUMNS}
         await self._run(lambda connection: _ADD.execute(connection, values))
 
     async def save_outcome(self, call: SleepCall) -> None:
-        """Write its answer or error, unless the bank was deleted, or its calls forgotten, since it was asked."""
         values = {"of": call.id, "answered": call.answer, "failed": call.error}
         await self._run(lambda connection: _SETTLE.execute(connection, values))
 
     async def get_answered(self, bank_id: BankId, key: str) -> SleepCall | None:
-        """Return the bank's call of this key that has an answer."""
         values = {"bank": bank_id, "asked": key}
         row = await self._run(ShortRead(lambda connection: _ANSWERED.first(connection, values)))
         return None if row is None else _call(row)
 
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
-        """Return the bank's calls of this key that have neither answer nor error."""
         values = {"bank": bank_id, "asked": key}
         return list(map(_call, await self._run(ShortRead(lambda connection: _UNANSWERED.all(connection, values)))))
 
     async def renew_lease(self, call_id: CallId, until: datetime) -> None:
-        """Renew the lease of a call that is being asked."""
         await self._run(lambda connection: _BEAT.execute(connection, {"of": call_id, "until": until}))
 
     async def find_by_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
-        """Return a pass' calls in order."""
         return [_call(row) for row in await self._run(lambda connection: _OF_PASS.all(connection, {"of": pass_id}))]
 
     async def sum_cost(
@@ -116,7 +108,6 @@ class SqlSleepCalls:
         pass_id: PassId | None = None,
         operation: str | None = None,
     ) -> SleepCost:
-        """Return what those cost that meet each condition that is given, reservations included."""
         statement = _SPENT
         if since is not None:
             statement = statement.where(sleep_calls.c.at >= since)
@@ -129,7 +120,6 @@ class SqlSleepCalls:
         return _build_cost(await self._run(lambda connection: connection.execute(statement).one()))
 
     async def sum_cost_by_model(self, pass_id: PassId) -> Sequence[OperationModelCost]:
-        """Return what a pass' calls cost, by operation and model, in the order of these."""
         statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)
         return [
             OperationModelCost(operation=row.operation, model=row.model, failed=int(row.failed), spent=_build_cost(row))
@@ -137,7 +127,6 @@ class SqlSleepCalls:
         ]
 
     async def sum_cost_by_day(self, bank_id: BankId, *, since: datetime) -> Sequence[OperationDayCost]:
-        """Return what a bank's calls since then cost, by operation and day (UTC), in the order of these."""
         values = {"bank": bank_id, "since": since}
         return [
             OperationDayCost(
@@ -148,7 +137,6 @@ class SqlSleepCalls:
         ]  # fmt: skip
 
     async def forget_answers(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
-        """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""
         statement = update(sleep_calls).where(sleep_calls.c.error == "").values(answer=None, error=FORGOTTEN)
         if before is not None:
             statement = statement.where(sleep_calls.c.at < before)

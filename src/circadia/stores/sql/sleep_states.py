@@ -1,4 +1,4 @@
-"""How far sleep-time work has come in each bank, and what waits there."""
+"""Progress of sleep-time work in each bank, and its backlog."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -59,7 +59,7 @@ _ZONE = (
 )
 _BEHIND = exists().where(
     episodes.c.bank_id == banks.c.id, episodes.c.number > func.coalesce(sleep_states.c.cursor, 0)
-)  # one step in the index for each bank, however many episodes it has
+)  # one index step per bank, however many episodes it has
 _WAITING = (
     select(banks.c.id)
     .outerjoin(sleep_states, sleep_states.c.bank_id == banks.c.id)
@@ -96,11 +96,11 @@ _GONE_STALE = Statement(
         )
         .scalar_subquery()
     )
-)  # as many steps in the indexes as there are such rows, however many the bank has
+)  # one index step per such row, whatever the size of the bank
 
 
 def _count_up_to(table: Table) -> Select[Any]:
-    """Count the rows of a bank, `most` at most, and go no further in the index."""
+    """Count the rows of a bank up to `most`, and read no further in the index."""
     first = select(table.c.number).where(table.c.bank_id == bindparam("bank")).limit(bindparam("most")).subquery()
     return select(func.count()).select_from(first)
 
@@ -109,27 +109,22 @@ _ITEMS = Statement(select(_count_up_to(episodes).scalar_subquery() + _count_up_t
 
 
 class SqlSleepStates:
-    """How far the work has come, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def get(self, bank_id: BankId) -> SleepState:
-        """Return the bank's state; a fresh one if nothing was ever done there."""
         row = await self._run(lambda connection: _GET.first(connection, {"bank": bank_id}))
         return SleepState(bank_id=bank_id) if row is None else _state(row)
 
     async def put(self, state: SleepState) -> None:
-        """Write it."""
         values = {
             **{name: getattr(state, name) for name in _COLUMNS},
             "leftovers": list(map(asdict, state.leftovers)),
-            "pauses": [[each.operation, each.at.isoformat(), each.until.isoformat()] for each in state.pauses],
+            "pauses": [[pause.operation, pause.at.isoformat(), pause.until.isoformat()] for pause in state.pauses],
         }
         await self._run(lambda connection: _PUT.execute(connection, values))
 
     async def fetch_backlog(self, bank_id: BankId, after: int) -> Backlog:
-        """Return what waits behind an episode's number."""
         row = await self._run(lambda connection: _BACKLOG.first(connection, {"bank": bank_id, "behind": after}))
         assert row is not None
         return Backlog(
@@ -138,50 +133,42 @@ class SqlSleepStates:
         )  # fmt: skip
 
     async def asleep_since(self, names: Collection[str]) -> datetime | None:
-        """Return since when all agents bound to these names of banks sleep; none if one is awake, or there is none."""
         row = await self._run(lambda connection: connection.execute(_ASLEEP, {"names": list(names)}).one())
         return row.since if row.agents and row.agents == row.asleep else None
 
     async def find_zone(self, names: Collection[str]) -> str | None:
-        """Return the time zone of the oldest agent bound to these names of banks; none if it states none."""
         return await self._run(lambda connection: connection.execute(_ZONE, {"names": list(names)}).scalar())
 
     async def find_stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Demotion]]:
-        """Return the episodes that are stale by a demotion that the bank counted after so many."""
         rows = await self._run(lambda connection: _STALE.all(connection, {"bank": bank_id, "after": after}))
         return {EpisodeId(row.id): _REASONS.validate_python(row.stale) for row in rows}
 
     async def count_stale(self, bank_id: BankId, after: int) -> int:
-        """Return how many episodes are stale, and notes retired, by what the bank counted after so many demotions."""
         values = {"bank": bank_id, "after": after}
         return int(await self._run(lambda connection: _GONE_STALE.scalar(connection, values)))
 
     async def count_items(self, bank_id: BankId, most: int) -> int:
-        """Return how many episodes and notes, retired ones too, the bank has, up to so many of each layer."""
         values = {"bank": bank_id, "most": most}
         return int(await self._run(lambda connection: _ITEMS.scalar(connection, values)))
 
     async def find_banks_with_changes(self) -> Sequence[BankId]:
-        """Return the banks with demotions, or an edit of a block, that no pass knows of."""
-        found = await self._run(lambda connection: connection.execute(_MOVED).scalars().all())
-        return list(map(BankId, found))
+        ids = await self._run(lambda connection: connection.execute(_MOVED).scalars().all())
+        return list(map(BankId, ids))
 
     async def find_banks_with_backlog(self) -> Sequence[BankId]:
-        """Return the banks that have episodes behind their cursor, or leftovers."""
-        found = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
-        return list(map(BankId, found))
+        ids = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
+        return list(map(BankId, ids))
 
     async def find_failing_banks(self) -> Sequence[BankId]:
-        """Return the banks whose last pass has failed."""
-        found = await self._run(lambda connection: connection.execute(_FAILING).scalars().all())
-        return list(map(BankId, found))
+        ids = await self._run(lambda connection: connection.execute(_FAILING).scalars().all())
+        return list(map(BankId, ids))
 
 
 def _state(row: Row[Any]) -> SleepState:
     return SleepState(
         bank_id=BankId(row.bank_id),
         cursor=row.cursor,
-        leftovers=tuple(Leftover(**each) for each in row.leftovers),
+        leftovers=tuple(Leftover(**leftover) for leftover in row.leftovers),
         failures=row.failures,
         not_before=row.not_before,
         paused_by=row.paused_by,

@@ -1,4 +1,4 @@
-"""The tables of sleep-time work, for both dialects; `schema.py` has the rest."""
+"""The tables of sleep-time work for both dialects; see `schema.py` for the rest."""
 
 from sqlalchemy import (
     JSON,

@@ -1,8 +1,8 @@
-"""Statements that are compiled once and go to the driver as they are.
+"""Statements that are compiled once and sent to the driver directly.
 
-SQLAlchemy writes the statement for a dialect and says how each value and column is converted. What else it does for
-each execution (cache keys, contexts, results) costs five times what SQLite takes for a row by its key, so it is left
-out. Statements that are put together for a call, or that have lists (`IN`), go through SQLAlchemy itself.
+SQLAlchemy compiles the statement for a dialect and supplies the conversions of values and columns. Its other work per
+execution (cache keys, contexts, results) costs five times what SQLite takes for a row by key, so it is skipped.
+Statements that are built per call, or that have lists (`IN`), go through SQLAlchemy itself.
 """
 
 from collections import namedtuple
@@ -19,49 +19,43 @@ _Convert = Callable[[Any], Any] | None
 _Any = SelectBase | UpdateBase
 _NONE: Final[Mapping[str, object]] = {}
 DRIVER_CONNECTION: Final = "direct"
-"""Where the `info` of each connection has its `DriverConnection`."""
+"""Key of the `DriverConnection` in each connection's `info`."""
 BATCH_EXECUTOR: Final = "together"
-"""Where it has what runs several statements in one trip, if the driver makes trips: see `BatchExecutor`."""
+"""Key of the `BatchExecutor` there, if the driver makes network trips."""
 
 
 class DriverCursor(Protocol):
-    """What a driver answers; a cursor of sqlite3 is one."""
+    """A driver's result; a cursor of sqlite3 is one."""
 
     @property
     def description(self) -> Any:
-        """A sequence for each column, with the code of its type in the second place."""
+        """A sequence per column, with the type code in second place."""
         ...
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """Number of changed rows."""
         ...
 
-    def fetchall(self) -> Sequence[Any]:
-        """Return the rows."""
-        ...
+    def fetchall(self) -> Sequence[Any]: ...
 
-    def fetchone(self) -> Any:
-        """Return the first row, or none."""
-        ...
+    def fetchone(self) -> Any: ...
 
 
 class DriverConnection(Protocol):
-    """The driver's side of a connection; a connection of sqlite3 is one. Errors come out as the driver raises them."""
+    """The driver's connection; one of sqlite3 fits. It raises the driver's errors."""
 
-    def execute(self, text: str, values: Sequence[object]) -> DriverCursor:
-        """Run a statement."""
-        ...
+    def execute(self, text: str, values: Sequence[object]) -> DriverCursor: ...
 
     def executemany(self, text: str, values: Sequence[Sequence[object]]) -> DriverCursor:
-        """Run a statement for each of the sequences of values."""
+        """Run a statement for each sequence of values."""
         ...
 
 
 class BatchExecutor(Protocol):
-    """Runs statements, each for its rows, in one trip.
+    """Runs statements with their rows in one trip.
 
-    What one sees of another's table is only what an insert before it returns of its rows (`RETURNING`).
+    A statement sees rows of an earlier insert only through its `RETURNING`.
     """
 
     def __call__(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None: ...
@@ -69,24 +63,24 @@ class BatchExecutor(Protocol):
 
 @dataclass(kw_only=True, slots=True)
 class _Plan:
-    """A statement in one dialect."""
+    """A statement compiled for one dialect."""
 
     text: str
     values: Sequence[tuple[str | None, Any]]
-    """Name and conversion of each value, in the order of the places in the text; no name and a constant as well."""
+    """Name and conversion of each value in the order of the placeholders, or no name and a constant."""
     places: Sequence[tuple[int, _Convert]]
-    """The same by place among the `columns`."""
+    """The same by index in `columns`."""
     row: Callable[[Sequence[Any]], Any] | None = None
-    """Makes a row of what the driver returns; known with the first answer, which tells the driver's types."""
+    """Builds a row of the driver's result; set at the first result, which shows the driver's types."""
 
 
 class Statement:
-    """One statement; its values are a mapping by name, its rows have the columns as attributes."""
+    """One statement: values are passed by name, and rows have the columns as attributes."""
 
     def __init__(self, statement: _Any | Callable[[Connection], _Any], columns: Sequence[str] | None = None) -> None:
-        """`statement` may be a function that gives it in a connection's dialect.
+        """`statement` may be a function that returns it for a connection's dialect.
 
-        `columns` are those of an insert, or else the names of the values in the rows of `many`.
+        `columns` are the columns of an insert, or the names of the values in the rows of `run_many`.
         """
         self._statement: Final = statement
         self._columns: Final = None if columns is None else list(columns)
@@ -94,31 +88,31 @@ class Statement:
 
     @property
     def table(self) -> FromClause | None:
-        """The table that it writes to, if it is one statement in all dialects."""
+        """The table that it writes to, if all dialects share the statement."""
         return self._statement.table if isinstance(self._statement, UpdateBase) else None
 
     def all(self, connection: Connection, values: Mapping[str, object] = _NONE) -> list[Any]:
-        """Run it and return the rows."""
+        """Run the statement and return the rows."""
         row, cursor = self._query(connection, values)
-        return [row(found) for found in cursor.fetchall()]
+        return [row(record) for record in cursor.fetchall()]
 
     def first(self, connection: Connection, values: Mapping[str, object] = _NONE) -> Any | None:
-        """Run it and return the first row, or none."""
+        """Run the statement and return the first row."""
         row, cursor = self._query(connection, values)
-        found = cursor.fetchone()
-        return None if found is None else row(found)
+        record = cursor.fetchone()
+        return None if record is None else row(record)
 
     def scalar(self, connection: Connection, values: Mapping[str, object] = _NONE) -> Any:
-        """Run it and return the first column of the first row; none if there is no row."""
-        found = self.first(connection, values)
-        return None if found is None else found[0]
+        """Run the statement and return the first column of the first row."""
+        record = self.first(connection, values)
+        return None if record is None else record[0]
 
     def execute(self, connection: Connection, values: Mapping[str, object] = _NONE) -> int:
-        """Run it and return how many rows it changed."""
+        """Run the statement and return the number of changed rows."""
         return self._execute_plan(connection, self._plan(connection), values).rowcount
 
     def run_many(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
-        """Run it for each of the rows, which have their values in the order of the `columns`."""
+        """Run the statement for each row, with values in the order of `columns`."""
         text, values = self._bind_rows(connection, rows)
         if len(values) == 1:
             _execute(connection, text, values[0])
@@ -127,7 +121,7 @@ class Statement:
 
     @staticmethod
     def run_batch(connection: Connection, writes: Mapping["Statement", Sequence[Sequence[object]]]) -> None:
-        """Run each of the statements for its rows, as `many` does; in one trip, where a trip costs."""
+        """Run each statement for its rows like `run_many`, in one trip if the driver makes network trips."""
         together: BatchExecutor | None = connection.info.get(BATCH_EXECUTOR)
         if together is not None and len(writes) > 1:
             together([statement._bind_rows(connection, rows) for statement, rows in writes.items()])
@@ -154,11 +148,11 @@ class Statement:
         return plan.row, cursor
 
     def _execute_plan(self, connection: Connection, plan: _Plan, values: Mapping[str, object]) -> DriverCursor:
-        given = tuple([
+        arguments = tuple([
             (values[name] if convert is None else convert(values[name])) if name is not None else convert
             for name, convert in plan.values
         ])  # fmt: skip
-        return _execute(connection, plan.text, given)
+        return _execute(connection, plan.text, arguments)
 
     def _plan(self, connection: Connection) -> _Plan:
         plan = self._plans.get(connection.dialect.name)
@@ -171,8 +165,8 @@ class Statement:
         statement = self._in_dialect(connection)
         keys = self._columns if isinstance(statement, Insert) else None
         compiled = statement.compile(dialect=dialect, column_keys=keys)
-        asked = {name: None for name, each in compiled.binds.items() if each.required}
-        state = compiled.construct_expanded_state(asked)  # with constant lists (`IN`) written out
+        required = {name: None for name, bind in compiled.binds.items() if bind.required}
+        state = compiled.construct_expanded_state(required)  # expands constant lists (`IN`)
         values = [_resolve_value(compiled, name, state.parameters, dialect) for name in state.positiontup or ()]
         order = self._columns or []
         return _Plan(
@@ -191,24 +185,24 @@ def _execute(connection: Connection, text: str, values: Any, *, many: bool = Fal
 
 
 def _build_row_factory(statement: _Any, dialect: Dialect, cursor: DriverCursor) -> Callable[[Sequence[Any]], Any]:
-    """Return what makes rows of the answer: a named tuple, with the columns converted that need it."""
+    """Return a function that builds named tuples from driver rows, converting columns where needed."""
     columns: Sequence[ColumnElement[Any]] = list(statement.exported_columns)
     names = [str(column.key) for column in columns]
-    made: Any = namedtuple("Row", names, rename=True)  # pyright: ignore[reportUntypedNamedTuple] # known here only
+    row_type: Any = namedtuple("Row", names, rename=True)  # pyright: ignore[reportUntypedNamedTuple] # known here only
     codes = [described[1] for described in cursor.description or ()]
-    found = [
+    processors = [
         (at, column.type.dialect_impl(dialect).result_processor(dialect, code))
         for at, (column, code) in enumerate(zip(columns, codes, strict=True))
     ]
-    converted = [(at, convert) for at, convert in found if convert is not None]
+    converted = [(at, convert) for at, convert in processors if convert is not None]
     if not converted:
-        return made._make
+        return row_type._make
 
     def row(values: Sequence[Any]) -> Any:
         changed = list(values)
         for at, convert in converted:
             changed[at] = convert(changed[at])
-        return made._make(changed)
+        return row_type._make(changed)
 
     return row
 
@@ -216,8 +210,8 @@ def _build_row_factory(statement: _Any, dialect: Dialect, cursor: DriverCursor) 
 def _resolve_value(
     compiled: SQLCompiler, name: str, constants: Mapping[str, Any], dialect: Dialect
 ) -> tuple[str | None, Any]:
-    """Return a value's name and conversion, or none and the constant that the statement has there."""
-    bind = compiled.binds.get(name)  # none for one of a constant list
+    """Return a value's name and conversion, or none and the statement's constant."""
+    bind = compiled.binds.get(name)  # none for an item of a constant list
     convert = None if bind is None else bind.type.dialect_impl(dialect).bind_processor(dialect)
     if bind is not None and bind.required:
         return name, convert

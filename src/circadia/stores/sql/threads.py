@@ -1,4 +1,4 @@
-"""Rows of threads and of who takes part."""
+"""Rows of threads and their participants."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -111,13 +111,11 @@ _OPEN_COUNT = Statement(
 
 
 class SqlThreads:
-    """Rows of threads and of who takes part, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def add(self, thread: Thread) -> None:
-        """Store a new one. Raises Conflict if there is one with its id."""
+        """Store a new thread. Raises Conflict if its id exists."""
         values = {
             "id": thread.id,
             "session_id": thread.session_id,
@@ -136,14 +134,12 @@ class SqlThreads:
             raise Conflict(f"there is a thread {thread.id!r} already")
 
     async def get(self, thread_id: ThreadId) -> Thread | None:
-        """Return the thread."""
         row = await self._run(lambda connection: _GET.first(connection, {"key": thread_id}))
         return None if row is None else _thread(row)
 
     async def find_by_session(
         self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
     ) -> Sequence[Thread]:
-        """Return threads, oldest first; with `agent_id` those in which it takes part now."""
         statement = _OF_SESSION
         if agent_id is not None:
             statement = statement.join(participants).where(
@@ -156,25 +152,21 @@ class SqlThreads:
         return [_thread(row) for row in rows]
 
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
-        """Return up to two threads of this name, open ones first and of these the newest."""
         values = {"session_id": session_id, "name": name}
         rows = await self._run(lambda connection: _NAMED.all(connection, values))
         return [_thread(row) for row in rows]
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
-        """Return a few names near this one in the alphabet; with `agent_id` of threads in which it takes part now."""
         values = {"session_id": session_id, "agent_id": agent_id}
         if agent_id is None:
             return await self._run(lambda connection: _NAMES.find(connection, name, values))
         return await self._run(lambda connection: _OWN_NAMES.find(connection, name, values))
 
     async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
-        """Return the number of open threads that somebody has opened in the session."""
         values = {"session_id": session_id, "created_by": created_by}
         return await self._run(lambda connection: _OPENED_BY.scalar(connection, values))
 
     async def close(self, thread: Thread) -> bool:
-        """Write status, closed_at and summary if it is open; return whether it was."""
         values = {
             "key": thread.id,
             "new_status": thread.status.value,
@@ -184,22 +176,18 @@ class SqlThreads:
         return await self._run(lambda connection: _CLOSE.execute(connection, values) == 1)
 
     async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
-        """Make the agent an active participant and say what that meant to it."""
         return await self._run(lambda connection: _join(connection, thread_id, agent_id, at))
 
     async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
-        """End the agent's part; return whether it had one."""
         values = {"thread": thread_id, "agent": agent_id}
         return await self._run(lambda connection: _LEAVE.execute(connection, values) == 1)
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
-        """Return the active ones, by name; agents that were deleted left out."""
         values = {"thread_id": thread_id}
         rows = await self._run(lambda connection: _PARTICIPANTS.all(connection, values))
         return sorted((_participant(row) for row in rows), key=lambda participant: participant.name)
 
     async def count_open_of_agent(self, agent_id: AgentId) -> int:
-        """Return in how many open threads the agent takes part."""
         values = {"agent_id": agent_id}
         return await self._run(lambda connection: _OPEN_COUNT.scalar(connection, values))
 

@@ -1,4 +1,4 @@
-"""`INSERT … ON CONFLICT`, which both dialects have in the same words but SQLAlchemy only by dialect."""
+"""`INSERT … ON CONFLICT`: the same in both dialects, but separate in SQLAlchemy."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -12,21 +12,18 @@ _INSERTS: Final = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class Upsert:
-    """An insert in each dialect, built once, since building costs ten times what sending does."""
+    """An insert for each dialect, built once, since building costs ten times what sending does."""
 
     def __init__(
         self, table: Table, *, keys: Collection[str] = (), new: Collection[str] = (), more: Collection[str] = ()
     ) -> None:
-        """On a conflict in the columns `keys` the columns `new` are overwritten; with no keys nothing is.
-
-        To the columns `more` the given values are added.
-        """
+        """On a conflict in `keys`, overwrite the columns `new` and add to those in `more`; without keys, do nothing."""
         self._statements: Mapping[str, Insert] = {
             dialect: _build(insert(table), table, keys, new, more) for dialect, insert in _INSERTS.items()
         }
 
     def __call__(self, connection: Connection) -> Insert:
-        """Return the statement in the connection's dialect."""
+        """Return the statement for the connection's dialect."""
         return self._statements[connection.dialect.name]
 
 

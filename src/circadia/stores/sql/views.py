@@ -53,13 +53,10 @@ _EXPIRE: Final = Statement(delete(views).where(*_OLD))
 
 
 class SqlViews:
-    """Ready views, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
     async def find_ready(self, bank_id: BankId, key: str) -> ReadyViewSnapshot | None:
-        """Return what is ready for a question, with the state of the bank; none if nothing is."""
         values = {"bank": bank_id, "asked_key": key}
         row = await self._run(ShortRead(lambda connection: _READY.first(connection, values)))
         if row is None:
@@ -69,56 +66,42 @@ class SqlViews:
         )
 
     async def fetch_heads(self, bank_id: BankId) -> BankHeads:
-        """Return the greatest numbers of the bank's rows."""
         row = await self._run(ShortRead(lambda connection: _HEADS.first(connection, {"bank": bank_id})))
         return BankHeads(0, 0) if row is None else BankHeads(row.last_of_episodes, row.last_of_notes)
 
     async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None:
-        """Return the view."""
         values = {"bank": bank_id, "of_kind": kind.value, "of_key": key}
         row = await self._run(lambda connection: _GET.first(connection, values))
         return None if row is None else _view(row)
 
     async def find_all(self, bank_id: BankId) -> Sequence[ReadyView]:
-        """Return those of the bank by kind and key."""
         rows = await self._run(lambda connection: _EVERY.all(connection, {"bank": bank_id}))
         return [_view(row) for row in rows]
 
     async def put(self, view: ReadyView) -> None:
-        """Write it, over one of the same key."""
         values = {name: getattr(view, name) for name in _COLUMNS} | {"hits": list(map(tuple, view.hits))}
         await self._run(lambda connection: _PUT.execute(connection, values))
 
     async def save_hits(self, view: ReadyView) -> None:
-        """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
         values = {f"of_{name}": getattr(view, name) for name in _KEYS}
         values |= {f"new_{name}": getattr(view, name) for name in _MADE} | {"new_hits": list(map(tuple, view.hits))}
         await self._run(lambda connection: _MAKE.execute(connection, values))
 
     async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
-        """Delete those of the bank, or those of one kind."""
         gone = delete(views).where(views.c.bank_id == bank_id)
         if kind is not None:
             gone = gone.where(views.c.kind == kind.value)
         await self._run(lambda connection: connection.execute(gone))
 
     async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
-        """Delete questions of the bank that were last asked before then, and keep so many of the others; none is all.
-
-        Those that were asked most from that day (UTC) on stay, of equals those that were asked last.
-        """
         await self._run(lambda connection: _trim(connection, bank_id, before, keep))
 
     async def delete_expired(self, before: datetime) -> None:
-        """Delete questions of all banks that were last asked before then."""
         await self._run(lambda connection: _EXPIRE.execute(connection, {"before": before}))
 
     async def find_bank_ids(self) -> Sequence[BankId]:
-        """Return the banks that have any."""
-        found = await self._run(
-            lambda connection: connection.execute(select(views.c.bank_id).distinct()).scalars().all()
-        )
-        return list(map(BankId, found))
+        ids = await self._run(lambda connection: connection.execute(select(views.c.bank_id).distinct()).scalars().all())
+        return list(map(BankId, ids))
 
 
 def _trim(connection: Connection, bank_id: BankId, before: datetime, keep: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Wake requests: the ledger of decisions, from which all budgets are counted (WAKE-13)."""
+"""Wake requests: the ledger of decisions that all budgets are counted from (WAKE-13)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
@@ -59,7 +59,7 @@ _BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency"))
 _OF_PULSE = Statement(select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number))
 _OF_ROOT = Statement(select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number))
 _IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'")
-"""Written out, not bound: SQLite takes a partial index only where it sees that the condition holds."""
+"""A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
 _DEFERRED = Statement(
     select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
 )
@@ -82,7 +82,7 @@ _DUE = text(
 ).columns(column("agent_id"), column("pressing"), column("since", Instant))  # fmt: skip
 _WAITS = Statement(select(wakes.c.number).where(_IS_DEFERRED, wakes.c.rule == bindparam("by")).limit(1))
 _MOST_LISTED: Final = 500
-"""Agents of which a statement speaks by key; of more it speaks of all."""
+"""Maximum number of agents listed in a statement; beyond it covers all agents."""
 _RULES = Statement(
     select(wakes.c.rule, func.count())
     .where(
@@ -103,7 +103,7 @@ _BY_SENDER = Statement(
     .group_by(wakes.c.sender)
 )
 _FROM = "CASE WHEN started_at > :day THEN started_at ELSE :day END"
-"""Since when a pulse runs in the day."""
+"""Start of a pulse's run within the day."""
 _RUN = "id, status, prompted_at, started_at, ended_at, run_seconds"
 _PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
 _MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
@@ -147,7 +147,7 @@ _TALLY = Statement(text(
              OVER (ORDER BY ended_at DESC ROWS UNBOUNDED PRECEDING) AS good
              FROM (SELECT status, ended_at FROM pulses WHERE agent_id = :agent AND ended_at IS NOT NULL
                AND kind <> 'gate' ORDER BY ended_at DESC LIMIT :failures_most) AS last) AS streak) AS ended
-    """  # noqa: S608 - no value is put into it
+    """  # noqa: S608 - no value is interpolated
 ).bindparams(
     bindparam("day", type_=Instant), bindparam("now", type_=Instant), bindparam("asked_since", type_=Instant),
     bindparam("utc_day", type_=Instant),
@@ -161,49 +161,39 @@ _TALLY = Statement(text(
 
 
 class SqlWakes:
-    """Wake requests, in one transaction."""
-
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
         self._keep = runner.queue_write
 
     async def add(self, wake: Wake) -> None:
-        """Store a new one."""
         self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
 
     async def save(self, wake: Wake) -> bool:
-        """Write the new decision of a deferred one; return whether it was deferred."""
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def move_charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
-        """Move what the pulse's requests count as; return how many moved."""
         values = {"pulse": pulse_id, "to": to.value, "origin": origin.value}
         return await self._run(lambda connection: _CHARGE.execute(connection, values))
 
     async def get(self, wake_id: WakeId) -> Wake | None:
-        """Return the request."""
         row = await self._run(lambda connection: _GET.first(connection, {"key_id": wake_id}))
         return None if row is None else _wake(row)
 
     async def get_by_key(self, key: str) -> Wake | None:
-        """Return the request of this idempotency key."""
         row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else _wake(row)
 
     async def find_by_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
-        """Return the requests that started or joined the pulse, in order."""
         rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
         return [_wake(row) for row in rows]
 
     async def find_by_root(self, root_id: str) -> Sequence[Wake]:
-        """Return the requests of a chain, in order."""
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_wake(row) for row in rows]
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
-        """Return the agent's deferred requests, oldest first."""
         rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
         return [_wake(row) for row in rows]
 
@@ -216,7 +206,6 @@ class SqlWakes:
         rule: str | None = None,
         limit: int = ALL,
     ) -> Sequence[WaitingAgent]:
-        """Return agents whose deferred requests are to be looked at again, as `Wakes.find_due_agents` tells."""
         every = of is None or len(of) > _MOST_LISTED
         values = {
             "now": now, "ageing": int(ageing_seconds * 1_000_000), "rule": rule or "", "every": int(every),
@@ -228,17 +217,14 @@ class SqlWakes:
         ]
 
     async def has_deferred_by(self, rule: str) -> bool:
-        """Return whether this rule defers any request."""
         return await self._run(lambda connection: _WAITS.first(connection, {"by": rule})) is not None
 
     async def count_refused_by_rule(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
-        """Return how many requests each rule has refused since then."""
         values = {"agent_id": agent_id, "since": since}
         rows = await self._run(lambda connection: _RULES.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def count_by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
-        """Return how many of the agent's wakes since then count, by who asked."""
         values = {"agent_id": agent_id, "since": since}
         rows = await self._run(lambda connection: _BY_SENDER.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
@@ -246,7 +232,6 @@ class SqlWakes:
     async def count_by_pair(
         self, *, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[WakeCount]:
-        """Return how often who asked to wake whom in that time, by decision."""
         statement = _MATRIX
         if since is not None:
             statement = statement.where(wakes.c.at >= since)
@@ -266,7 +251,6 @@ class SqlWakes:
         before: WakeId | None = None,
         limit: int = 100,
     ) -> Sequence[Wake]:
-        """Return requests, the newest first; `before` is the last one of the page before."""
         statement = select(wakes).order_by(wakes.c.number.desc()).limit(limit)
         if agent_id is not None:
             statement = statement.where(wakes.c.agent_id == agent_id)
@@ -301,7 +285,6 @@ class SqlWakes:
         fleet_open_most: int = ALL,
         fleet_wakes_most: int = ALL,
     ) -> GuardrailCounts:
-        """Count what admission asks for, as `Wakes.tally` tells."""
         values = {
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
             "root": root_id, "wake": wake_id, "day": day, "utc_day": utc_day, "now": now,
@@ -355,5 +338,5 @@ def _wake(row: Row[Any]) -> Wake:
         key=row.key,
         overridden_by=row.overridden_by,
         timeout_seconds=row.timeout_seconds,
-        trace=tuple(GuardrailCheck(**each) for each in row.trace),
+        trace=tuple(GuardrailCheck(**check) for check in row.trace),
     )

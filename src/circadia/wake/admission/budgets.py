@@ -1,4 +1,4 @@
-"""What is left of the budgets after a decision, and the decision in words: what every door tells (WAKE-05)."""
+"""Remaining budgets after a decision, and the decision in words, for every entrance (WAKE-05)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,44 +16,37 @@ SPENT: Final = frozenset({
     "max_wakes_per_session", "max_wakes_per_day", "max_wakes_per_pair_per_day", "max_daily_session_minutes", "fleet",
     "money",
 })  # fmt: skip
-"""Guardrails that are budgets: waiting a moment does not help."""
+"""Guardrails that are budgets: a short wait does not help."""
 _OF_THE_DAY: Final = frozenset({"max_wakes_per_day", "max_wakes_per_pair_per_day", "max_daily_session_minutes"})
 _NO_WAKE: Final = WakeId("")
-"""Is no request's id: a tally without it counts all."""
+"""Matches no request, so a tally counts all."""
 _NO_ROOT: Final = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """A limit and what is used of it."""
-
     limit: float | None
-    """The setting; none means no limit."""
+    """None means no limit."""
     used: float
-    """What counts against it now."""
 
     @property
     def remaining(self) -> float | None:
-        """Return what is left, none where there is no limit."""
         return None if self.limit is None else max(0.0, self.limit - self.used)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budgets:
-    """The budgets of wakes between a sender and a target."""
-
     session: Budget | None
-    """Wakes that the sender may ask for in its present pulse or time awake; none for a person."""
+    """Wakes that the sender may ask for in its current pulse or time awake; None for a person."""
     day: Budget
-    """Wakes of the target in its day."""
     pair: Budget | None
-    """Of these, those of the pair; none for a person."""
+    """Those of them that the pair accounts for; None for a person."""
 
 
 async def fetch_tally(
     tx: Tx, target: Agent, now: datetime, *, sender: Agent | None = None, place: ChainPosition
 ) -> GuardrailCounts:
-    """Return what the ledger counts now, with all that is decided."""
+    """Return the counts of the ledger now, decided requests included."""
     return await tx.wakes.tally(
         target.id,
         wake_id=_NO_WAKE,
@@ -68,7 +61,6 @@ async def fetch_tally(
 
 
 async def fetch_budgets(tx: Tx, target: Agent, now: datetime, *, sender: Agent | None, place: ChainPosition) -> Budgets:
-    """Return what is left of the budgets now."""
     tally = await fetch_tally(tx, target, now, sender=sender, place=place)
     limits = target.coordination.wake_guardrails
     day = Budget(limit=limits.max_wakes_per_day, used=tally.wakes_today)
@@ -83,7 +75,7 @@ async def fetch_budgets(tx: Tx, target: Agent, now: datetime, *, sender: Agent |
 
 
 def retry_at(wake: Wake, target: Agent) -> datetime | None:
-    """Return from when on the wake may pass: a deferred one is tried by itself then; none if that is not known."""
+    """Return when the wake may pass, or None if unknown; a deferred wake is retried then without a new request."""
     if wake.decision not in (Decision.DEFERRED, Decision.REFUSED):
         return None
     if wake.not_before is not None:
@@ -96,11 +88,11 @@ def retry_at(wake: Wake, target: Agent) -> datetime | None:
 
 
 def describe_decision(wake: Wake | None, target: Agent) -> str:
-    """Return what became of a message and its wake, for whoever sent it."""
+    """Return the outcome of a message and its wake, for the sender."""
     name = target.reference
     if wake is None:
-        return f"The message is in the inbox of {name!r}, which reads it at its next run. No wake was asked for."
-    kept = " The message is in its inbox." if wake.message_id is not None else ""
+        return f"The message is in the inbox of {name!r}, which reads it at its next run. No wake was requested."
+    inbox_note = " The message is in its inbox." if wake.message_id is not None else ""
     match wake.decision:
         case Decision.ADMITTED:
             passed = f" ({wake.detail})" if wake.detail else ""
@@ -109,16 +101,16 @@ def describe_decision(wake: Wake | None, target: Agent) -> str:
             return f"{name!r} is about to begin a run, and this is part of it ({wake.detail})."
         case Decision.DEFERRED:
             return (
-                f"{name!r} is woken later, without another request: {wake.detail}.{kept} "
+                f"{name!r} is woken later, without another request: {wake.detail}.{inbox_note} "
                 f"The request waits until {_format_time(wake.expires_at)} at most."
             )
         case Decision.REFUSED:
             free = " message_agent stays free: use it for what can wait." if wake.rule in SPENT else ""
-            return f"{name!r} is not woken: {wake.detail}.{kept}{free}"
+            return f"{name!r} is not woken: {wake.detail}.{inbox_note}{free}"
         case Decision.EXPIRED:
             return f"{name!r} was not woken in time: {wake.detail}."
         case Decision.CANCELLED:
-            return f"The wake was taken back: {wake.detail}.{kept}"
+            return f"The wake was cancelled: {wake.detail}.{inbox_note}"
 
 
 def _utc_midnight(now: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""Where in a chain somebody acts: what an agent does in a pulse belongs to the chain of that pulse (WAKE-60)."""
+"""Chains: an agent's actions in a pulse belong to the chain of that pulse (WAKE-60)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,25 +13,21 @@ from circadia.wake.scheduling.wall_clock import day_bounds
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChainPosition:
-    """A place in a chain."""
-
     root_id: str | None = None
-    """First wake or message of the chain; none outside of all chains: what is done there is a root itself."""
+    """First wake or message of the chain; None outside of all chains, where an action starts one."""
     parent_id: str | None = None
     """The wake behind the pulse."""
     depth: int = 0
-    """Wakes from the root so far."""
     pulse_id: PulseId | None = None
-    """The pulse in which it is done."""
     since: datetime | None = None
-    """When that pulse, or the time awake, began."""
+    """Start of that pulse, or of the time awake."""
     endless_in: str | None = None
-    """The agent's zone if nothing but a sleep ends that pulse or time awake; none where a time limit does."""
+    """The agent's zone if only a sleep ends that pulse or time awake; None if a time limit does."""
 
     def counting_window(self, now: datetime) -> tuple[datetime, datetime | None]:
-        """Return since when what is asked for here counts together, and when it is counted anew without a sleep.
+        """Return the start of the period in which requests count together, and its end if that needs no sleep.
 
-        Of what may never end, each day is counted by itself: a limit of it would be one for ever.
+        Without an end each day counts separately: a limit would otherwise apply forever.
         """
         since = self.since or now
         if self.endless_in is None:
@@ -44,7 +40,7 @@ NOWHERE = ChainPosition()
 
 
 async def fetch_place(tx: Tx, principal: Principal) -> ChainPosition:
-    """Return where the principal acts: in the pulse of its token, else in its time awake, else nowhere."""
+    """Return the principal's position: in the pulse of its token, else in its time awake, else nowhere."""
     agent = principal.agent
     if agent is None:
         return NOWHERE
@@ -55,7 +51,7 @@ async def fetch_place(tx: Tx, principal: Principal) -> ChainPosition:
 
 
 async def fetch_agent_place(tx: Tx, agent: Agent) -> ChainPosition:
-    """Return where an agent acts that no token tells more of: in its latest pulse, else in its time awake."""
+    """Return an agent's position without a token: in its latest pulse, else in its time awake."""
     running = [each for each in await tx.pulses.find_open(agent.id) if each.status is PulseStatus.RUNNING]
     return _pulse_place(running[-1], agent) if running else _awake_place(agent)
 
@@ -70,6 +66,6 @@ def _pulse_place(pulse: Pulse, agent: Agent) -> ChainPosition:
         parent_id=pulse.wake_id,
         depth=pulse.depth,
         pulse_id=pulse.id,
-        since=pulse.created_at,  # not of the present attempt: what it asked for before counts
+        since=pulse.created_at,  # not of this attempt: earlier requests count
         endless_in=agent.coordination.zone if pulse.timeout_seconds is None else None,
     )

@@ -1,7 +1,6 @@
-"""The guardrails: what may be against a wake, in their fixed order (WAKE-10).
+"""Guardrails: the checks of a wake, in their fixed order (WAKE-10).
 
-Each is a function of the facts alone that says what it finds; none acts. The first that is against a wake decides, and
-`explain` shows what all of them say.
+Each is a pure function of the facts. The first one that blocks decides; `explain` shows all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,123 +16,99 @@ from circadia.records.wake import Decision, GuardrailCheck, GuardrailCounts, Wak
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FleetLimits:
-    """Limits of all agents together; none means no limit."""
+    """Limits of all agents together; None means no limit."""
 
     max_concurrent_pulses: int | None = None
-    """Open pulses."""
     max_wakes_per_day: int | None = None
-    """Counted wakes in a UTC day."""
+    """Counted per UTC day."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdmissionFacts:
-    """All that a decision rests on."""
-
     target: Agent
-    """Whom to wake."""
     source: WakeSource
-    """What asks."""
     now: datetime
-    """The moment."""
     tally: GuardrailCounts
-    """What the ledger counts."""
     depth: int
-    """Depth of the wake in its chain."""
     blackout: tuple[str, datetime] | None = None
-    """Label and end of the blackout that it is in."""
     spent_usd: float = 0.0
-    """What the target's model calls cost today."""
+    """Cost of the target's model calls today."""
     failures: int = 0
-    """Its last pulses that failed, in a row."""
+    """Length of its current streak of failed pulses."""
     failed_at: datetime | None = None
-    """When the last of them ended."""
     fleet: FleetLimits = FleetLimits()
-    """Limits of all agents together."""
     asker: Guardrails | None = None
-    """The limits of the agent that asks, if an agent does."""
     asks_anew_at: datetime | None = None
-    """When what it asks for is counted anew although it does not sleep; none in a pulse that has a time limit."""
+    """When its requests are counted afresh although it stays awake; None in a pulse with a time limit."""
     routine_policy: BlackoutPolicy = BlackoutPolicy.RUN
-    """What a blackout means for a routine that has waited; of one that is due now its plan has asked."""
+    """Blackout policy for a routine that has waited; its plan has already checked one that is due now."""
 
     @property
     def limits(self) -> Guardrails:
-        """Return the target's own limits."""
         return self.target.coordination.wake_guardrails
 
     @property
     def is_resident(self) -> bool:
-        """Whether its pulses are its times awake."""
+        """Whether its pulses are its times awake, with nothing launched."""
         return self.target.coordination.launcher == "resident"
 
 
 class GuardrailFinding(NamedTuple):
-    """What one guardrail has to say; a tuple, as each decision makes many."""
+    """The result of one guardrail; a tuple, as each decision makes many."""
 
     against: bool = False
-    """Whether it is against the wake."""
     limit: float | None = None
-    """The setting that it compared with."""
     value: float | None = None
-    """What it counted."""
     detail: str = ""
-    """What is in the way, and what can be done, in words."""
+    """The obstacle and its remedy, in words."""
     until: datetime | None = None
-    """When what is in the way ends, if that is known."""
     on_block: OnBlock = OnBlock.REFUSE
-    """Whether the wake waits for the end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WakeDecision:
-    """What is decided."""
-
     decision: Decision
-    """Admitted, deferred or refused."""
     rule: str | None = None
-    """The guardrail that decided."""
     detail: str = ""
-    """Why."""
     not_before: datetime | None = None
-    """When a deferred one is looked at again at the latest; of a refused one, when what is in the way ends."""
+    """Deferred: the latest time of the next check. Refused: the end of the obstacle."""
     trace: Sequence[GuardrailCheck] = ()
-    """What was said; up to the one that decided, or by all."""
+    """Checks up to the deciding guardrail, or all of them."""
 
 
 _FINE: Final = GuardrailFinding()
 CIRCUIT_FAILURES: Final = 5
-"""Pulses that fail in a row until the circuit opens."""
 CIRCUIT_SECONDS: Final = 900.0
-"""Time that it stays open; then one pulse is tried."""
+"""How long the circuit stays open; then one pulse is tried."""
 LOOK_AGAIN_SECONDS: Final = 60.0
-"""Where no end is known, a deferred wake is looked at after so long, besides at each end that may matter to it."""
+"""Interval of checks of a deferred wake whose obstacle has no known end, besides at each end that may matter."""
 
 
 def check_guardrails(facts: AdmissionFacts, *, to_the_end: bool = False) -> WakeDecision:
-    """Return what the guardrails decide; `to_the_end` asks those behind the deciding one too."""
+    """Return the decision of the guardrails; `to_the_end` also runs those after the deciding one."""
     trace: list[GuardrailCheck] = []
     first: tuple[str, GuardrailFinding] | None = None
     for rule, look in GUARDRAILS:
-        found = look(facts)
+        finding = look(facts)
         trace.append(
             GuardrailCheck(
-                rule=rule, passed=not found.against, limit=found.limit, value=found.value, detail=found.detail
+                rule=rule, passed=not finding.against, limit=finding.limit, value=finding.value, detail=finding.detail
             )
         )
-        if found.against and first is None:
-            first = rule, found
+        if finding.against and first is None:
+            first = rule, finding
             if not to_the_end:
                 break
     if first is None:
         return WakeDecision(decision=Decision.ADMITTED, trace=tuple(trace))
-    rule, found = first
-    if found.on_block is OnBlock.DEFER:
-        until = found.until or facts.now + timedelta(seconds=LOOK_AGAIN_SECONDS)
+    rule, finding = first
+    if finding.on_block is OnBlock.DEFER:
+        until = finding.until or facts.now + timedelta(seconds=LOOK_AGAIN_SECONDS)
         return WakeDecision(
-            decision=Decision.DEFERRED, rule=rule, detail=found.detail, not_before=until, trace=tuple(trace)
+            decision=Decision.DEFERRED, rule=rule, detail=finding.detail, not_before=until, trace=tuple(trace)
         )
     return WakeDecision(
-        decision=Decision.REFUSED, rule=rule, detail=found.detail, not_before=found.until, trace=tuple(trace)
+        decision=Decision.REFUSED, rule=rule, detail=finding.detail, not_before=finding.until, trace=tuple(trace)
     )
 
 
@@ -142,7 +117,7 @@ def _enabled(facts: AdmissionFacts) -> GuardrailFinding:
         return GuardrailFinding(against=True, detail=f"{facts.target.reference!r} is disabled")
     if not facts.target.coordination.wakes_enabled and facts.source is not WakeSource.PERSON:
         return GuardrailFinding(
-            against=True, detail=f"{facts.target.reference!r} takes no wakes (wakes_enabled is false)"
+            against=True, detail=f"{facts.target.reference!r} accepts no wakes (wakes_enabled is false)"
         )
     return _FINE
 
@@ -150,19 +125,17 @@ def _enabled(facts: AdmissionFacts) -> GuardrailFinding:
 def _session(facts: AdmissionFacts) -> GuardrailFinding:
     if facts.source not in (WakeSource.AGENT, WakeSource.THREAD):
         return _FINE
-    # The one limit that is the sender's own: it keeps in what one run of it may set off.
+    # The only limit of the sender: it bounds the wakes that one of its runs can cause.
     limit = (facts.asker or facts.limits).max_wakes_per_session
     if limit is None:
         return _FINE  # without a limit it is not counted
-    found = _compare_with_limit(
-        limit, facts.tally.asked_in_session, "wakes that an agent may ask for in one pulse, or time awake"
-    )
-    if not found.against:
-        return found
+    finding = _compare_with_limit(limit, facts.tally.asked_in_session, "wakes requested in one pulse or time awake")
+    if not finding.against:
+        return finding
     anew = "in its next pulse"
     if facts.asks_anew_at is not None:
         anew = f"when it has slept, or from {facts.asks_anew_at.isoformat(timespec='seconds')} on"
-    return found._replace(detail=f"{found.detail}; it may ask again {anew}", until=facts.asks_anew_at)
+    return finding._replace(detail=f"{finding.detail}; it may ask again {anew}", until=facts.asks_anew_at)
 
 
 def _chain_depth(facts: AdmissionFacts) -> GuardrailFinding:
@@ -191,7 +164,8 @@ def _busy(facts: AdmissionFacts) -> GuardrailFinding:
     awake = facts.is_resident and not facts.target.asleep
     if facts.tally.under_way == 0 and not awake:
         return GuardrailFinding(value=0)
-    detail = f"{facts.target.reference!r} is {'awake' if awake else 'at work'} already; it is woken when that ends"
+    state, until = ("awake", "sleeps") if awake else ("in a pulse", "has ended it")
+    detail = f"{facts.target.reference!r} is already {state}; the wake waits until it {until}"
     on_block = facts.target.coordination.on_busy
     return GuardrailFinding(against=True, value=max(1, facts.tally.under_way), detail=detail, on_block=on_block)
 
@@ -209,7 +183,7 @@ def _cooldown(facts: AdmissionFacts) -> GuardrailFinding:
     seconds, last = facts.limits.cooldown_seconds, facts.tally.last_wake_at
     if facts.source is WakeSource.SCHEDULE or seconds is None or last is None:
         return GuardrailFinding(limit=seconds)
-    # A clock that was set back must not make it longer than it is.
+    # A clock that was set back must not lengthen the cooldown.
     passed = max(0.0, (facts.now - last).total_seconds())
     if passed >= seconds:
         return GuardrailFinding(limit=seconds, value=passed)
@@ -242,16 +216,16 @@ def _minutes(facts: AdmissionFacts) -> GuardrailFinding:
 
 def _fleet(facts: AdmissionFacts) -> GuardrailFinding:
     pulses, wakes = facts.fleet.max_concurrent_pulses, facts.fleet.max_wakes_per_day
-    found = _FINE  # without a limit it is not counted
+    finding = _FINE  # without a limit it is not counted
     if pulses is not None:
-        found = _compare_with_limit(
+        finding = _compare_with_limit(
             pulses,
             facts.tally.fleet_open,
             "pulses of all agents at the same time",
             on_block=facts.target.coordination.on_concurrency,
         )
-    if found.against or wakes is None or facts.source is WakeSource.SCHEDULE:
-        return found
+    if finding.against or wakes is None or facts.source is WakeSource.SCHEDULE:
+        return finding
     return _compare_with_limit(wakes, facts.tally.fleet_wakes_today, "wakes of all agents a UTC day")
 
 
@@ -276,7 +250,6 @@ def _circuit(facts: AdmissionFacts) -> GuardrailFinding:
 def _compare_with_limit(
     limit: float | None, value: float, what: str, *, on_block: OnBlock = OnBlock.REFUSE
 ) -> GuardrailFinding:
-    """Compare a count with its limit: the one that would reach beyond it is refused."""
     if limit is None or value < limit:
         return GuardrailFinding(limit=limit, value=value)
     return GuardrailFinding(
@@ -300,4 +273,3 @@ GUARDRAILS: Final[Sequence[tuple[str, Callable[[AdmissionFacts], GuardrailFindin
     ("money", _money),
     ("circuit", _circuit),
 )
-"""In the order in which they are asked."""

@@ -1,4 +1,4 @@
-"""Whether a routine would find something to do (WAKE-46)."""
+"""Whether a routine has something to do (WAKE-46)."""
 
 from circadia.records.agent import Agent
 from circadia.records.schedule import Routine
@@ -7,9 +7,9 @@ from circadia.wake.pulse_lifecycle import RESIDENT
 
 
 async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None:
-    """Return why a pulse of the routine would find nothing to do, none if it would find something."""
+    """Return why a pulse of the routine has nothing to do, or None if it has something."""
     if agent.coordination.launcher == RESIDENT and not agent.asleep:
-        return "it is awake already"
+        return "the agent is already awake"
     if routine.instructions.strip() or await tx.deliveries.count_unread(agent.id):
         return None
     return "no instructions and nothing unread"

@@ -1,9 +1,9 @@
-"""Replays recorded wake requests under other settings: which decisions would have been others (WAKE-75).
+"""Replay of recorded wake requests under other settings: which decisions would change (WAKE-75).
 
-Pure: the requests with their traces come in, what would become of each goes out. What a request was compared with then
-is in its trace; here that is moved by what the other decisions add or take away, so that a replay without other
-settings changes nothing. What no request counts (busy, pulses at once, minutes, the fleet, money, the circuit) stays as
-it was recorded. A request that would be deferred is taken to be admitted when its cooldown ends, or at once.
+Pure: requests with their traces come in, outcomes go out. A trace holds the value that each guardrail compared at that
+time; the replay shifts it by what the changed decisions add or remove, so a replay without changed settings changes
+nothing. Values that do not depend on requests (busy, concurrent pulses, minutes, fleet, money, circuit) stay as
+recorded. A request that would be deferred counts as admitted when its cooldown ends, or at once.
 """
 
 from bisect import insort
@@ -37,53 +37,40 @@ _COUNTED: Final = (
     "max_wakes_per_session", "max_chain_depth", "max_chain_visits", "cooldown_seconds", "max_wakes_per_day",
     "max_wakes_per_pair_per_day",
 )  # fmt: skip
-"""Guardrails whose values the requests themselves tell."""
+"""Guardrails whose values follow from the requests themselves."""
 _RECORDED: Final = ("max_concurrent_pulse_sessions", "max_daily_session_minutes")
-"""Guardrails whose values are in the traces only."""
+"""Guardrails whose values are known from traces only."""
 _ON_BLOCK: Final = {
     "busy": "on_busy", "cooldown_seconds": "on_cooldown", "max_concurrent_pulse_sessions": "on_concurrency",
     "fleet": "on_concurrency",
 }  # fmt: skip
 SETTABLE: Final = (*_COUNTED, *_RECORDED, "pair_mode", "on_busy", "on_cooldown", "on_concurrency")
-"""Settings that a replay can change."""
 _SENDERS: Final = "max_wakes_per_session"
-"""The one limit that is the sender's own."""
+"""The only limit that belongs to the sender."""
 _OF_AGENTS: Final = frozenset({WakeSource.AGENT, WakeSource.THREAD})
 _ASKED: Final = frozenset({Decision.ADMITTED, Decision.DEFERRED, Decision.EXPIRED})
-"""What counts as a wake call of its sender's pulse."""
+"""Decisions that count as a wake call of the sender's pulse."""
 _COUNTS: Final = frozenset({Charge.RESERVED, Charge.CHARGED})
 _BLOCKED: Final = frozenset({Decision.REFUSED, Decision.DEFERRED, Decision.EXPIRED, Decision.CANCELLED})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayOutcome:
-    """What would become of a request."""
-
     wake: Wake
-    """The request as it was recorded."""
     decision: Decision
-    """What would be decided."""
     rule: str | None = None
-    """The guardrail that would decide, if one would be against it."""
     limit: float | None = None
-    """Its limit."""
     value: float | None = None
-    """What it would count."""
     assumed: tuple[str, ...] = ()
-    """Guardrails of which nothing is recorded; they are taken to have nothing against it."""
+    """Guardrails without any record; they are assumed to pass."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether it would be decided otherwise."""
         return self.decision is not self.wake.decision
 
 
 def settings_to_replay(given: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the settings by their flat names; the group's name may be left out.
-
-    Raises:
-        InvalidRequest: one that a replay cannot change, or a bad value.
-    """
+    """Return the settings by their flat names; the prefix `wake_guardrails.` may be left out. Raises InvalidRequest."""
     flat: dict[str, object] = {}
     for name, value in given.items():
         bare = name.removeprefix(f"{_GROUP}.")
@@ -107,11 +94,11 @@ def replay(
     since: datetime | None = None,
     only: AgentId | None = None,
 ) -> Sequence[ReplayOutcome]:
-    """Return what would become of each request, in the order of the decisions.
+    """Return the outcome of each request, in the order of the decisions.
 
-    `settings` are those of `settings_to_replay`; they hold from `since` on, for all agents or for `only` one.
-    `coordinations` are the agents' own settings now; they speak where a trace ends before a guardrail. Requests of the
-    two days before `since` make the counts complete.
+    `settings` come from `settings_to_replay`; they apply from `since` on, to all agents or to `only` one.
+    `coordinations` are the agents' current settings, used where a trace ends before a guardrail. Include the requests
+    of the two days before `since`, so that the counts are complete.
     """
     ordered = sorted(requests, key=lambda each: (each.decided_at, each.decision is Decision.COALESCED, each.at))
     led = {each.pulse_id for each in ordered if each.decision is Decision.ADMITTED and each.pulse_id is not None}
@@ -124,12 +111,10 @@ def _flat_name(bare: str) -> str:
 
 
 _Session = tuple[AgentId | None, PulseId | datetime]
-"""A sender, and its pulse; or the day in which it asked outside of any, as no time awake is recorded."""
+"""A sender and its pulse; outside of any pulse the day, as times awake are not recorded."""
 
 
 class _Ledger:
-    """What counts in one course of events."""
-
     def __init__(self) -> None:
         self._woken: dict[AgentId, list[tuple[datetime, AgentId]]] = defaultdict(list)
         self.asked: Counter[_Session] = Counter()
@@ -143,24 +128,24 @@ class _Ledger:
             insort(self._woken[wake.agent_id], (at, wake.sender_id or AgentId("")))
 
     def count_wakes(self, target: AgentId, start: datetime, now: datetime, sender: AgentId | None = None) -> int:
-        found = 0
+        count = 0
         for at, by in reversed(self._woken[target]):
             if at < start:
                 break
-            found += at <= now and sender in (None, by)
-        return found
+            count += at <= now and sender in (None, by)
+        return count
 
     def last_wake_at(self, target: AgentId, now: datetime) -> datetime | None:
         return next((at for at, _ in reversed(self._woken[target]) if at <= now), None)
 
     def has_pending_wake(self, target: AgentId, now: datetime) -> bool:
-        """Whether the target will be woken by a request that is deferred now."""
+        """Return whether a deferred request will wake the target later."""
         woken = self._woken[target]
         return bool(woken) and woken[-1][0] > now
 
 
 class _Replay:
-    """One replay: the course of events as it was, and as it would be."""
+    """One replay: the recorded course of events beside the replayed one."""
 
     def __init__(
         self,
@@ -198,21 +183,22 @@ class _Replay:
         return self._changed[wake.agent_id]
 
     def _replay_request(self, wake: Wake, coordination: Coordination, names: frozenset[str]) -> ReplayOutcome:
-        judged = self._apply_guardrails(wake, coordination, names)
+        replayed = self._apply_guardrails(wake, coordination, names)
         if wake.decision is Decision.COALESCED and wake.pulse_id is not None:
             joined = wake.pulse_id not in self._led or wake.pulse_id not in self._gone
-            if joined and (judged.rule not in ("enabled", "max_chain_depth") or judged.rule == _recorded_rule(wake)):
+            if joined and (
+                replayed.rule not in ("enabled", "max_chain_depth") or replayed.rule == _recorded_rule(wake)
+            ):
                 return ReplayOutcome(wake=wake, decision=Decision.COALESCED)
-        elif wake.decision is Decision.COALESCED and judged.decision is Decision.DEFERRED:
+        elif wake.decision is Decision.COALESCED and replayed.decision is Decision.DEFERRED:
             return ReplayOutcome(wake=wake, decision=Decision.COALESCED)
-        return judged
+        return replayed
 
     def _apply_guardrails(self, wake: Wake, coordination: Coordination, names: frozenset[str]) -> ReplayOutcome:
-        """Ask the guardrails in their order, each from what is recorded."""
-        said = {each.rule: each for each in wake.trace}
+        checks = {each.rule: each for each in wake.trace}
         assumed: list[str] = []
         for rule, _ in GUARDRAILS:
-            check = said.get(rule)
+            check = checks.get(rule)
             limit, value = self._limit_and_value(wake, rule, check, coordination, names)
             if check is None and value is None and _rule_applies(rule, wake.source):
                 assumed.append(rule)
@@ -224,7 +210,6 @@ class _Replay:
     def _limit_and_value(
         self, wake: Wake, rule: str, check: GuardrailCheck | None, coordination: Coordination, names: frozenset[str]
     ) -> tuple[float | None, float | None]:
-        """Return the limit and what is compared with it."""
         if rule not in (*_COUNTED, *_RECORDED) or not _rule_applies(rule, wake.source):
             return (None, None) if check is None else (check.limit, check.value)
         limit = self._limit(wake, rule, coordination) if rule in names or check is None else check.limit
@@ -269,7 +254,6 @@ class _Replay:
         return ledger.count_wakes(wake.agent_id, start, now, wake.sender_id) + back
 
     def _seconds_since_wake(self, wake: Wake, check: GuardrailCheck | None) -> float | None:
-        """Return the seconds since the target's last wake."""
         was, would = (each.last_wake_at(wake.agent_id, wake.decided_at) for each in (self._was, self._would))
         if check is not None and check.limit is not None and was == would:
             return check.value
@@ -289,7 +273,6 @@ class _Replay:
         return wake.decision if wake.decision in _BLOCKED - {Decision.REFUSED} else Decision.DEFERRED
 
     def _count_in_both(self, wake: Wake, outcome: ReplayOutcome) -> None:
-        """Count it in both courses of events."""
         counted = wake.charge in _COUNTS
         at = wake.decided_at
         session = self._session_of(wake)
@@ -315,12 +298,11 @@ class _Replay:
 
 
 def _recorded_rule(wake: Wake) -> str | None:
-    """Return the guardrail that was against it, whatever became of it later."""
+    """Return the guardrail that blocked the request, whatever became of it later."""
     return next((each.rule for each in wake.trace if not each.passed), None)
 
 
 def _rule_applies(rule: str, source: WakeSource) -> bool:
-    """Whether the guardrail asks anything of a request from there."""
     if rule in ("max_wakes_per_session", "max_wakes_per_pair_per_day"):
         return source in _OF_AGENTS
     if rule in ("cooldown_seconds", "max_wakes_per_day", "blackout", "busy"):
@@ -329,11 +311,11 @@ def _rule_applies(rule: str, source: WakeSource) -> bool:
 
 
 def _must_recount(wake: Wake, rule: str, check: GuardrailCheck, names: frozenset[str]) -> bool:
-    """Whether what the trace counted is not what the changed setting counts."""
+    """Return whether the changed setting counts something else than the trace did."""
     if rule == "max_wakes_per_pair_per_day":
         return "pair_mode" in names
-    # Without a limit it was not counted, beyond it no further than to it, and of a request that was deferred the last
-    # look no longer counts it.
+    # Not counted without a limit, counted only up to the limit beyond it, and no longer counted at the last check of a
+    # deferred request.
     unsure = wake.decided_at > wake.at or check.value is None or not check.passed
     return rule == _SENDERS and rule in names and unsure
 

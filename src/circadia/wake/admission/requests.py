@@ -1,7 +1,7 @@
-"""Wake requests: the one function that decides, for every door (WAKE-10 … WAKE-25).
+"""Wake requests: one function decides them for every entrance (WAKE-10 … WAKE-25).
 
-A request is decided in the transaction that stores what is behind it. What is deferred is decided again, by the same
-function, when something that may have been in its way has ended.
+The decision is made in the transaction that stores the cause of the request. A deferred request goes through the same
+function again when a possible obstacle ends.
 """
 
 from collections.abc import Sequence
@@ -45,12 +45,12 @@ from circadia.wake.scheduling.blackouts import blackout_at
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 DRAINING: Final = "draining"
-"""The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
+"""Rule of a request that is deferred because the server is stopping (WAKE-55)."""
 FLEET: Final = "fleet"
-"""The rule of a request that waits for a place among the pulses of all agents."""
-_QUEUED: Final = "others wait for a place among the pulses of all agents; it has its turn among them"
+"""Rule of a request that waits for a free pulse slot in the fleet."""
+_QUEUED: Final = "other wakes wait for a pulse slot of the fleet; this one waits its turn"
 AGEING_SECONDS: Final = 600.0
-"""A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
+"""A deferred request gains one step of priority per interval, so that none starves (WAKE-25)."""
 _ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
 _KINDS: Final = {
     WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
@@ -60,34 +60,22 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewWake:
-    """What somebody asks for."""
-
     target: Agent
-    """Whom to wake."""
     source: WakeSource
-    """What asks."""
     sender: Agent | None = None
-    """The agent that asks."""
     by: str
-    """Who asks, as people read it."""
     reason: str
-    """What for."""
     priority: Priority = Priority.URGENT
-    """How soon."""
     message_id: MessageId | None = None
-    """The message behind it."""
     message_root: str | None = None
-    """The chain that the message begins, where it begins one."""
+    """Root of the chain that the message begins, if it begins one."""
     routine: str | None = None
-    """The routine that is due."""
     timeout_seconds: float | None = None
-    """Longest pulse, if not the agent's own limit."""
     place: ChainPosition = NOWHERE
-    """Where the asker acts."""
     key: str | None = None
-    """Idempotency key, with the sender before it."""
+    """Idempotency key, prefixed with the sender."""
     overridden_by: str | None = None
-    """The person who lets it pass, and why."""
+    """The person who overrides the guardrails, and the reason."""
 
 
 class WakeRequests:
@@ -104,27 +92,22 @@ class WakeRequests:
         self._draining = False
 
     def drain(self) -> None:
-        """Admit nothing more: what would be admitted is deferred, for another process or the next start (WAKE-55)."""
+        """Defer what would be admitted, for another process or the next start (WAKE-55)."""
         self._draining = True
         self._openings.drain()
 
     @property
     def is_draining(self) -> bool:
-        """Whether the server is stopping."""
         return self._draining
 
     async def ask(self, tx: Tx, ask: NewWake) -> Wake:
-        """Decide, and store the request with its decision; one of the same key is returned as it stands.
-
-        Raises:
-            Conflict: the key stands for another request.
-        """
+        """Decide a request and store it; return the stored one if the key was used before. Raises Conflict."""
         known = None if ask.key is None else await tx.wakes.get_by_key(ask.key)
         if known is not None:
-            asked = (ask.target.id, ask.reason, ask.message_id)
+            requested = (ask.target.id, ask.reason, ask.message_id)
             same = matches_override(known, override=ask.overridden_by is not None)
-            if not same or (known.agent_id, known.reason, known.message_id) != asked:
-                raise Conflict("this key stands for another agent, reason, message or override; take a new key")
+            if not same or (known.agent_id, known.reason, known.message_id) != requested:
+                raise Conflict("this key belongs to another agent, reason, message or override; use a new key")
             return known
         wake, facts = await self._decide_new(tx, ask)
         if wake.decision is Decision.ADMITTED:
@@ -137,11 +120,11 @@ class WakeRequests:
         return wake
 
     async def explain(self, tx: Tx, ask: NewWake) -> Wake:
-        """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
+        """Return the decision that a request would get now, with every guardrail's check; write nothing (WAKE-71)."""
         return (await self._decide_new(tx, ask, to_the_end=True))[0]
 
     async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
-        """Decide an agent's deferred requests again: by priority, then age (WAKE-25)."""
+        """Decide an agent's deferred requests again, by priority, then age (WAKE-25)."""
         now = self._clock.now()
         moved: list[Wake] = []
         opened: PulseId | None = None
@@ -159,11 +142,7 @@ class WakeRequests:
         return moved
 
     async def cancel(self, tx: Tx, wake: Wake, agent: Agent, *, by: str) -> Wake:
-        """Take back a request that is deferred; its message stays.
-
-        Raises:
-            Conflict: it is decided.
-        """
+        """Cancel a deferred request; its message stays. Raises Conflict if it is decided."""
         cancelled = self._move(wake, Decision.CANCELLED, detail=f"cancelled by {by}")
         if not await tx.wakes.save(cancelled):
             raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
@@ -197,7 +176,6 @@ class WakeRequests:
         )
 
     async def _decide_new(self, tx: Tx, ask: NewWake, *, to_the_end: bool = False) -> tuple[Wake, AdmissionFacts]:
-        """Return the request with its decision, and what it rests on; `to_the_end` asks all guardrails."""
         wake = self._build_wake(ask)
         facts = await self._gather_facts(tx, wake, ask.target, ask.sender, ask.place)
         wake = self._decide(wake, facts, ask.overridden_by, to_the_end=to_the_end)
@@ -209,14 +187,14 @@ class WakeRequests:
         self, wake: Wake, facts: AdmissionFacts, overridden_by: str | None, *, to_the_end: bool = False
     ) -> Wake:
         verdict = WakeDecision(decision=Decision.ADMITTED)
-        enabled = facts.target.enabled  # nothing and nobody lets a wake pass that its agent could not answer
+        enabled = facts.target.enabled  # no override wakes an agent that could not answer
         if not (enabled and _is_unguarded(wake, facts.target)):
             verdict = check_guardrails(facts, to_the_end=to_the_end or overridden_by is not None)
         overridden_by = overridden_by if enabled else None
         needed = verdict.decision is not Decision.ADMITTED
         if overridden_by is not None and needed:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
-        # While the server stops it is kept in any case: the guardrails speak again after the start.
+        # While the server stops the override is kept in any case: the guardrails are checked again after the start.
         overridden_by = overridden_by if needed or self._draining else None
         if overridden_by != wake.overridden_by:
             wake = replace(wake, overridden_by=overridden_by)
@@ -237,15 +215,15 @@ class WakeRequests:
         if wake.routine is not None:
             routine = await tx.routines.get(agent.id, wake.routine)
             if routine is None or not routine.enabled:
-                return self._move(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
+                return self._move(wake, Decision.CANCELLED, detail="its routine was removed or disabled")
             wake = replace(wake, timeout_seconds=routine.timeout_seconds)
             policy = routine.blackout_policy or agent.coordination.blackout_policies.policy_for(routine.recurrence.kind)
             idle = await find_idle_reason(tx, agent, routine)
         facts = await self._gather_facts(tx, wake, agent, None, NOWHERE)
-        # Its sender was free to ask when it asked; what the sender has asked for since then does not count against it.
+        # The sender was free to ask at that time; its later requests do not count against this one.
         tally = replace(facts.tally, asked_in_session=0)
         if wake.rule == "cooldown_seconds" and wake.not_before is not None and wake.not_before <= now:
-            last = tally.last_wake_at  # in the future only where the clock was set back: then once is enough
+            last = tally.last_wake_at  # in the future only if the clock was set back: then once is enough
             tally = replace(tally, last_wake_at=None if last is not None and last > now else last)
         facts = replace(facts, tally=tally, asker=_ANY_NUMBER, routine_policy=policy)
         again = self._decide(wake, facts, wake.overridden_by)
@@ -256,7 +234,6 @@ class WakeRequests:
         return again
 
     async def _must_queue(self, tx: Tx, wake: Wake, target: Agent) -> bool:
-        """Return whether others wait for the place in the fleet that it would take: the worker lets them in by turn."""
         bounded = self._fleet.max_concurrent_pulses is not None
         if not bounded or wake.decision is not Decision.ADMITTED or _is_unguarded(wake, target):
             return False
@@ -377,18 +354,17 @@ class WakeRequests:
         }
         event = Event(type=EventType.WAKE, at=now, session=target.session, agent=target.name, data=data)
         await tx.events.add([event])
-        told = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
+        payload = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
         tx.after_commit(lambda: self._signals.publish("event", target.session))
-        tx.after_commit(lambda: self._signals.publish("wake", target.id, told))
+        tx.after_commit(lambda: self._signals.publish("wake", target.id, payload))
 
 
 def _is_unguarded(wake: Wake, target: Agent) -> bool:
-    """Return whether no guardrail is asked: a thread event that is a request only because that opens no gate."""
+    """Return whether no guardrail applies: a thread event that became a request only because it opens no gate."""
     return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
 
 
 def _put_in_queue(wake: Wake, target: Agent) -> Wake:
-    """Return it as one that found no place in the fleet; the worker looks at it with those that wait."""
     trace = tuple(replace(each, passed=False, detail=_QUEUED) if each.rule == FLEET else each for each in wake.trace)
     wake = replace(wake, decision=Decision.REFUSED, rule=FLEET, detail=_QUEUED, trace=trace)
     if target.coordination.on_concurrency is OnBlock.DEFER:
@@ -397,14 +373,14 @@ def _put_in_queue(wake: Wake, target: Agent) -> Wake:
 
 
 def _defer_until_start(verdict: WakeDecision, now: datetime) -> WakeDecision:
-    """Return it deferred; another process that works on the same database may take it at once."""
-    detail = "the server is stopping; it goes on after the start"
+    """Return the verdict as deferred; another process on the same database may take the wake at once."""
+    detail = "the server is stopping; the wake continues after the next start"
     trace = (*verdict.trace, GuardrailCheck(rule=DRAINING, passed=False, detail=detail))
     return replace(verdict, decision=Decision.DEFERRED, rule=DRAINING, detail=detail, not_before=now, trace=trace)
 
 
 def remaining_run_seconds(agent: Agent, tally: GuardrailCounts) -> float | None:
-    """Return how long its pulses may still run in its day; none means without a limit."""
+    """Return the seconds of pulses that are left in the agent's day, or None without a limit."""
     minutes = agent.coordination.wake_guardrails.max_daily_session_minutes
     return None if minutes is None else max(0.0, minutes * 60 - tally.run_seconds_today)
 

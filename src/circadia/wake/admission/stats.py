@@ -1,4 +1,4 @@
-"""What the ledger says of one agent's day: its counts against its guardrails (WAKE-70)."""
+"""An agent's wakes of the current day, beside its guardrails (WAKE-70)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,36 +15,24 @@ from circadia.wake.scheduling.wall_clock import day_bounds
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WakeStats:
-    """One agent's wakes in its present day."""
-
     limits: Guardrails
-    """Its limits."""
     wakes_today: int
-    """Counted wakes."""
+    """Wakes that count against its limits."""
     last_wake_at: datetime | None
-    """When one was last admitted that counts."""
     day: date
-    """The day that it is in its zone."""
     zone: str
-    """Its zone."""
     resets_at: datetime
-    """When that day ends, and the counts with it."""
     cooldown_remaining_seconds: float
-    """Until its cooldown is over; 0 if it is."""
     session_minutes_today: float
-    """Minutes that its pulses have run, the present ones too."""
+    """Run time of its pulses, open ones included."""
     per_source: Mapping[str, int]
-    """Counted wakes by who asked."""
     refused_today: Mapping[str, int]
-    """Refused requests by guardrail."""
     deferred: int
-    """Requests that wait."""
     active_pulses: int
-    """Pulses that have not ended."""
 
 
 async def fetch_wake_stats(tx: Tx, agent: Agent, now: datetime) -> WakeStats:
-    """Count the agent's present day, from the same rows that admission counts."""
+    """Count the agent's current day from the same rows as admission."""
     limits, zone = agent.coordination.wake_guardrails, agent.coordination.zone
     starts, ends = day_bounds(zone, now)
     tally = await fetch_tally(tx, agent, now, place=NOWHERE)
@@ -67,6 +55,6 @@ async def fetch_wake_stats(tx: Tx, agent: Agent, now: datetime) -> WakeStats:
 def _remaining_cooldown(cooldown_seconds: float | None, last: datetime | None, now: datetime) -> float:
     if cooldown_seconds is None or last is None:
         return 0.0
-    # As the guardrail counts: a clock that was set back makes it no longer than it is.
+    # As in the guardrail, a clock that was set back does not lengthen the cooldown.
     over = min(last, now) + timedelta(seconds=cooldown_seconds)
     return max(0.0, (over - now).total_seconds())

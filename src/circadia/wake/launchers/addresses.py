@@ -1,7 +1,7 @@
-"""Which addresses a webhook may connect to: public ones, and the networks that settings name.
+"""Addresses that a webhook may connect to: public ones, and the networks that settings name.
 
-The check stands where the connection is made, on the very address that is connected to. So neither a name that
-resolves to an inner address, nor one that resolves to another address the second time, gets past it.
+The check uses the very address of the connection. A name that resolves to an internal address, or to another address
+the second time, does not pass it.
 """
 
 import socket
@@ -14,29 +14,24 @@ _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 
 
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]
-"""What `getaddrinfo` says of one address."""
 
 
 class AddressRefused(OSError):
-    """The host is at an address that may not be connected to."""
+    """Connections to the host's address are forbidden."""
 
 
 class AddressGuard:
-    """Makes the sockets of one request's connection."""
+    """Creates the sockets for one request, to allowed addresses only."""
 
     def __init__(self, allowed_networks: Sequence[str], *, encrypted: bool) -> None:
-        """Allow public addresses, where the connection is encrypted, and the networks."""
+        """Allow the networks and, on an encrypted connection, public addresses."""
         self._networks = [ip_network(network) for network in allowed_networks]
         self._encrypted = encrypted
         self.refused: AddressRefused | None = None
-        """The last refusal; whoever tries several addresses tells of one error only."""
+        """The last refusal; after several addresses, callers see only one error."""
 
     def socket_for(self, info: AddressInfo) -> socket.socket:
-        """Return a socket to connect to the address.
-
-        Raises:
-            AddressRefused: the address may not be connected to.
-        """
+        """Return a socket for an allowed address, or raise AddressRefused."""
         family, kind, protocol, _, address = info
         try:
             self.check(str(address[0]))
@@ -46,12 +41,8 @@ class AddressGuard:
         return socket.socket(family, kind, protocol)
 
     def check(self, address: str) -> None:
-        """Let the address pass or raise.
-
-        Raises:
-            AddressRefused: it is neither public nor allowed, or public and the connection is not encrypted.
-        """
-        # RFC 6890 lists what is not public; an IPv6 address can carry an IPv4 one, which then decides.
+        """Check the address. Raise AddressRefused if it is neither allowed nor, on an encrypted connection, public."""
+        # RFC 6890 lists what is not public; an IPv6 address can contain an IPv4 one, which then decides.
         target = _embedded_ipv4(ip_address(address.partition("%")[0]))
         if any(target in network for network in self._networks):
             return
@@ -71,7 +62,7 @@ _NOWHERE: Final = tuple(
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Return whether the address belongs to one machine on the open internet."""
     if isinstance(address, IPv6Address) and (address.teredo or address.sixtofour or address in _LOCAL_NAT64):
-        return False  # a tunnel to who knows where
+        return False  # a tunnel to an unknown target
     if any(address in network for network in _NOWHERE):
         return False
     return address.is_global and not (

@@ -1,4 +1,4 @@
-"""What starts an agent for one pulse, and what it must hold to."""
+"""The launcher protocol: how to start an agent for one pulse."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,38 +9,33 @@ from circadia.ids import PulseId
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
-    """What an agent is started with. It holds no provider's key and no address of the database (WAKE-52)."""
+    """The input of a start. It holds no provider's key and no database address (WAKE-52)."""
 
     pulse_id: PulseId
-    """The pulse; the same for each attempt."""
+    """The same for each attempt."""
     attempt: int
-    """1 for the first start, one more after each that was interrupted, but by a stop of the server."""
+    """1 for the first start, one more after each interruption except a stop of the server."""
     epoch: int
-    """Fencing number: what a launcher leaves outside is marked with it, and an older one is killed."""
+    """Fencing number: a launcher marks what it leaves outside with it, and kills older marks."""
     agent: str
-    """The agent's reference."""
     prompt: str
-    """Why it runs and what waits for it."""
     token: str
-    """Its own token for this pulse; dies with the pulse."""
+    """The agent's token for this pulse; it dies with the pulse."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What it gets as environment: base URLs, key and MCP URL of the gateway, pulse id, token."""
+    """Base URLs, key and MCP URL of the gateway, pulse id, token."""
     timeout_seconds: float
-    """When it is to be stopped; the caller cancels then, a launcher may tell its agent."""
+    """The caller cancels then; a launcher may inform its agent."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchResult:
-    """How a run ended by itself."""
-
     succeeded: bool
-    """Whether it did what it was started for."""
     detail: str = ""
-    """What people read about it: an exit status, an HTTP status, the end of its output. Holds no token."""
+    """For people: an exit status, an HTTP status, the end of the output. Holds no token."""
 
 
 class LaunchFailed(Exception):
-    """The agent could not be started: nothing of it ran. `str()` says what is wrong and what to do."""
+    """The agent was not started: nothing of it ran. `str()` names the problem and its remedy."""
 
 
 class Launcher(Protocol):
@@ -52,16 +47,11 @@ class Launcher(Protocol):
     """
 
     kind: str
-    """Its name in the configuration."""
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        """Run the agent to its end.
-
-        Raises:
-            LaunchFailed: nothing ran.
-        """
+        """Run the agent to its end. Raises LaunchFailed if nothing ran."""
         ...
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
-        """End what runs, or is left, of this pulse from before the epoch; nothing if there is nothing."""
+        """End what runs, or is left, of this pulse from before the epoch; do nothing if there is nothing."""
         ...

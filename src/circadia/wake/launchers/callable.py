@@ -1,4 +1,4 @@
-"""A pulse as a call of an async Python function inside this server's process."""
+"""Launcher that runs a pulse as a call of an async Python function in the server's process."""
 
 import asyncio
 import importlib
@@ -17,23 +17,19 @@ from circadia.wake.launchers.shielding import run_shielded
 _logger = logging.getLogger(__name__)
 
 AgentFunction = Callable[[Launch], Awaitable[object]]
-"""What is called: it returns None or a text when it has succeeded, or an `LaunchResult`."""
+"""Returns None or a text on success, or a `LaunchResult`."""
 _LAST_SECONDS: Final = 1.0
 
 
 def import_agent_function(name: str) -> AgentFunction:
-    """Import the function that settings name as `package.module:function`.
-
-    Raises:
-        ConfigError: there is no such module or function, or it is not async.
-    """
+    """Import the function that settings name as `package.module:function`. Raises ConfigError."""
     module_name, _, function_name = name.partition(":")
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         _logger.exception("the module %r cannot be imported", module_name)
-        told = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"launcher function {name!r}: {module_name!r} cannot be imported ({told})") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"launcher function {name!r}: {module_name!r} cannot be imported ({reason})") from error
     function: object = getattr(module, function_name, None)
     if not inspect.iscoroutinefunction(function):
         what = "is missing" if function is None else "is not an async function"
@@ -42,10 +38,10 @@ def import_agent_function(name: str) -> AgentFunction:
 
 
 class CallableLauncher:
-    """Runs a function as a task of this process; one that raises has failed.
+    """Runs a function as a task of this process; an exception means failure.
 
-    Nothing of it outlives the process. When it is stopped, it is cancelled; one that goes on after its grace period
-    has its coroutine closed under it. What cannot be ended is a thread that it started and a call that blocks.
+    Nothing of it outlives the process. A stop cancels it; if it goes on after its grace period, its coroutine is
+    closed. Threads that it started and blocking calls cannot be ended.
     """
 
     kind = "callable"
@@ -56,7 +52,6 @@ class CallableLauncher:
         self._running: dict[tuple[PulseId, int], asyncio.Task[object]] = {}
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        """Call the function and await it."""
         prompt_bytes(launch)
         await started()
         task = asyncio.create_task(self._call_function(launch))
@@ -72,7 +67,7 @@ class CallableLauncher:
                 self._running.pop(key, None)
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
-        """End what this process runs of the pulse's earlier epochs."""
+        """Cancel the runs of the pulse's earlier epochs in this process."""
         older = [task for (each, epoch), task in self._running.items() if each == pulse_id and epoch < below_epoch]
         for task in older:
             await run_shielded(self._end(task, pulse_id))
@@ -93,13 +88,13 @@ class CallableLauncher:
 
 
 def _close_coroutine(task: asyncio.Task[object]) -> None:
-    """End a coroutine that swallows its cancellation; its task ends when it is next woken, which `cancel` does."""
+    """Close a coroutine that swallows its cancellation; `cancel` wakes its task, which then ends."""
     coroutine = cast("Any", task.get_coro())
     try:
         coroutine.close()
     except RuntimeError:
         pass  # it swallows that too
-    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # that it was closed is no news
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # retrieve the exception of the close
     task.cancel()
 
 

@@ -1,4 +1,4 @@
-"""A program that runs for one pulse, in a session of its own, and all that it starts."""
+"""A program run for one pulse in a new session, with everything that it starts."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ _BURST_PAUSE_SECONDS: Final = 0.01
 
 
 class ProgramRun:
-    """One run of a program. Call `start` once, and `end` in any case, also if `start` was cancelled."""
+    """One run of a program. Call `start` once, and `end` in any case, even if `start` was cancelled."""
 
     def __init__(self, pulse_id: str, epoch: int, tail: Tail) -> None:
         self._pulse_id = pulse_id
@@ -35,13 +35,9 @@ class ProgramRun:
     async def start(
         self, command: Sequence[str], environment: Mapping[str, str], folder: str | None, stdin: int
     ) -> None:
-        """Start the program; its standard input is the file descriptor `stdin`.
-
-        Raises:
-            LaunchFailed: it cannot be started.
-        """
+        """Start the program; the file descriptor `stdin` is its standard input. Raises LaunchFailed."""
         loop = asyncio.get_running_loop()
-        # Pipes of our own: event loops make sockets instead, and a program cannot open /dev/stdout on a socket.
+        # Own pipes: event loops make sockets instead, and a program cannot open /dev/stdout on a socket.
         reading, writing = os.pipe()
         try:
             self._output.listen(reading)
@@ -63,12 +59,12 @@ class ProgramRun:
         self._pid = transport.get_pid()
 
     async def wait(self) -> int:
-        """Return the exit status once the program itself has ended; negative is the signal that killed it."""
+        """Return the exit status of the program itself; a negative one is the signal that killed it."""
         await self._exit.event.wait()
         return self._exit_status()
 
     async def end(self, *, grace_seconds: float) -> None:
-        """End the program and all that it started, and close what belongs to it: first politely, then by force.
+        """End the program with everything it started, first with SIGTERM, then by force, and close its pipes.
 
         What a program leaves behind when it ends by itself is killed at once.
         """
@@ -96,16 +92,15 @@ class ProgramRun:
         return await asyncio.to_thread(self._find_processes)
 
     async def _wait_for_all(self, seconds: float) -> None:
-        """Return once the program and its group have ended, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._exit.event.wait()
-                # Nothing tells of a grandchild's end.
+                # Nothing signals the end of a grandchild.
                 while self._signal_group(0) or await self._find_processes_in_thread():  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_SECONDS)
 
     def _signal_group(self, number: int) -> bool:
-        """Return whether there was somebody to signal."""
+        """Return whether any process got the signal."""
         try:
             os.killpg(self._pid, number)
         except (ProcessLookupError, PermissionError):
@@ -119,38 +114,35 @@ class ProgramRun:
 
 
 class _Exit(asyncio.SubprocessProtocol):
-    """Tells when the program itself has ended, even if something that it started still runs."""
+    """Signals the end of the program itself, even if one of its children still runs."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
 
     def process_exited(self) -> None:
-        """Note the end."""
         self.event.set()
 
 
 class _Output:
-    """Reads the program's output into its tail; one that floods is read slowly, so that it must wait, not the server.
+    """Reads the program's output into its tail, with pauses, so that a flood slows the program and not the server.
 
-    It closes its descriptor itself: a pipe that is handed to uvloop is closed by libuv and once more by its file
-    object, and by then the number may be another thread's.
+    It closes its descriptor itself: uvloop would close a pipe twice, by libuv and by its file object, and by then
+    another thread may have the number.
     """
 
     def __init__(self, tail: Tail) -> None:
         self.over = asyncio.Event()
-        """Set once nobody holds the other end any more."""
+        """Set once the other end is closed."""
         self._tail = tail
         self._burst_bytes = 0
         self._pipe: int | None = None
 
     def listen(self, pipe: int) -> None:
-        """Take over the reading end."""
         os.set_blocking(pipe, False)
         self._pipe = pipe
         self._resume()
 
     def close(self) -> None:
-        """Read no more."""
         if self._pipe is not None:
             asyncio.get_running_loop().remove_reader(self._pipe)
             os.close(self._pipe)
@@ -162,7 +154,7 @@ class _Output:
             asyncio.get_running_loop().add_reader(self._pipe, self._read_chunk, self._pipe)
 
     def _read_chunk(self, pipe: int) -> None:
-        data = os.read(pipe, _READ_BYTES)  # there is something, or nobody holds the other end
+        data = os.read(pipe, _READ_BYTES)  # readable: data, or the end
         if not data:
             self.close()
             return
@@ -182,7 +174,7 @@ async def _wait_within(seconds: float, event: asyncio.Event) -> None:
 
 
 def _explain_start_failure(program: str, folder: str | None, error: Exception) -> str:
-    """Return what is wrong and what to do; an OSError names the program even where the folder is missing."""
+    """Return the problem and its remedy; an OSError names the program even if the folder is missing."""
     if folder is not None and not os.path.isdir(folder):
         return f"the folder {folder!r} does not exist; make it, or correct `cwd`"
     reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

@@ -1,4 +1,4 @@
-"""A pulse as a container at a Docker or Podman engine."""
+"""Launcher that runs a pulse as a container on a Docker or Podman engine."""
 
 import asyncio
 import logging
@@ -23,12 +23,12 @@ _logger = logging.getLogger(__name__)
 PULSE_LABEL: Final = "circadia.pulse"
 EPOCH_LABEL: Final = "circadia.epoch"
 PROMPT: Final = "CIRCADIA_PROMPT"
-"""Variable with the prompt, where it goes that way."""
+"""Environment variable that carries the prompt when `prompt` is `env`."""
 GATEWAY_SOCKET: Final = "CIRCADIA_GATEWAY_SOCKET"
-"""Variable with the path of the socket that leads to the gateway, in a container without a network."""
+"""Environment variable with the path of the gateway's socket, in a container without a network."""
 _SOCKET_IN_CONTAINER: Final = "/circadia/gateway.sock"
 _LONGEST_VARIABLE_BYTES: Final = 96 * 2**10
-"""The kernel takes 128 KiB a variable (execve(2)), the name included."""
+"""The kernel takes 128 KiB per variable, name included (execve(2))."""
 _MEBIBYTE: Final = 2**20
 _KILLED_STATUS: Final = 137
 _AWAY_TRIES: Final = 60
@@ -37,30 +37,25 @@ _AWAY_PAUSE_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerLimits:
-    """What a container may have; the settings of the same names say what each means."""
+    """Limits of a container; the settings of the same names document them."""
 
     user: str
-    """User and group."""
     memory_mebibytes: int
-    """Most memory, without swap."""
+    """Without swap."""
     cpus: float
-    """Most processor time, in cores."""
+    """In cores."""
     pids: int
-    """Most processes and threads."""
     tmp_mebibytes: int
-    """Size of /tmp."""
     network: str
-    """Network; `none` leaves the gateway's socket only."""
+    """`none` leaves only the gateway's socket."""
     mounts: Sequence[str]
-    """Folders from outside."""
     init: bool
-    """Whether the engine's own first process runs."""
 
 
 class ContainerLauncher:
-    """Runs an image with a read-only root, no capability and bounded means; it has succeeded if its exit status is 0.
+    """Runs an image with a read-only root, no capabilities and limits; exit status 0 means success.
 
-    Each container carries the pulse's id and epoch as labels, by which `clear` finds what an earlier process left.
+    Each container carries the pulse's id and epoch as labels, by which `clear` finds leftovers of earlier processes.
     """
 
     kind = "container"
@@ -80,12 +75,12 @@ class ContainerLauncher:
         secrets: Sequence[str] = (),
         grace_seconds: float,
     ) -> None:
-        """Keep what each start needs; the settings of the same names say what it means.
+        """Store what each start needs; the settings of the same names document it.
 
         Args:
-            environment: what settings give, as `named_environment` returns it.
-            gateway: host and port where the gateway can be reached from this process.
-            secrets: what must not stand in a detail besides the pulse's token.
+            environment: variables from settings, as `named_environment` returns them.
+            gateway: host and port of the gateway, seen from this process.
+            secrets: values to mask in details, besides the pulse's token.
         """
         self._image = image
         self._command = tuple(command)
@@ -100,7 +95,6 @@ class ContainerLauncher:
         self._grace_seconds = grace_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        """Run the container to its end."""
         prompt = prompt_bytes(launch)
         environment = pulse_environment(self._environment, launch)
         if self._prompt == "env":
@@ -122,11 +116,7 @@ class ContainerLauncher:
         return ended
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
-        """Kill and remove the pulse's containers of earlier epochs.
-
-        Raises:
-            LaunchFailed: the engine does not say what is left; the pulse must not be started yet.
-        """
+        """Kill and remove the pulse's containers of earlier epochs; after LaunchFailed the pulse must not start."""
         await run_shielded(self._clear(pulse_id, below_epoch))
 
     async def _clear(self, pulse_id: PulseId, below_epoch: int) -> None:
@@ -142,7 +132,7 @@ class ContainerLauncher:
 
     @asynccontextmanager
     async def _gateway_access(self, launch: Launch, environment: dict[str, str]) -> AsyncGenerator[Path | None]:
-        """Yield the socket that the container gets in place of a network, if it gets none."""
+        """Yield the socket that replaces the network, or None if the container has a network."""
         if self._box.network != "none":
             yield None
             return
@@ -151,11 +141,7 @@ class ContainerLauncher:
             yield path
 
     async def _create(self, engine: Engine, name: str, body: Mapping[str, Any]) -> None:
-        """Create the container, with its image pulled if need be.
-
-        Raises:
-            LaunchFailed: it cannot be.
-        """
+        """Create the container, pulling its image if needed, or raise LaunchFailed."""
         try:
             try:
                 await run_shielded(engine.create(name, body))
@@ -164,37 +150,32 @@ class ContainerLauncher:
                     raise
                 if self._pull == "never":
                     raise LaunchFailed(
-                        f"the image {self._image!r} is not at the engine ({error}); pull it, or set `pull: missing`"
+                        f"the image {self._image!r} is missing at the engine ({error}); pull it, or set `pull: missing`"
                     ) from error
                 await engine.pull(self._image)
                 await run_shielded(engine.create(name, body))
         except EngineError as error:
-            raise LaunchFailed(f"no container can be made of {self._image!r}: {error}") from error
+            raise LaunchFailed(f"cannot create a container from {self._image!r}: {error}") from error
         except EngineUnreachable as error:
             raise LaunchFailed(self._describe_unreachable(error)) from error
 
     async def _start(self, engine: Engine, name: str, prompt: bytes) -> LaunchResult | None:
-        """Start the container and hand over the prompt; return an end if nobody knows whether it runs.
-
-        Raises:
-            LaunchFailed: nothing ran.
-        """
+        """Start the container and write the prompt; return a result only if nobody knows whether it runs."""
         try:
             stdin = await engine.attach(name) if self._prompt == "stdin" else None
         except (EngineError, EngineUnreachable) as error:
-            raise LaunchFailed(f"the container takes no prompt: {error}") from error
+            raise LaunchFailed(f"cannot pass the prompt to the container: {error}") from error
         try:
             await engine.start(name)
             if stdin is not None:
                 stdin.write(prompt)
         except EngineError as error:
-            raise LaunchFailed(f"{self._image!r} cannot be started: {error}; see to its command") from error
+            raise LaunchFailed(f"{self._image!r} cannot be started: {error}; check its command") from error
         except EngineUnreachable as error:
             return LaunchResult(succeeded=False, detail=f"the engine broke off at the start: {error}; it may have run")
         return None
 
     async def _wait_for_end(self, engine: Engine, name: str, launch: Launch) -> LaunchResult:
-        """Wait for the end, over a restart of the engine too."""
         for _ in range(_AWAY_TRIES):
             try:
                 status = await engine.wait(name)
@@ -215,12 +196,11 @@ class ContainerLauncher:
         if state.get("OOMKilled"):
             how += f", out of its {self._box.memory_mebibytes} MiB of memory"
         elif status == _KILLED_STATUS:
-            # Podman on cgroup v1 does not tell why.
+            # Podman on cgroup v1 does not report the reason.
             how += f", killed from outside or out of its {self._box.memory_mebibytes} MiB of memory"
         return f"{how}; its last output:\n{said}" if said else how
 
     async def _end(self, engine: Engine, name: str, *, polite: bool) -> None:
-        """Stop the container if it runs, and remove it."""
         try:
             if polite:
                 try:
@@ -235,7 +215,6 @@ class ContainerLauncher:
         return f"the container engine at {self._engine} does not answer: {error}; start it, or correct `engine`"
 
     def _create_body(self, launch: Launch, environment: Mapping[str, str], socket: Path | None) -> dict[str, Any]:
-        """Return what the engine is asked to create (Engine API, ContainerCreate)."""
         memory = self._box.memory_mebibytes * _MEBIBYTE
         mounts = [_mount(*each.split(":")) for each in self._box.mounts]
         if socket is not None:

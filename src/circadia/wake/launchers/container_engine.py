@@ -1,7 +1,6 @@
-"""The part of the Docker Engine API that a container's life needs; Podman serves it too.
+"""The part of the Docker Engine API that a container run needs; Podman serves it too.
 
-Paths carry no version: each engine then speaks its own newest, as no single version is served by Docker 29 and by
-Podman 4.
+Paths have no version, so each engine speaks its newest: no single version is served by Docker 29 and Podman 4.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ _FRAME_HEAD_BYTES: Final = 8
 
 
 class EngineError(Exception):
-    """The engine refused; `status` is HTTP's, `str()` is what it said."""
+    """The engine refused: `status` is the HTTP status, `str()` its message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -27,17 +26,15 @@ class EngineError(Exception):
 
 
 class EngineUnreachable(Exception):
-    """The engine does not answer, or broke off: what was asked may have been done or not."""
+    """The engine does not answer, or broke off: the request may have been executed or not."""
 
 
 class ContainerStdin:
-    """The standard input of a container that has been created."""
-
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
     def write(self, content: bytes) -> None:
-        """Hand over all that it will read, if it has not ended yet; call it once the container was started."""
+        """Write the whole input, unless the container has ended; call it after the start."""
         connection = self._response.connection
         if connection is None or connection.transport is None or connection.transport.is_closing():
             return
@@ -47,7 +44,7 @@ class ContainerStdin:
 
 
 class Engine:
-    """One engine, open for the calls of one run; made by `engine_at`. All calls raise EngineError and EngineAway."""
+    """One engine, opened by `open_engine` for one run. All calls raise EngineError and EngineUnreachable."""
 
     def __init__(self, http: aiohttp.ClientSession, base: str) -> None:
         self._http = http
@@ -55,21 +52,21 @@ class Engine:
         self._held: list[aiohttp.ClientResponse] = []
 
     async def create(self, name: str, body: Mapping[str, Any]) -> None:
-        """Create a container; 404 says that its image is not there."""
+        """Create a container; EngineError with status 404 means that its image is missing."""
         await self._request("POST", "/containers/create", {"name": name}, body)
 
     async def pull(self, image: str) -> None:
-        """Fetch an image from its registry; takes as long as it takes."""
-        # A reference without a tag would fetch every tag there is.
+        """Pull an image from its registry, without a time limit."""
+        # A reference without a tag would pull all tags.
         tagged = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
-        said = await self._request("POST", "/images/create", {"fromImage": tagged}, timeout=_ENDLESS)
-        for line in said.splitlines():
+        progress = await self._request("POST", "/images/create", {"fromImage": tagged}, timeout=_ENDLESS)
+        for line in progress.splitlines():
             step: object = _parse_json(line)
             if isinstance(step, dict) and "error" in step:
                 raise EngineError(500, str(cast("dict[str, object]", step)["error"]))
 
     async def attach(self, name: str) -> ContainerStdin:
-        """Open the container's standard input, before it is started; it stays open as long as the engine."""
+        """Open the container's standard input before its start; it stays open as long as the engine."""
         query = {"stream": "1", "stdin": "1", "stdout": "0", "stderr": "0"}
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
         try:
@@ -85,40 +82,36 @@ class Engine:
         return ContainerStdin(response)
 
     def close(self) -> None:
-        """Let go of the standard inputs."""
         for response in self._held:
             response.close()
 
     async def start(self, name: str) -> None:
-        """Start the container; an error that is not EngineAway says that nothing ran."""
+        """Start the container; an EngineError means that nothing ran."""
         await self._request("POST", f"/containers/{name}/start")
 
     async def wait(self, name: str) -> int:
-        """Return the exit status once the container has ended."""
-        said = _parse_json(
+        answer = _parse_json(
             await self._request("POST", f"/containers/{name}/wait", {"condition": "not-running"}, timeout=_ENDLESS)
         )
-        if not isinstance(said, dict):
+        if not isinstance(answer, dict):
             raise EngineUnreachable("the engine broke off while the container ran")
-        return int(cast("dict[str, Any]", said)["StatusCode"])
+        return int(cast("dict[str, Any]", answer)["StatusCode"])
 
     async def fetch_state(self, name: str) -> dict[str, Any]:
-        """Return what the engine knows of the container's state."""
-        said = _parse_json(await self._request("GET", f"/containers/{name}/json"))
-        return cast("dict[str, dict[str, Any]]", said)["State"] if isinstance(said, dict) else {}
+        answer = _parse_json(await self._request("GET", f"/containers/{name}/json"))
+        return cast("dict[str, dict[str, Any]]", answer)["State"] if isinstance(answer, dict) else {}
 
     async def fetch_output(self, name: str) -> bytes:
-        """Return the end of what the container said."""
-        query = {"stdout": "1", "stderr": "1"}  # all of it: with a tail, Podman 4 loses a last line without its end
+        query = {"stdout": "1", "stderr": "1"}  # all of it: with a tail, Podman 4 loses an unterminated last line
         return b"".join(_split_frames(await self._request("GET", f"/containers/{name}/logs", query)))
 
     async def stop(self, name: str, grace_seconds: int) -> None:
-        """Stop the container politely, and by force after the grace period."""
+        """Stop the container with SIGTERM, and by force after the grace period."""
         timeout = aiohttp.ClientTimeout(total=grace_seconds + 20.0)
         await self._request("POST", f"/containers/{name}/stop", {"t": str(grace_seconds)}, timeout=timeout)
 
     async def remove(self, name: str) -> None:
-        """Kill and remove the container with its volumes; one that is gone or going is no error."""
+        """Kill and remove the container with its volumes; ignore one that is gone or going."""
         try:
             await self._request("DELETE", f"/containers/{name}", {"force": "1", "v": "1"})
         except EngineError as error:
@@ -126,10 +119,10 @@ class Engine:
                 raise
 
     async def find_by_label(self, label: str) -> list[tuple[str, dict[str, str]]]:
-        """Return id and labels of the containers with a label, ended ones too."""
+        """Return id and labels of the containers with a label, ended ones included."""
         filters = orjson.dumps({"label": [label]}).decode()
-        said = _parse_json(await self._request("GET", "/containers/json", {"all": "1", "filters": filters}))
-        rows = cast("list[dict[str, Any]]", said) if isinstance(said, list) else []
+        answer = _parse_json(await self._request("GET", "/containers/json", {"all": "1", "filters": filters}))
+        rows = cast("list[dict[str, Any]]", answer) if isinstance(answer, list) else []
         return [(row["Id"], row.get("Labels") or {}) for row in rows]
 
     async def _request(
@@ -172,20 +165,20 @@ async def open_engine(address: str) -> AsyncGenerator[Engine]:
 
 
 def _split_frames(content: bytes) -> list[bytes]:
-    """Return what stands in the frames of a log; each has a head of 8 bytes, of which the last 4 are its length."""
-    found: list[bytes] = []
+    """Return the contents of a log's frames; the last 4 of the 8 header bytes are the length."""
+    contents: list[bytes] = []
     place = 0
     while place + _FRAME_HEAD_BYTES <= len(content):
         start = place + _FRAME_HEAD_BYTES
         place = start + int.from_bytes(content[start - 4 : start], "big")
-        found.append(content[start:place])
-    return found
+        contents.append(content[start:place])
+    return contents
 
 
 async def _error_message(response: aiohttp.ClientResponse) -> str:
-    said = _parse_json(await response.read())
-    if isinstance(said, dict) and "message" in said:
-        return str(cast("dict[str, object]", said)["message"])
+    answer = _parse_json(await response.read())
+    if isinstance(answer, dict) and "message" in answer:
+        return str(cast("dict[str, object]", answer)["message"])
     return f"HTTP {response.status}"
 
 

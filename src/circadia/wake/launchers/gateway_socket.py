@@ -1,4 +1,4 @@
-"""A socket file that leads to the gateway and to nothing else, for a container that has no network."""
+"""A socket file that leads only to the gateway, for a container without a network."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ _CHUNK: Final = 2**16
 
 @asynccontextmanager
 async def serve_gateway_socket(host: str, port: int, pulse_id: str, epoch: int) -> AsyncGenerator[Path]:
-    """Yield a socket file whose connections are carried to the gateway, for as long as the block lasts.
+    """Yield a socket file that forwards connections to the gateway while the block lasts.
 
     It lies in a folder that only this user can enter, since whoever can open it can knock at the gateway; a container
     sees the file alone.
@@ -25,15 +25,15 @@ async def serve_gateway_socket(host: str, port: int, pulse_id: str, epoch: int) 
     Raises:
         LaunchFailed: the file cannot be made.
     """
-    door = _SocketProxy(host, port, _folder_prefix(pulse_id) + f"{epoch}-")
+    proxy = _SocketProxy(host, port, _folder_prefix(pulse_id) + f"{epoch}-")
     try:
-        yield await run_shielded(door.open())
+        yield await run_shielded(proxy.open())
     finally:
-        await run_shielded(door.close())
+        await run_shielded(proxy.close())
 
 
 def remove_sockets(pulse_id: str, below_epoch: int) -> None:
-    """Remove what a killed server has left of a pulse's earlier epochs. Blocks on the disk."""
+    """Remove the sockets of a pulse's earlier epochs that a killed server left. Blocks on the disk."""
     prefix = _folder_prefix(pulse_id)
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*-*"):
         epoch = folder.name.removeprefix(prefix).partition("-")[0]
@@ -42,13 +42,11 @@ def remove_sockets(pulse_id: str, below_epoch: int) -> None:
 
 
 def _folder_prefix(pulse_id: str) -> str:
-    """Return how the names of the pulse's folders begin: with the end of its id, since a socket's path is short."""
+    """Return the prefix of the pulse's folders: the end of its id only, since a socket's path is short."""
     return f"circadia-{pulse_id[-12:]}-"
 
 
 class _SocketProxy:
-    """Listens on a socket file and carries the bytes of each connection, both ways, until either side is done."""
-
     def __init__(self, host: str, port: int, prefix: str) -> None:
         self._prefix = prefix
         self._host = host
@@ -58,7 +56,6 @@ class _SocketProxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> Path:
-        """Listen, and return the file."""
         try:
             # Not in the data folder: the path of a socket has 107 bytes at most (unix(7)).
             self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=self._prefix)
@@ -66,11 +63,10 @@ class _SocketProxy:
             self._server = await asyncio.start_unix_server(self._proxy_connection, path)
             os.chmod(path, 0o666)  # noqa: S103 - the container's user is another
         except OSError as error:
-            raise LaunchFailed(f"the gateway's socket cannot be made: {error}; see to the temporary folder") from error
+            raise LaunchFailed(f"cannot create the gateway's socket: {error}; check the temporary folder") from error
         return path
 
     async def close(self) -> None:
-        """Break off all connections and remove the file."""
         if self._server is not None:
             self._server.close()
         for task in self._tasks:

@@ -1,4 +1,4 @@
-"""One HTTP request to a place that settings name, and what its fate says about whether something ran."""
+"""One HTTP request to a configured URL, with errors that say whether something may have run."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,48 +13,44 @@ from circadia.network_errors import explain_unreachable, tls_hint
 from circadia.wake.launchers.addresses import AddressGuard
 
 ANSWER_BYTES: Final = 2**16
-"""As much of an answer is read."""
 _PIECE_BYTES: Final = 2**16
 _RETRIABLE: Final = (429, 503)
 
 
 class PostNotSent(Exception):
-    """Nobody was reached; a later try may reach somebody."""
+    """Nobody was reached; a retry may succeed."""
 
 
 class PostRejected(Exception):
-    """It must not or cannot be sent, now and later."""
+    """The request cannot or must not be sent, now or later."""
 
 
 class PostAnswerLost(Exception):
-    """It was sent, at least in part, and nobody knows what became of it."""
+    """The request was sent at least in part, and its outcome is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PostResponse:
-    """What came back."""
-
     status: int
-    """HTTP status."""
     text: str
     """The start of the body."""
     retry_after_seconds: float | None
-    """Set on a 429 or 503 that says when to come again; the request was not taken then."""
+    """From a 429 or 503 with `Retry-After`; the request was not accepted."""
 
 
 def _do_nothing() -> None:
-    """Tell nobody."""
+    """Ignore the call."""
 
 
 class HttpPoster:
-    """Sends to one URL: no proxy, no redirect, no connection kept, only to addresses that are allowed."""
+    """Posts to one URL: no proxy, no redirects, no kept connections, only to allowed addresses."""
 
     def __init__(self, url: str, *, allowed_networks: Sequence[str], connect_timeout_seconds: float) -> None:
         self._url = URL(url)
         self._allowed_networks = tuple(allowed_networks)
         self._connect_timeout_seconds = connect_timeout_seconds
         self.shown = str(self._url.with_query(None).with_fragment(None))
-        """The URL without what may be secret in it."""
+        """The URL without its query and fragment, which may be secret."""
 
     async def send(
         self,
@@ -64,11 +60,7 @@ class HttpPoster:
         *,
         written: Callable[[], None] = _do_nothing,
     ) -> PostResponse:
-        """Post the body and return the answer; `written` is called once all of the body is on its way.
-
-        Raises:
-            NotSent, Refused, Lost: see there.
-        """
+        """Post the body; call `written` once all of it is sent. Raises PostNotSent, PostRejected or PostAnswerLost."""
         guard = AddressGuard(self._allowed_networks, encrypted=self._url.scheme == "https")
         connector = aiohttp.TCPConnector(
             socket_factory=guard.socket_for, force_close=True, use_dns_cache=False, limit=1
@@ -83,7 +75,7 @@ class HttpPoster:
                     connector=connector,
                     timeout=timeout,
                     cookie_jar=aiohttp.DummyCookieJar(),
-                    auto_decompress=False,  # a few bytes can stand for a gigabyte
+                    auto_decompress=False,  # a few bytes can expand to a gigabyte
                 ) as http,
                 http.post(
                     self._url, data=_body_pieces(body, written), headers=sized, allow_redirects=False
@@ -94,31 +86,27 @@ class HttpPoster:
                     status=response.status, text=text, retry_after_seconds=_retry_after_seconds(response)
                 )
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
-            raise PostRejected(f"{self.shown} is not posted to: {explain_unreachable(error)}") from error
+            raise PostRejected(f"{self.shown} cannot be posted to: {explain_unreachable(error)}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             if guard.refused is not None:
                 raise PostRejected(f"{self.shown}: {guard.refused}") from error
             raise PostNotSent(f"{self.shown} cannot be reached: {explain_unreachable(error)}") from error
         except aiohttp.InvalidURL as error:
-            raise PostRejected(f"{self.shown} is no address to post to") from error
+            raise PostRejected(f"{self.shown} is not a URL to post to") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             how = f"{type(error).__name__}{tls_hint(self.shown)}"
-            raise PostAnswerLost(f"{self.shown} took the request and gave no whole answer: {how}") from error
+            raise PostAnswerLost(f"{self.shown} took the request but sent no complete answer: {how}") from error
 
     def _decode_body(self, content: bytes, encoding: str) -> str:
-        """Return the start of the body as text, of which no more is made than is kept.
-
-        Raises:
-            PostAnswerLost: it is written in a way that was not asked for and is not known.
-        """
+        """Return the start of the body as text, decompressing no more than is kept."""
         if encoding.lower() in ("gzip", "x-gzip", "deflate"):
             try:
                 content = decompressobj(MAX_WBITS | 32).decompress(content, ANSWER_BYTES)
             except ZlibError as error:
-                raise PostAnswerLost(f"{self.shown} gave an answer that cannot be read ({encoding!r})") from error
+                raise PostAnswerLost(f"{self.shown} sent an answer that cannot be decoded ({encoding!r})") from error
         elif encoding.lower() not in ("", "identity"):
             raise PostAnswerLost(
-                f"{self.shown} gave an answer that cannot be read ({encoding!r}); it must not compress"
+                f"{self.shown} sent an answer that cannot be decoded ({encoding!r}); it must not compress"
             )
         return content.decode("utf-8-sig", "replace").strip()
 
@@ -130,7 +118,6 @@ async def _body_pieces(body: bytes, written: Callable[[], None]) -> AsyncIterato
 
 
 async def _read_start(response: aiohttp.ClientResponse) -> bytes:
-    """Return the start of the body; what more there is is not read."""
     content = bytearray()
     while len(content) < ANSWER_BYTES and (chunk := await response.content.read(ANSWER_BYTES - len(content))):
         content += chunk
@@ -138,7 +125,7 @@ async def _read_start(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
-    """Return the header's seconds; its other form, a date, is taken as absent (RFC 9110, 10.2.3)."""
+    """Return the header's seconds; ignore its other form, a date (RFC 9110, 10.2.3)."""
     value = response.headers.get("Retry-After", "").strip()
     if response.status not in _RETRIABLE or not (value.isascii() and value.isdigit()):
         return None

@@ -1,9 +1,8 @@
-"""The processes of a pulse, found by what their environment says.
+"""The processes of a pulse, found by their environment.
 
-A process inherits its environment, so all that a program starts carries the mark of its pulse, in whatever group or
-session it hides and whoever its parent is by now. This reads `/proc`, so it works on Linux only; elsewhere nothing is
-found, and only the program's own process group can be ended. Not found either is a process that has wiped its
-environment and left the program's session and is no child of one that is found.
+A process inherits its environment, so all processes of a pulse carry its mark, whatever their group, session or parent.
+This reads `/proc`, so it works on Linux only; elsewhere only the program's own process group can be ended. A process
+escapes if it wipes its environment, leaves the program's session and has no parent that is found.
 """
 
 import os
@@ -24,29 +23,24 @@ _PAUSE_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessInfo:
-    """One living process."""
-
     pid: int
-    """Its number, which may be used again after its end."""
     parent: int
-    """Its parent's number."""
     session: int
-    """Its session's number: that of the process that opened the session."""
     born: int
-    """When it started, in ticks since the machine did; tells it from a later one of the same number."""
+    """Start time in ticks since boot; distinguishes it from a later process with the same pid."""
 
 
 def find_processes(pulse_id: str, wanted: Callable[[int], bool], *, session: int | None = None) -> list[ProcessInfo]:
-    """Return the processes of a pulse whose epoch is `wanted`, those of a session, and all their descendants."""
+    """Return the pulse's processes whose epoch is `wanted`, those of the session, and all their descendants."""
     living = [process for process in _list_processes() if process.pid not in (1, os.getpid())]
-    found = {p.pid for p in living if p.session == session or _is_marked(p.pid, pulse_id, wanted)}
-    while more := {p.pid for p in living if p.parent in found} - found:
-        found |= more
-    return [process for process in living if process.pid in found]
+    pids = {p.pid for p in living if p.session == session or _is_marked(p.pid, pulse_id, wanted)}
+    while more := {p.pid for p in living if p.parent in pids} - pids:
+        pids |= more
+    return [process for process in living if process.pid in pids]
 
 
 def send_signal(processes: list[ProcessInfo], number: int) -> None:
-    """Send a signal to each that is still the same process."""
+    """Send a signal to those that are still the same process."""
     for process in processes:
         with suppress(OSError):  # it ended, or is another user's
             handle = os.pidfd_open(process.pid)
@@ -61,20 +55,20 @@ def send_signal(processes: list[ProcessInfo], number: int) -> None:
 def kill_processes(find: Callable[[], list[ProcessInfo]]) -> list[ProcessInfo]:
     """Kill all that `find` returns, and what they start meanwhile; return those that did not end.
 
-    They are frozen first, until a search finds no new one: else one that forks could outrun the search. Blocks for up
-    to a second; run it in a thread.
+    They are frozen until a search finds no new one, since one that forks could outrun the search. Blocks for up to a
+    second; run it in a thread.
     """
     for _ in range(_ROUNDS):
-        found = find()
-        if not found:
+        processes = find()
+        if not processes:
             return []
         known: set[tuple[int, int]] = set()
-        while fresh := [p for p in found if (p.pid, p.born) not in known]:
-            send_signal(fresh, signal.SIGSTOP)
-            known |= {(p.pid, p.born) for p in fresh}
-            found = find()
-        send_signal(found, signal.SIGKILL)
-        time.sleep(_PAUSE_SECONDS)  # noqa: TID251 - in a thread of its own; the kernel tells nobody else of their end
+        while new_processes := [p for p in processes if (p.pid, p.born) not in known]:
+            send_signal(new_processes, signal.SIGSTOP)
+            known |= {(p.pid, p.born) for p in new_processes}
+            processes = find()
+        send_signal(processes, signal.SIGKILL)
+        time.sleep(_PAUSE_SECONDS)  # noqa: TID251 - in its own thread; the kernel reports their end to nobody else
     return find()
 
 
@@ -86,7 +80,7 @@ def _list_processes() -> list[ProcessInfo]:
 
 
 def _read_process(pid: int) -> ProcessInfo | None:
-    """Return the process, None if it is gone or a zombie; fields of proc_pid_stat(5), counted after the name."""
+    """Return the process, or None if it is gone or a zombie; fields of proc_pid_stat(5), counted after the name."""
     try:
         line = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Work that a cancellation must not tear in two."""
+"""Work that a cancellation must not interrupt."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,11 +8,7 @@ T = TypeVar("T")
 
 
 async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end, however often the caller is cancelled meanwhile; it must bound itself.
-
-    Raises:
-        CancelledError: the caller was cancelled; raised only after the work has ended.
-    """
+    """Run `work`, which must bound itself, to its end even if the caller is cancelled; then raise CancelledError."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -22,6 +18,6 @@ async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
             cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            task.exception()  # marks it as seen: the cancellation outranks it
+            task.exception()  # retrieve it: the cancellation takes precedence
         raise cancelled
     return task.result()

@@ -1,4 +1,4 @@
-"""Signatures of webhooks, as Standard Webhooks 1.0 defines them: HMAC-SHA256 over id, time stamp and body."""
+"""Webhook signatures by Standard Webhooks 1.0: HMAC-SHA256 over id, time stamp and body."""
 
 import base64
 import binascii
@@ -17,11 +17,7 @@ _MOST_BYTES: Final = 64
 
 
 def signing_key(secret: str) -> bytes:
-    """Return the key in a secret, which is base64 with or without `whsec_` before it.
-
-    Raises:
-        ConfigError: it is no base64 of 24 to 64 bytes. The message does not repeat it.
-    """
+    """Return the key of a base64 secret, with or without `whsec_`. Raises ConfigError, which does not repeat it."""
     try:
         key = base64.b64decode(secret.strip().removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError) as error:

@@ -1,4 +1,4 @@
-"""A pulse as a program on this machine."""
+"""Launcher that runs a pulse as a program on this machine."""
 
 import asyncio
 import os
@@ -17,14 +17,14 @@ from circadia.wake.launchers.processes import find_processes, kill_processes
 from circadia.wake.launchers.shielding import run_shielded
 
 PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
-"""Variable with the path of the prompt, where a program gets it in a file."""
+"""Environment variable with the path of the prompt when `prompt` is `file`."""
 
 
 class SubprocessLauncher:
-    """Starts a program in a session of its own; it has succeeded if its exit status is 0.
+    """Starts a program in a new session; exit status 0 means success.
 
-    On Linux all that it starts is found again by its environment and ended with it, also after this server was
-    killed (`processes.py` tells the limits). Elsewhere only its process group is ended, and nothing after a kill of
+    On Linux the processes that it starts are found by their environment and ended with it, even after a kill of this
+    server (see `processes.py` for the limits). Elsewhere only its process group ends, and nothing ends after a kill of
     the server.
     """
 
@@ -41,15 +41,13 @@ class SubprocessLauncher:
         secrets: Sequence[str] = (),
         grace_seconds: float,
     ) -> None:
-        """Keep what each start needs.
+        """Store what each start needs.
 
         Args:
-            command: program and arguments.
-            environment: all that it gets besides its pulse's, as `program_environment` returns it.
-            folder: where it starts; None is the server's own folder.
-            prompt: how it gets the prompt.
-            prompts: folder for prompts in files; made when first needed, for this user only.
-            secrets: what must not stand in a detail besides the pulse's token, such as values of `env_from`.
+            environment: variables besides the pulse's, from `program_environment`.
+            folder: working directory; None is the server's own.
+            prompts: folder for prompt files; created when first needed, for this user only.
+            secrets: values to mask in details besides the pulse's token, such as those of `env_from`.
             grace_seconds: time between SIGTERM and SIGKILL.
         """
         self._command = tuple(command)
@@ -61,7 +59,6 @@ class SubprocessLauncher:
         self._grace_seconds = grace_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        """Run the program to its end."""
         prompt = prompt_bytes(launch)
         environment = pulse_environment(self._environment, launch)
         tail = Tail((launch.token, *self._secrets))
@@ -109,7 +106,7 @@ class SubprocessLauncher:
 
 
 def _open_unnamed_file(prompt: bytes) -> int:
-    """Return a file without a name that holds the prompt: no program can be blocked on it, and a crash leaves none."""
+    """Return an unnamed file with the prompt: the program never blocks on it, and a crash leaves none."""
     try:
         with tempfile.TemporaryFile() as file:
             file.write(prompt)
@@ -117,7 +114,7 @@ def _open_unnamed_file(prompt: bytes) -> int:
             file.seek(0)
             return os.dup(file.fileno())
     except OSError as error:
-        raise LaunchFailed(f"the prompt cannot be kept: {error}; see to the folder for temporary files") from error
+        raise LaunchFailed(f"cannot store the prompt: {error}; check the folder for temporary files") from error
 
 
 def _write_prompt(file: Path, prompt: bytes) -> None:
@@ -127,7 +124,7 @@ def _write_prompt(file: Path, prompt: bytes) -> None:
         with open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as target:
             target.write(prompt)
     except OSError as error:
-        raise LaunchFailed(f"the prompt cannot be written: {error}; see to the folder {str(file.parent)!r}") from error
+        raise LaunchFailed(f"cannot write the prompt: {error}; check the folder {str(file.parent)!r}") from error
 
 
 def _describe_exit(status: int, said: str) -> str:

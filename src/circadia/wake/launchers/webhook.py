@@ -1,4 +1,4 @@
-"""A pulse as a signed request to a program that runs elsewhere."""
+"""Launcher that runs a pulse as a signed request to an external program."""
 
 import asyncio
 import json
@@ -36,18 +36,18 @@ _logger = logging.getLogger(__name__)
 _ACCEPTED: Final = 202
 _FIRST_PAUSE_SECONDS: Final = 0.5
 QUIET_SECONDS: Final = 0.5
-"""A receiver that has the request and says nothing for so long counts as at work.
+"""Silence of a receiver, after it has the whole request, that counts as being at work.
 
-Chosen: who refuses needs a round trip, which takes less than 1 s on more than 97.5 % of connections (RFC 6298, appendix
-A), and the agent's first call is held for so long.
+Chosen: a refusal needs a round trip, less than 1 s on more than 97.5 % of connections (RFC 6298, appendix A), and the
+agent's first call waits this long.
 """
 
 
 class PulseReportSource(Protocol):
-    """Where a program that runs elsewhere reports its end, when it does not in the answer itself."""
+    """Source of end reports from external programs that do not answer with their end."""
 
     async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
-        """Wait for the report of this epoch's run and return it; it is called before the run is asked for.
+        """Return the report on this epoch's run; called before the run is requested.
 
         A report has ended the pulse by the time that it is returned. One of an earlier epoch must not end a later one.
         """
@@ -56,22 +56,22 @@ class PulseReportSource(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Message:
-    """What is posted, in the form that is signed; a repeat has the same id and body."""
+    """A message in its signed form; a repeat has the same id and body."""
 
     id: str
     body: bytes
 
 
 class WebhookLauncher:
-    """Posts the pulse to a URL, signed as Standard Webhooks 1.0 says.
+    """Posts the pulse to a URL, signed by Standard Webhooks 1.0.
 
-    The answer ends the pulse: a 2xx, with `{"status": "succeeded" | "failed", "detail": …}` if it has more to say. Or
-    it is 202: then the program reports the end later, and `run` waits for that. 429 and 503 with `Retry-After` are
-    tried again, as is a refused connection, since nothing can have run. Any other 3xx or 4xx says that nothing ran.
-    Where it cannot be known whether something ran (5xx, a lost connection), the pulse counts as run, and as failed.
-    A receiver that lets the request wait for its answer is taken to run the agent, whose calls need the pulse started.
+    The answer ends the pulse: a 2xx, optionally with `{"status": "succeeded" | "failed", "detail": …}`. After a 202,
+    `run` waits for a later report of the end. 429 and 503 with `Retry-After` are retried, as is a refused connection,
+    since nothing can have run. Any other 3xx or 4xx means that nothing ran. Where nobody knows whether something ran
+    (5xx, a lost connection), the pulse counts as run and failed. A receiver that keeps the request waiting is taken to
+    run the agent, whose calls need a started pulse.
 
-    A program elsewhere cannot be killed: it is asked to stop (`type` is `pulse.stop`), and its token dies.
+    An external program cannot be killed: it gets a stop request (`type` is `pulse.stop`), and its token dies.
     """
 
     kind = "webhook"
@@ -91,11 +91,7 @@ class WebhookLauncher:
         grace_seconds: float = 10.0,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
-        """Keep what each request needs; the settings of the same names say what they mean.
-
-        Raises:
-            ConfigError: the secret is no base64 of 24 to 64 bytes.
-        """
+        """Take the settings of these names. Raises ConfigError unless the secret is base64 of 24 to 64 bytes."""
         self._post = HttpPoster(url, allowed_networks=allowed_networks, connect_timeout_seconds=connect_timeout_seconds)
         self._key = signing_key(secret)
         self._reports = reports
@@ -107,15 +103,14 @@ class WebhookLauncher:
         self._quiet_seconds = quiet_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        """Ask for the run and wait for its end."""
         message = _start_message(launch)
-        # Listens before it asks: the report can overtake the answer.
+        # Wait for the report first: it can overtake the answer.
         report = asyncio.ensure_future(self._reports.wait_for_report(launch.pulse_id, epoch=launch.epoch))
         begun = False
 
         async def begin() -> None:
             nonlocal begun
-            if not begun and not report.done():  # else the report has started the pulse, and ended it
+            if not begun and not report.done():  # else the report has started and ended the pulse
                 await started()
             begun = True
 
@@ -138,17 +133,17 @@ class WebhookLauncher:
         return LaunchResult(succeeded=ended.succeeded, detail=redact_tail(ended.detail, (launch.token,)))
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
-        """Ask what runs of earlier epochs to stop; one that cannot be reached is left to its dead token."""
+        """Ask runs of earlier epochs to stop; an unreachable one is left with its dead token."""
         if below_epoch > 1:
             await run_shielded(self._stop(pulse_id, below_epoch))
 
     async def _send_with_retries(
         self, message: _Message, timeout_seconds: float, begin: Callable[[], Awaitable[None]]
     ) -> PostResponse:
-        """Return the answer that says that something runs or ran; `begin` is called when it stays away.
+        """Return the answer of a program that runs or ran; call `begin` if the answer takes long.
 
         Raises:
-            LaunchFailed: nothing ran. PostAnswerLost: nobody knows.
+            LaunchFailed: nothing ran. PostAnswerLost: nobody knows whether something ran.
         """
         answer_seconds = self._answer_timeout_seconds or timeout_seconds
         for attempt in range(self._retries + 1):
@@ -176,7 +171,7 @@ class WebhookLauncher:
     async def _send_once(
         self, message: _Message, answer_seconds: float, begin: Callable[[], Awaitable[None]]
     ) -> PostResponse:
-        """Post once and return the answer; call `begin` when the receiver has it all and is quiet."""
+        """Post once and return the answer; call `begin` when the receiver has it all and is silent."""
         written = asyncio.Event()
         sending = asyncio.ensure_future(
             self._post.send(self._headers(message), message.body, answer_seconds, written=written.set)
@@ -194,7 +189,7 @@ class WebhookLauncher:
             await asyncio.gather(sending, waiting, return_exceptions=True)
 
     async def _stop(self, pulse_id: PulseId, below_epoch: int) -> None:
-        """Ask, once and without a promise, that runs before the epoch end."""
+        """Ask runs before the epoch to stop, once and without a guarantee."""
         content = {"type": "pulse.stop", "pulse": pulse_id, "below_epoch": below_epoch}
         message = _Message(id=f"{pulse_id}-{below_epoch}-stop", body=orjson.dumps(content))
         try:
@@ -214,11 +209,7 @@ class WebhookLauncher:
 
 
 def _start_message(launch: Launch) -> _Message:
-    """Return what asks for a run.
-
-    Raises:
-        LaunchFailed: the prompt cannot be sent whole.
-    """
+    """Return the message that requests a run. Raises LaunchFailed if the prompt cannot be sent whole."""
     prompt_bytes(launch)
     content = {
         "type": "pulse.start",
@@ -237,23 +228,25 @@ def _start_message(launch: Launch) -> _Message:
 def _describe_problem(url: str, answer: PostResponse) -> str:
     if 300 <= answer.status < 400:
         return f"{url} answered {answer.status}; redirects are not followed: set the address that it leads to"
-    said = answer.text[:500]
-    return f"{url} answered {answer.status}" + (f": {said}" if said else "")
+    excerpt = answer.text[:500]
+    return f"{url} answered {answer.status}" + (f": {excerpt}" if excerpt else "")
 
 
 def _parse_end(answer: PostResponse) -> LaunchResult:
-    """Return what a 2xx other than 202 says; one without a status says that all went well."""
+    """Return the result in a 2xx other than 202; success is the default."""
     content: object = None
     if answer.text.startswith("{"):  # else it is a word such as `ok`, or a page
         try:
-            content = json.loads(answer.text)  # takes the half of a character that a cut text of JavaScript ends with
+            content = json.loads(answer.text)  # accepts a lone surrogate, which a text cut by JavaScript may end with
         except (ValueError, RecursionError):
-            detail = f"its answer is longer than {ANSWER_BYTES} bytes, or no JSON, so nobody knows how it ended"
+            detail = f"its answer is longer than {ANSWER_BYTES} bytes or not JSON, so its result is unknown"
             return LaunchResult(succeeded=False, detail=f"{detail}: {answer.text[:200]}")
     if not isinstance(content, Mapping) or "status" not in content:
         return LaunchResult(succeeded=True, detail=f"HTTP {answer.status}")
-    said = cast("Mapping[str, Any]", content)
-    detail = str(said.get("detail") or f"HTTP {answer.status}")
-    if said["status"] not in ("succeeded", "failed"):
-        return LaunchResult(succeeded=False, detail=f"it answered with the unknown status {said['status']!r}: {detail}")
-    return LaunchResult(succeeded=said["status"] == "succeeded", detail=detail)
+    fields = cast("Mapping[str, Any]", content)
+    detail = str(fields.get("detail") or f"HTTP {answer.status}")
+    if fields["status"] not in ("succeeded", "failed"):
+        return LaunchResult(
+            succeeded=False, detail=f"it answered with the unknown status {fields['status']!r}: {detail}"
+        )
+    return LaunchResult(succeeded=fields["status"] == "succeeded", detail=detail)

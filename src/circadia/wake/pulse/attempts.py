@@ -1,4 +1,4 @@
-"""One attempt at a pulse: from its launcher's start to what became of it (WAKE-53, WAKE-54)."""
+"""One attempt at a pulse, from the launcher's start to its result (WAKE-53, WAKE-54)."""
 
 import asyncio
 import logging
@@ -24,30 +24,20 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerParts:
-    """What the worker moves."""
-
     store: Store
-    """The database."""
     signals: Signals
-    """Hints."""
     requests: WakeRequests
-    """Wake requests."""
     rows: PulseLifecycle
-    """The rows of pulses."""
     pulses: PulseService
-    """Pulses."""
     routines: RoutineService
-    """Schedules."""
     inbox: Inbox
-    """Tells senders."""
     launchers: Mapping[str, Launcher]
-    """Ways to run agents, by name."""
     environment: Callable[[Agent, str, PulseId], Mapping[str, str]]
-    """What a launched agent gets as environment, with this token in this pulse."""
+    """Builds the environment of a launched agent from its token and pulse."""
 
 
 class Attempt:
-    """One attempt at a pulse that was taken; `pulse` is its row as this process wrote it last."""
+    """One attempt at a taken pulse; `pulse` is its row as this process last wrote it."""
 
     def __init__(self, parts: WorkerParts, taken: LeasedPulse, launcher: Launcher) -> None:
         self._parts = parts
@@ -56,11 +46,7 @@ class Attempt:
         self.pulse = taken.pulse
 
     async def run(self) -> tuple[PulseStatus, str]:
-        """Run the agent and return how it ended, in words that each database can keep and that hold no token.
-
-        Raises:
-            StorageUnavailable: its start could not be written, so it was stopped.
-        """
+        """Run the agent; return status and redacted detail. Raises StorageUnavailable if its start was not written."""
         status, detail = await self._run_launcher()
         return status, redact_tail(detail, (self._taken.token,))
 
@@ -68,7 +54,7 @@ class Attempt:
         limit = self._taken.timeout_seconds
         bound = asyncio.timeout(limit)
         try:
-            if self.pulse.epoch > 1:  # it was begun before
+            if self.pulse.epoch > 1:  # an earlier attempt began
                 await self._launcher.clear(self.pulse.id, below_epoch=self.pulse.epoch)
             async with bound:
                 ended = await self._launcher.run(self._build_launch(limit or float("inf")), self._mark_started)

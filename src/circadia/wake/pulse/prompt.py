@@ -1,6 +1,6 @@
-"""The prompt of a launched pulse: why it runs, what waits, and what is left of its budgets (WAKE-32).
+"""The prompt of a launched pulse: its reason, waiting messages, and remaining budgets (WAKE-32).
 
-What others wrote is fenced, with who sent it and when: it is information, and no instruction of the operator's.
+Messages are fenced, with sender and time: they are information, not instructions of the operator.
 """
 
 import re
@@ -13,22 +13,19 @@ from circadia.records.message import Delivery
 from circadia.records.pulse import Pulse
 
 BYTES_PER_TOKEN: Final = 3
-"""A low guess for text in UTF-8 in most languages, so that the budget of tokens holds."""
+"""A low estimate for UTF-8 text in most languages, so that the token budget holds."""
 JOINED_BYTES: Final = 32 * 1024
-"""What the messages of all requests that one pulse serves may take, beside the first: anybody may ask to join it."""
+"""Room for the messages of all joined requests after the first, as anybody may ask to join."""
 _LISTED: Final = 20
-"""Ids of messages that did not fit and are named."""
+"""Limit of ids listed for messages that did not fit."""
 _MARKS: Final = re.compile("<{3,}|>{3,}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PulsePrompt:
-    """A prompt, and what is in it."""
-
     text: str
-    """The text."""
     shown: Sequence[Delivery]
-    """The messages that are in it, whole."""
+    """The messages that it contains, all complete."""
 
 
 def build_prompt(
@@ -44,8 +41,8 @@ def build_prompt(
 ) -> PulsePrompt:
     """Return the prompt: the first waking message whatever its size, those that joined it, others within the budget.
 
-    Each is whole or left out: one that does not fit is named, stays unread, and keeps no other out. `unread` comes
-    urgent first, then oldest first, and may be a part of all that is unread; `unread_in_all` counts waking ones too.
+    A message is included whole or left out: a left-out one is listed, stays unread, and blocks no other. `unread` is
+    sorted urgent first, then oldest first, and may be a part of all; `unread_in_all` counts waking messages too.
     """
     head = [f"You are {pulse.agent}. It is {now.isoformat(timespec='seconds')}. {_explain_run(pulse)}"]
     if instructions.strip():
@@ -72,14 +69,14 @@ def build_prompt(
 
 
 def _select_fitting(deliveries: Sequence[Delivery], room: int) -> list[tuple[Delivery, str]]:
-    """Return those for which there is room, in bytes, as they stand in the prompt."""
-    found: list[tuple[Delivery, str]] = []
+    """Return the messages that fit into `room` bytes, with their blocks."""
+    fitting: list[tuple[Delivery, str]] = []
     for delivery in deliveries:
         block = _fence_message(delivery)
         if (size := _count_bytes(block)) <= room:
             room -= size
-            found.append((delivery, block))
-    return found
+            fitting.append((delivery, block))
+    return fitting
 
 
 def _count_bytes(*texts: str) -> int:
@@ -89,7 +86,7 @@ def _count_bytes(*texts: str) -> int:
 def _describe_left_out(
     waking: Sequence[Delivery], rest: Sequence[Delivery], shown: Sequence[Delivery], unread_in_all: int
 ) -> list[str]:
-    """Return what to say of the messages that are not in the prompt, if there are any."""
+    """Return a paragraph on the messages that are not in the prompt, if any."""
     left = unread_in_all - len(shown)
     if left <= 0:
         return []
@@ -111,7 +108,7 @@ def _explain_run(pulse: Pulse) -> str:
 def _fence_message(delivery: Delivery) -> str:
     message = delivery.message
     mark = f"message {message.id}"
-    # No NUL: some launchers cannot hand one over, and one message would keep its reader from every run.
+    # No NUL: some launchers cannot pass one on, and one message would keep its reader from every run.
     content = _MARKS.sub(lambda found: " ".join(found[0]), message.content).replace("\0", "\ufffd")
     answers = f", answers {message.reply_to}" if message.reply_to else ""
     return (

@@ -1,4 +1,4 @@
-"""What happens to a pulse: taken, started, ended, recovered; each is one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
+"""Pulse transitions: take, start, end, requeue, each in one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,35 +25,29 @@ from circadia.wake.pulse_lifecycle import RESIDENT, PulseLifecycle
 from circadia.wake.scheduling.wall_clock import day_bounds
 
 LEASE_SECONDS: Final = 15.0
-"""A process that says nothing for so long counts as dead."""
+"""A process that does not renew its leases within this time counts as dead."""
 ATTEMPTS: Final = 4
 """Starts of a pulse: the first, and three after interruptions (WAKE-23)."""
 BACK_OFF_SECONDS: Final = 5.0
-"""Pause before the second start; doubled for each later one."""
+"""Pause before the second start; it doubles for each later one."""
 LEAST_SECONDS: Final = 1.0
-"""Limit of an attempt for which no minutes are left: it ends as one that took too long."""
+"""Shortest limit of an attempt, used when no minutes are left: it ends as timed out."""
 _MOST_SHOWN: Final = 200
-"""Unread messages that are looked at for a prompt."""
+"""Unread messages that a prompt considers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeasedPulse:
-    """A pulse that this process is to run."""
-
     pulse: Pulse
-    """Its row, taken."""
     agent: Agent
-    """Who runs."""
     prompt: str
-    """What it is told."""
     token: str
-    """Its token for this pulse."""
     timeout_seconds: float | None
-    """How long this attempt may run: as the pulse says, or for what is left of the agent's day."""
+    """Limit of this attempt: the pulse's own, or the rest of the agent's day."""
 
 
 class PulseService:
-    """Moves pulses on, with all that belongs to it, in the caller's transaction."""
+    """Moves pulses between states, with their messages, gates and notices, in the caller's transaction."""
 
     def __init__(
         self, clock: Clock, signals: Signals, rows: PulseLifecycle, sleep: AgentSleepService, inbox: Inbox
@@ -65,7 +59,7 @@ class PulseService:
         self._inbox = inbox
 
     async def take(self, tx: Tx, pulse: Pulse, owner: str) -> LeasedPulse | None:
-        """Take a pending pulse for this process: build its prompt and lease what is in it; none if it is void."""
+        """Take a pending pulse for this process, build its prompt and lease its messages; return None if it is void."""
         agent = await tx.agents.get(pulse.agent_id)
         if agent is None or agent.deleted_at is not None or not agent.enabled:
             ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
@@ -74,7 +68,7 @@ class PulseService:
         wakes = await tx.wakes.find_by_pulse(pulse.id)
         instructions = await self._fetch_instructions(tx, pulse.agent_id, wakes)
         if instructions is None:
-            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its routine was taken away or switched off")
+            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its routine was removed or disabled")
             return None
         now = self._clock.now()
         token = new_token("pulse")
@@ -110,20 +104,20 @@ class PulseService:
         await tx.provenances.add([prompt_provenance(agent, prompt.text, shown, now)], now)
         limit = taken.timeout_seconds
         if spare is not None and not any(wake.overridden_by for wake in wakes):
-            # Attempts before, and pulses beside it, may have used up some of the minutes that were left at admission.
+            # Earlier attempts and parallel pulses may have used minutes that were left at admission.
             spare = max(LEAST_SECONDS, spare)
             limit = min(limit or spare, spare)
         return LeasedPulse(pulse=taken, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
 
     async def mark_started(self, tx: Tx, pulse: Pulse) -> Pulse:
-        """Note that the agent runs: its wakes are charged and its gate is open from now on."""
+        """Mark the pulse as running: charge its wakes and open its gate."""
         running = await self._rows.move(tx, pulse, PulseStatus.RUNNING, started_at=self._clock.now())
         actor = f"{pulse.reason} by {pulse.by}"
         await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=False, cause=Cause.PULSE, actor=actor)
         return running
 
     async def end(self, tx: Tx, pulse: Pulse, status: PulseStatus, detail: str = "") -> Pulse:
-        """End a pulse: what was in its prompt is handled if it succeeded, else unread again."""
+        """End a pulse: the messages of its prompt become handled if it succeeded, else unread."""
         ended = await self._rows.move(tx, pulse, status, detail=detail)
         await self._settle_messages(tx, ended, handled=status is PulseStatus.SUCCEEDED)
         await self._close_gate(tx, pulse)
@@ -132,8 +126,8 @@ class PulseService:
         return ended
 
     async def report(self, tx: Tx, pulse: Pulse, ended: LaunchResult) -> Pulse:
-        """End a taken pulse as a program elsewhere says; it needs no process that waits for that."""
-        if pulse.status is PulseStatus.STARTING:  # the report overtook the answer to its start
+        """End a taken pulse on the report of an external program; no process has to wait for it."""
+        if pulse.status is PulseStatus.STARTING:  # the report overtook the response to the start
             pulse = await self.mark_started(tx, pulse)
         status = PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED
         return await self.end(tx, pulse, status, ended.detail)
@@ -141,8 +135,8 @@ class PulseService:
     async def requeue(self, tx: Tx, pulse: Pulse, detail: str, *, died: bool = False, stopped: bool = False) -> Pulse:
         """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23).
 
-        Where its process `died`, its agent is known to have run up to the lease: what came then is no time of its own.
-        Where its process was `stopped`, the attempt does not count and there is no pause (WAKE-55).
+        If its process `died`, run time counts only up to the end of the lease. If its process was `stopped`, the
+        attempt does not count and the next one needs no pause (WAKE-55).
         """
         if stopped:
             next_time: dict[str, Any] = {"attempt": pulse.attempt - 1, "not_before": None}
@@ -160,7 +154,7 @@ class PulseService:
         return again
 
     async def time_out(self, tx: Tx, pulse: Pulse) -> Pulse:
-        """End a time awake that is over its limit: the gate closes (WAKE-56)."""
+        """End a time awake that is over its limit and close the gate (WAKE-56)."""
         ended = await self._rows.move(tx, pulse, PulseStatus.TIMED_OUT, detail=f"over {pulse.timeout_seconds:g} s")
         actor = "time limit of its pulse"
         await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
@@ -168,11 +162,7 @@ class PulseService:
         return ended
 
     async def cancel(self, tx: Tx, pulse: Pulse, *, by: str) -> Pulse:
-        """End a pulse because somebody says so; a running agent is stopped by the process that runs it.
-
-        Raises:
-            Conflict: it has ended.
-        """
+        """Cancel a pulse; the process that runs its agent stops it. Raises Conflict if it has ended."""
         if not PULSE_MOVES[pulse.status]:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
         ended = await self.end(tx, pulse, PulseStatus.CANCELLED, f"cancelled by {by}")
@@ -189,7 +179,7 @@ class PulseService:
         return await self._sleep.set_if_exists(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
 
     async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None:
-        """End the pulses of an agent that was deleted, so that they hold no place of the fleet."""
+        """End the pulses of a deleted agent, so that they free their fleet slots."""
         for pulse in await tx.pulses.find_open(agent.id):
             await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent was deleted")
 
@@ -208,32 +198,32 @@ class PulseService:
         return ended
 
     async def _fetch_waking_messages(self, tx: Tx, pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Delivery]:
-        """Return the messages behind the requests that the pulse serves, that of its own first, if they are unread."""
-        found: list[Delivery] = []
+        """Return the unread messages behind the pulse's wakes, that of its first wake leading."""
+        deliveries: list[Delivery] = []
         for wake in sorted(wakes, key=lambda each: each.id != pulse.wake_id):
             if wake.message_id is not None:
                 delivery = await tx.deliveries.get(pulse.agent_id, wake.message_id)
                 if delivery is not None and delivery.state is DeliveryState.UNREAD:
-                    found.append(delivery)
-        return found
+                    deliveries.append(delivery)
+        return deliveries
 
     async def _fetch_messages_of_others(self, tx: Tx, pulse: Pulse) -> frozenset[MessageId]:
-        """Return the unread messages that other pulses will show: of an agent, several may have been put back."""
-        found: set[MessageId] = set()
+        """Return the unread messages that the agent's other pending pulses will show."""
+        message_ids: set[MessageId] = set()
         for other in await tx.pulses.find_open(pulse.agent_id):
             if other.id != pulse.id and other.status is PulseStatus.PENDING:
                 waking = await self._fetch_waking_messages(tx, other, await tx.wakes.find_by_pulse(other.id))
-                found |= {each.message.id for each in waking}
-        return frozenset(found)
+                message_ids |= {each.message.id for each in waking}
+        return frozenset(message_ids)
 
     async def _fetch_instructions(self, tx: Tx, agent_id: AgentId, wakes: Sequence[Wake]) -> str | None:
-        """Return what the routines say that the pulse is for; none if it was only for routines that are gone."""
+        """Return the instructions of the pulse's routines, or None if it only served routines that are gone."""
         names = [wake.routine for wake in wakes if wake.routine is not None]
-        found = [await tx.routines.get(agent_id, name) for name in dict.fromkeys(names)]
-        there = [routine for routine in found if routine is not None and routine.enabled]
-        if names and not there and len(names) == len(wakes):
+        routines = [await tx.routines.get(agent_id, name) for name in dict.fromkeys(names)]
+        active = [routine for routine in routines if routine is not None and routine.enabled]
+        if names and not active and len(names) == len(wakes):
             return None
-        return "\n\n".join(routine.instructions.strip() for routine in there if routine.instructions.strip())
+        return "\n\n".join(routine.instructions.strip() for routine in active if routine.instructions.strip())
 
     async def _settle_messages(self, tx: Tx, pulse: Pulse, *, handled: bool) -> None:
         leased = await tx.deliveries.find_leased_by_pulse(pulse.id)
@@ -244,7 +234,7 @@ class PulseService:
             tx.after_commit(lambda: self._signals.publish("delivery", pulse.agent_id))
 
     async def _close_gate(self, tx: Tx, pulse: Pulse) -> None:
-        """Put a launched agent to sleep at the end of its last pulse; `pulse` is as it was before its end."""
+        """Put a launched agent to sleep at the end of its last pulse; `pulse` is its state before that end."""
         if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
         others = await tx.pulses.find_open(pulse.agent_id)
@@ -253,12 +243,12 @@ class PulseService:
             await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
 
     async def _notify_wakers(self, tx: Tx, pulse: Pulse) -> None:
-        """Tell the agents that woke it that it failed (WAKE-54)."""
-        told: set[AgentId] = set()
+        """Notify the agents that woke this one of its failure (WAKE-54)."""
+        notified: set[AgentId] = set()
         for wake in await tx.wakes.find_by_pulse(pulse.id):
-            if wake.sender_id is None or wake.sender_id in told or wake.source is not WakeSource.AGENT:
+            if wake.sender_id is None or wake.sender_id in notified or wake.source is not WakeSource.AGENT:
                 continue
-            told.add(wake.sender_id)
+            notified.add(wake.sender_id)
             sender = await tx.agents.get(wake.sender_id)
             if sender is not None and sender.deleted_at is None:
                 text = (
@@ -269,7 +259,7 @@ class PulseService:
 
 
 async def _fetch_remaining_seconds(tx: Tx, agent: Agent, pulse: Pulse, now: datetime) -> float | None:
-    """Return how long the agent's pulses may still run in its day; none means without a limit."""
+    """Return the seconds of pulses that are left in the agent's day, or None without a limit."""
     if agent.coordination.wake_guardrails.max_daily_session_minutes is None:
         return None
     tally = await tx.wakes.tally(
@@ -287,9 +277,8 @@ async def _fetch_remaining_seconds(tx: Tx, agent: Agent, pulse: Pulse, now: date
 
 
 def _describe_budgets(agent: Agent, spare: float | None, now: datetime) -> str:
-    """Return what is left for a run that begins now."""
     most = agent.coordination.wake_guardrails.max_wakes_per_session
-    asked = "any number of" if most is None else f"at most {most}"
+    allowance = "any number of" if most is None else f"at most {most}"
     day = day_bounds(agent.coordination.zone, now)[1].isoformat(timespec="seconds")
     left = "no limit of minutes a day" if spare is None else f"{spare / 60:.0f} minutes of pulses until {day}"
-    return f"Budgets left: {asked} wake_agent calls in this run; {left}."
+    return f"Budgets left: {allowance} wake_agent calls in this run; {left}."

@@ -1,9 +1,8 @@
-"""Which times an agent is left alone in. The engine, the API and the dashboard ask here.
+"""Blackouts: the times in which an agent is left alone, for engine, API and dashboard.
 
-A blackout is half-open: its first instant is in, its last is not. A recurring one is wall time in the agent's zone: it
-begins when the clock first shows `start` and ends when the clock last shows `end`; where the clock leaves a time out,
-the end of the gap stands for it. On a day without clock changes that is what it says; on the others it never lets an
-agent out early.
+A blackout is half-open: it includes its start and excludes its end. A recurring one is wall time in the agent's zone:
+it begins when the clock first shows `start` and ends when the clock last shows `end`; for a skipped time it uses the
+end of the gap. It never lets an agent out early on days with clock changes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,33 +16,29 @@ from circadia.wake.scheduling.wall_clock import first_instant, last_instant, wal
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DAY: Final = timedelta(days=1)
 _ENDLESS: Final = timedelta(days=15)
-"""Two weeks and a day: recurring blackouts that leave no gap for so long leave none."""
+"""Two weeks and a day: recurring blackouts without a gap for this long have none."""
 _WEEKDAYS: Final = tuple(Weekday)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlackoutPeriod:
-    """A stretch of blackouts that overlap or touch."""
+    """Overlapping or adjacent blackouts, as one period."""
 
     start: datetime
-    """Its first instant, in UTC; of one without a beginning, some instant more than two weeks back."""
+    """In UTC; without a beginning, some instant more than two weeks back."""
     end: datetime | None
-    """The first instant after it that is in no blackout, in UTC; none if there is no such instant."""
+    """The first instant after it outside any blackout, in UTC; None if there is none."""
     labels: tuple[str, ...]
-    """What people call the blackouts: those that hold at the instant asked for, or all in the stretch."""
+    """Names of the blackouts at the requested instant, or of all in the period."""
 
 
 def blackout_at(blackouts: Sequence[Blackout], zone: str, at: datetime) -> BlackoutPeriod | None:
-    """Return the stretch of blackouts that holds at `at`, or none.
-
-    Raises:
-        InvalidRequest: `at` or the zone is none.
-    """
+    """Return the period of blackouts at `at`, or None. Raises InvalidRequest if `at` has no zone."""
     at = to_utc("at", at)
-    held = _ranges(blackouts, zone, at, at + _MICROSECOND)
-    if not held:
+    ranges = _ranges(blackouts, zone, at, at + _MICROSECOND)
+    if not ranges:
         return None
-    start, end = min(r.start for r in held), max(r.end for r in held)
+    start, end = min(r.start for r in ranges), max(r.end for r in ranges)
     fixed = [b for b in blackouts if isinstance(b, OneOffBlackout)]
     last = max([at, *(b.end for b in fixed)]) + _ENDLESS
     first = min([at, *(b.start for b in fixed)]) - _ENDLESS
@@ -51,27 +46,27 @@ def blackout_at(blackouts: Sequence[Blackout], zone: str, at: datetime) -> Black
         end = max(r.end for r in further)
     while start >= first and (earlier := _ranges(blackouts, zone, start - _MICROSECOND, start)):
         start = min(r.start for r in earlier)
-    return BlackoutPeriod(start=start, end=end if end <= last else None, labels=_labels(held))
+    return BlackoutPeriod(start=start, end=end if end <= last else None, labels=_labels(ranges))
 
 
 def blackouts_between(
     blackouts: Sequence[Blackout], zone: str, start: datetime, end: datetime
 ) -> tuple[BlackoutPeriod, ...]:
-    """Return the stretches of blackouts from `start` up to and without `end`, cut off at both, in order.
+    """Return the periods of blackouts from `start` to before `end`, clipped to both, in order.
 
     Raises:
-        InvalidRequest: `start`, `end` or the zone is none.
+        InvalidRequest: `start` or `end` has no zone, or `zone` is unknown.
     """
     start, end = to_utc("start", start), to_utc("end", end)
     merged: list[list[_Range]] = []
     reach = start
-    for held in sorted(_ranges(blackouts, zone, start, end), key=lambda r: (r.start, r.end)):
-        if merged and held.start <= reach:
-            merged[-1].append(held)
+    for span in sorted(_ranges(blackouts, zone, start, end), key=lambda r: (r.start, r.end)):
+        if merged and span.start <= reach:
+            merged[-1].append(span)
         else:
-            merged.append([held])
-            reach = held.end
-        reach = max(reach, held.end)
+            merged.append([span])
+            reach = span.end
+        reach = max(reach, span.end)
     return tuple(
         BlackoutPeriod(
             start=max(start, min(r.start for r in parts)),
@@ -84,7 +79,7 @@ def blackouts_between(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Range:
-    """One blackout, once."""
+    """One occurrence of one blackout."""
 
     start: datetime
     end: datetime
@@ -96,13 +91,13 @@ def _labels(ranges: Iterable[_Range]) -> tuple[str, ...]:
 
 
 def _ranges(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> list[_Range]:
-    """Return each blackout, as often as it overlaps the time from `start` up to and without `end`."""
+    """Return each occurrence of a blackout that overlaps the time from `start` to before `end`."""
     near = _ranges_around(blackouts, zone_name, start, end)
     return [found for found in near if found.start < found.end and found.start < end and found.end > start]
 
 
 def _ranges_around(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> Iterator[_Range]:
-    """Yield the ranges of the days around, a day more on each side for nights and for days that a clock leaves out."""
+    """Yield the occurrences of the days around, one day more on each side for nights and for skipped days."""
     zone = load_zone(zone_name)
     first = wall_time(start, zone).replace(hour=0, minute=0, second=0, microsecond=0) - 2 * _DAY
     days = (wall_time(end, zone) - first) // _DAY + 2

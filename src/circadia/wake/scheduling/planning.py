@@ -1,6 +1,6 @@
-"""The one function of time: when a routine is due, and what becomes of it. Engine, API and dashboard ask here.
+"""When a routine is due and what happens then: the one plan for engine, API and dashboard.
 
-Pure: no clock, no database; `now` comes in, and the routine as it stands afterwards goes out.
+Pure, without clock or database: it takes `now` and returns the updated routine.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,10 @@ from circadia.wake.scheduling.blackouts import BlackoutPeriod, blackout_at, blac
 from circadia.wake.scheduling.recurrence import MICROSECOND, count_between, last_between, next_after, occurrences
 
 SET_BACK: Final = timedelta(days=1)
-"""What has run in so much of the future does not run again when it comes; a clock that was further ahead was wrong."""
+"""A run up to this far in the future is not repeated after the clock is set back; a clock further ahead was wrong."""
 
 
 class RoutineAction(StrEnum):
-    """What becomes of a routine now."""
-
     WAIT = "wait"
     RUN = "run"
     DEFERRED = "deferred"
@@ -29,36 +27,35 @@ class RoutineAction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoutinePlan:
-    """What becomes of a routine now, and the routine as it stands afterwards.
+    """The action to take now, and the updated routine.
 
     Save the routine in the transaction that acts on the verdict, by compare-and-set on `next_at`: two processes that
     plan the same occurrence then act once.
     """
 
     verdict: RoutineAction
-    """What to do."""
     routine: Routine
-    """The routine afterwards; `next_at` is when to plan it next."""
+    """After the action; `next_at` is when to plan it next."""
     occurrence: datetime | None = None
-    """The occurrence that the verdict is about, the last that was due; with `wait`, the one that waits, if any."""
+    """The last occurrence that was due and that the verdict concerns; with `wait`, the one that waits, if any."""
     late_seconds: float = 0.0
-    """How long after it became due a run starts."""
+    """Delay of a run after it became due."""
     missed: int = 0
-    """Occurrences that nobody was there for and that will not run: of `missed`, all that were due; else the older ones.
+    """Missed occurrences that will not run: all that were due with `missed`, else the older ones.
 
-    Of cron rules, 1,000 means that or more.
+    For cron rules the count stops at 1,000.
     """
     coalesced: int = 0
-    """Older occurrences in the same blackout, which the one run stands for."""
+    """Older occurrences in the same blackout that this run covers."""
     blackout: BlackoutPeriod | None = None
     """The blackout that deferred or skipped it."""
 
 
 def plan_from(routine: Routine, now: datetime) -> Routine:
-    """Return the routine planned from `now` on: for a new one, a changed one, and one that is switched on or off.
+    """Return the routine planned from `now` on, after it was created, changed, or switched on or off.
 
-    What was deferred is dropped: the occurrence belonged to the schedule before the change. After a clock was set back
-    by up to a day, what has run does not run again.
+    A deferred occurrence is dropped, as it belonged to the earlier schedule. After a clock was set back by up to a day,
+    past runs are not repeated.
 
     Raises:
         InvalidRequest: `now` has no zone.
@@ -71,10 +68,9 @@ def plan_from(routine: Routine, now: datetime) -> Routine:
 
 
 def replan_if_set_back(routine: Routine, now: datetime) -> Routine:
-    """Return the routine planned anew if it was planned by a clock more than a day ahead, else as it stands.
+    """Return the routine planned again if it was planned by a clock more than a day ahead, else unchanged.
 
-    It would else be silent until that day comes: what it waits for is later than its next occurrence. A single instant
-    that has run is over, whatever the clock said.
+    It would be silent until that day otherwise. A single instant that has run is over, whatever the clock said.
     """
     if routine.recurrence.at:
         return routine
@@ -91,22 +87,22 @@ def plan_routine(
     zone: str | None = None,
     policies: BlackoutPolicies | None = None,
 ) -> RoutinePlan:
-    """Decide what becomes of the routine at `now`.
+    """Decide what happens to the routine at `now`.
 
-    However many occurrences are past, at most one runs: the last, if it is late within the grace; the others are
-    counted. No occurrence is decided twice: a clock that is set back finds `next_at` in the future and waits for it.
-    Call it at `next_at`, and when blackouts or policies have changed: an occurrence that waits for the end of a
-    blackout runs at once if that blackout is gone.
+    Of any number of past occurrences at most the last one runs, if it is late within the grace; the others are counted.
+    No occurrence is decided twice: after a clock is set back, `next_at` lies in the future and the routine waits for
+    it. Call it at `next_at`, and when blackouts or policies change: an occurrence deferred by a blackout runs at once
+    if that blackout is gone.
 
     Args:
-        routine: as it stands; its `next_at` may be past.
+        routine: its current state; `next_at` may be past.
         blackouts: of its agent.
-        now: the present instant.
-        zone: the agent's zone, in which the blackouts are; none means that of the recurrence.
-        policies: the agent's policies for routines that have none of their own.
+        now: the current instant.
+        zone: zone of the blackouts; None means that of the recurrence.
+        policies: the agent's policies, for routines without their own.
 
     Raises:
-        InvalidRequest: `now` or the zone is none.
+        InvalidRequest: `now` has no zone, or `zone` is unknown.
     """
     now = to_utc("now", now)
     if not routine.enabled:
@@ -125,21 +121,21 @@ def plan_routine(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _BlackoutRules:
-    """The blackouts as they concern one routine."""
+    """The blackouts as they affect one routine."""
 
     policy: BlackoutPolicy
     blackouts: Sequence[Blackout]
     zone: str
 
     def active_blackout(self, instant: datetime) -> BlackoutPeriod | None:
-        """Return the blackout that holds, none where the policy lets the routine run in it."""
+        """Return the blackout at the instant, or None if the policy ignores blackouts."""
         if self.policy is BlackoutPolicy.RUN:
             return None
         return blackout_at(self.blackouts, self.zone, instant)
 
 
 def _plan_due(routine: Routine, rules: _BlackoutRules, now: datetime) -> RoutinePlan:
-    """Decide about a routine that is due, or whose occurrence waits for the end of a blackout."""
+    """Decide on a routine that is due or deferred by a blackout."""
     assert routine.next_at is not None
     first = routine.deferred_from or routine.next_at
     occurrence = first
@@ -174,16 +170,15 @@ def _plan_due(routine: Routine, rules: _BlackoutRules, now: datetime) -> Routine
 
 
 def _advance(routine: Routine, after: datetime) -> Routine:
-    """Return the routine with nothing deferred and the first occurrence after the instant."""
     return replace(routine, next_at=next_after(routine.recurrence, after, seed=routine.id), deferred_from=None)
 
 
 def _count_older(
     routine: Routine, first: datetime, occurrence: datetime, inside: BlackoutPeriod | None
 ) -> tuple[int, int]:
-    """Return how many occurrences before this one were missed, and how many waited in a blackout.
+    """Return the numbers of older occurrences that were missed, and that waited in a blackout.
 
-    Those from `first` to the end of the blackout that deferred it waited, and those that lie in its own blackout.
+    Those up to the end of the deferring blackout waited, and those inside the occurrence's own blackout.
     """
     if occurrence == first:
         return 0, 0
@@ -228,7 +223,7 @@ def _plan_missed(routine: Routine, first: datetime, occurrence: datetime, now: d
 def _plan_deferred(
     routine: Routine, first: datetime, occurrence: datetime, blackout: BlackoutPeriod | None, until: datetime
 ) -> RoutinePlan:
-    """Let the occurrence wait; while it already waits, only the end may have moved."""
+    """Defer the occurrence; if it already waits, only the end of the blackout may have moved."""
     if routine.deferred_from is not None:
         return RoutinePlan(
             verdict=RoutineAction.WAIT,

@@ -1,15 +1,15 @@
-"""When a recurrence is due. Pure: the same question has the same answer, whenever and wherever it is asked.
+"""Occurrences of a recurrence. Pure: the same arguments give the same answer, anywhere and at any time.
 
-Intervals are elapsed time: `every_seconds: 86400` is due each 86,400 s and so an hour later on the wall clock after
-the clocks are set forward. What should keep its wall time is a cron rule.
+Intervals are elapsed time: `every_seconds: 86400` is due each 86,400 s, so an hour later on the wall clock after the
+clocks go forward. Use a cron rule to keep a wall time.
 
-Cron is wall time in its zone. A time that the clock leaves out is due once, at the end of the gap; a time that it shows
-twice is due once, the first time. A rule for each hour of the day (hour field `*`) follows the clock instead, so that
-no hour is silent: it is due in both of the hours that are shown twice, and not at the end of a gap. Debian's cron draws
-the same line. If neither day field starts with `*`, one of the two is enough; else both must match.
+Cron is wall time in its zone. A time that the clock skips is due once, at the end of the gap; a repeated time is due
+once, the first time. A rule for every hour (hour field `*`) follows the clock instead, so that no hour is silent: it is
+due in both repeated hours, and not at the end of a gap. Debian's cron does the same. If neither day field starts with
+`*`, one of the two is enough; else both must match.
 
-Jitter and stagger only delay. They are drawn from the seed (and, for jitter, the occurrence), so a restart or a plan
-made anew gives the same instant.
+Jitter and stagger only delay. They are drawn from the seed (and, for jitter, the occurrence), so a restart or a new
+plan gives the same instant.
 """
 
 import hashlib
@@ -34,53 +34,45 @@ _HOURS: Final = 24
 
 
 def next_after(recurrence: Recurrence, after: datetime, *, seed: str) -> datetime | None:
-    """Return the first occurrence strictly after `after`, in UTC, or none if there is none left.
-
-    Raises:
-        InvalidRequest: `after` has no zone.
-    """
+    """Return the first occurrence strictly after `after`, in UTC, or None. Raises InvalidRequest without a zone."""
     return next(_occurrences_after(recurrence, to_utc("after", after), seed), None)
 
 
 def occurrences(recurrence: Recurrence, start: datetime, end: datetime, seed: str) -> Iterator[datetime]:
-    """Yield the occurrences from `start` up to and without `end`, in order.
-
-    Raises:
-        InvalidRequest: `start` or `end` has no zone.
-    """
+    """Yield the occurrences from `start` to before `end`, in order. Raises InvalidRequest without a zone."""
     end = to_utc("end", end)
     return takewhile(lambda at: at < end, _occurrences_after(recurrence, to_utc("start", start) - MICROSECOND, seed))
 
 
 def last_between(recurrence: Recurrence, first: datetime, last: datetime, *, seed: str) -> datetime | None:
-    """Return the last occurrence from `first` up to and with `last`, without a walk over all between."""
+    """Return the last occurrence from `first` to `last`, both included, without iterating over all."""
     if recurrence.at:
         place = bisect_right(recurrence.at, last)
         return recurrence.at[place - 1] if place and recurrence.at[place - 1] >= first else None
     back = _LOOK_BACK
     while True:
         start = max(first, last - back)
-        found = [*occurrences(recurrence, start, last + MICROSECOND, seed)]
-        if found or start == first:
-            return found[-1] if found else None
+        due = [*occurrences(recurrence, start, last + MICROSECOND, seed)]
+        if due or start == first:
+            return due[-1] if due else None
         back *= 2
 
 
 def count_between(recurrence: Recurrence, first: datetime, last: datetime, *, seed: str) -> int:
-    """Return the number of occurrences from `first` up to and with `last`; of cron rules, 1,000 means that or more."""
+    """Return the number of occurrences from `first` to `last`, both included; for cron rules it stops at 1,000."""
     if last < first:
         return 0
     if recurrence.at:
         return bisect_right(recurrence.at, last) - bisect_left(recurrence.at, first)
     if recurrence.every_seconds is not None:
-        shown = next_after(recurrence, first - MICROSECOND, seed=seed)
+        initial = next_after(recurrence, first - MICROSECOND, seed=seed)
         final = last_between(recurrence, first, last, seed=seed)
-        if shown is None or final is None:
+        if initial is None or final is None:
             return 0
-        # Jitter is shorter than an interval, so a rounded down count of intervals is off by at most the part of one.
+        # Jitter is shorter than an interval, so the rounded count of intervals is off by less than one.
         every = timedelta(seconds=recurrence.every_seconds)
         phase = _first_base(recurrence) + _stagger(recurrence, seed)
-        return (final - phase) // every - (shown - phase) // every + 1
+        return (final - phase) // every - (initial - phase) // every + 1
     number = 0
     for _ in occurrences(recurrence, first, last + MICROSECOND, seed):
         number += 1
@@ -90,7 +82,7 @@ def count_between(recurrence: Recurrence, first: datetime, last: datetime, *, se
 
 
 def _draw(*parts: str) -> int:
-    """Return a number below 2**64 that depends on the parts only."""
+    """Return a number below 2**64 that depends only on the parts."""
     return int.from_bytes(hashlib.blake2b("\n".join(parts).encode(), digest_size=8).digest(), "big")
 
 
@@ -104,7 +96,6 @@ def _stagger(recurrence: Recurrence, seed: str) -> timedelta:
 
 
 def _occurrences_after(recurrence: Recurrence, after: datetime, seed: str) -> Iterator[datetime]:
-    """Yield the occurrences after the instant."""
     if recurrence.at:
         yield from recurrence.at[bisect_right(recurrence.at, after) :]
         return
@@ -114,7 +105,7 @@ def _occurrences_after(recurrence: Recurrence, after: datetime, seed: str) -> It
     if not jitter:
         yield from (base + shift for base in _bases(recurrence, unshifted))
         return
-    # The last one before may be so late that it is still to come.
+    # The previous one may be delayed so much that it is still to come.
     last = _last_base(recurrence, unshifted, jitter)
     bases = _bases(recurrence, unshifted if last is None else last - MICROSECOND)
     base = next(bases, None)
@@ -143,8 +134,8 @@ def _bases(recurrence: Recurrence, after: datetime) -> Iterator[datetime]:
 def _last_base(recurrence: Recurrence, at: datetime, span: timedelta) -> datetime | None:
     """Return the rule's last occurrence in the `span` that ends with `at`."""
     if recurrence.every_seconds is not None:
-        found = next(_bases(recurrence, at)) - timedelta(seconds=recurrence.every_seconds)
-        return found if found > at - span else None
+        last = next(_bases(recurrence, at)) - timedelta(seconds=recurrence.every_seconds)
+        return last if last > at - span else None
     back = min(_LOOK_BACK, span)
     while True:
         bases = [*takewhile(lambda base: base <= at, _bases(recurrence, at - back))]
@@ -161,8 +152,7 @@ def _first_base(recurrence: Recurrence) -> datetime:
 def _cron_instants(cron: str, zone_name: str, after: datetime) -> Iterator[datetime]:
     """Yield the instants after `after` at which the rule is due on the zone's wall clock.
 
-    Bounded: 50 years without a match end it (cronsim), and no more times are passed over than a gap or a repeated hour
-    holds.
+    It ends after 50 years without a match (cronsim), and skips at most the times of one gap or repeated hour.
     """
     zone = load_zone(zone_name)
     wall = wall_time(after, zone)

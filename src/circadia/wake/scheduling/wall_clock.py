@@ -1,4 +1,4 @@
-"""The wall clock of a zone: which instants show a time of day, on days of 23 and 25 hours too."""
+"""Wall clock of a zone: the instants that show a time of day, on days of 23 and 25 hours too."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -10,7 +10,7 @@ _DAY = timedelta(days=1)
 
 
 def wall_time(instant: datetime, zone: ZoneInfo) -> datetime:
-    """Return what the zone's clock shows at the instant, naive."""
+    """Return the zone's wall time at the instant, naive."""
     return instant.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
@@ -23,20 +23,20 @@ def instants(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
 
 
 def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first instant at which the clock shows `wall`, or the end of the gap that left it out."""
+    """Return the first instant at which the clock shows `wall`, or the end of the gap that skips it."""
     shown = instants(wall, zone)
     return shown[0] if shown else _end_of_gap(wall, zone)
 
 
 def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the last instant at which the clock shows `wall`, or the end of the gap that left it out."""
+    """Return the last instant at which the clock shows `wall`, or the end of the gap that skips it."""
     shown = instants(wall, zone)
     return shown[-1] if shown else _end_of_gap(wall, zone)
 
 
 def day_bounds(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
-    """Return start and end of the day that it is in the zone: 23, 24 or 25 hours (WAKE-15)."""
-    if zone_name == "UTC":  # the most usual one, and the most simple
+    """Return start and end of the current day in the zone: 23, 24 or 25 hours (WAKE-15)."""
+    if zone_name == "UTC":  # the most common and cheapest case
         start = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return start, start + _DAY
     zone = load_zone(zone_name)
