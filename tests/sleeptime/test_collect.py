@@ -20,9 +20,9 @@ from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.proposals.changes import demote
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.proposals.operation import Operation, PageContext
+from tests.sleeptime.episode_builders import FRIDAY, EpisodeLookup, note, numbered, page, said
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_looking import ReadCountingStore
-from tests.sleeptime.told import FRIDAY, EpisodeLookup, note, numbered, page, said
 
 AT_ONCE = 25
 FEWEST_FOUND = 20

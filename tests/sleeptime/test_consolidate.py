@@ -12,9 +12,9 @@ from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.proposals.prompts import build_prompt, prompt_version
 from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
+from tests.sleeptime.episode_builders import page
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.told import page
 
 MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 OPERATIONS = ("consolidate", "contradictions", "reflect", "compress", "rethink")

@@ -15,7 +15,7 @@ from circadia.sleeptime.grounding.relative_dates import (
     find_relative_dates,
     first_open_date,
 )
-from tests.sleeptime.told import said
+from tests.sleeptime.episode_builders import said
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
 pytestmark = pytest.mark.spec("SLEEP-24")

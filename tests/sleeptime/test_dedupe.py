@@ -14,8 +14,8 @@ from circadia.records.episode import Demotion, Episode
 from circadia.records.note import NoteKind
 from circadia.sleeptime.operations.dedupe import Dedupe
 from circadia.sleeptime.proposals.operation import PageContext
+from tests.sleeptime.episode_builders import FRIDAY, note, numbered, page, said
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.told import FRIDAY, note, numbered, page, said
 
 pytestmark = pytest.mark.spec("SLEEP-20", "SLEEP-29")
 

@@ -15,8 +15,8 @@ from circadia.sleeptime.grounding.source_check import check_grounding, collect_s
 from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.operations.extract import Extract
 from circadia.sleeptime.proposals.operation import PageContext
+from tests.sleeptime.episode_builders import note, page, said
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.told import note, page, said
 
 pytestmark = pytest.mark.spec("SLEEP-20", "SLEEP-29")
 

@@ -12,8 +12,8 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.source_check import check_grounding, collect_sources, describe_ungrounded_claims
+from tests.sleeptime.episode_builders import said
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.told import said
 
 pytestmark = pytest.mark.spec("SLEEP-31")
 

@@ -13,9 +13,9 @@ from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contr
 from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, Reflect, ReflectionAnswer
 from circadia.testing.rule_based_model import parse_rows
 from circadia.testing.scripted_model import ScriptedChatModel
+from tests.sleeptime.episode_builders import note, numbered, page, said
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.told import note, numbered, page, said
 
 MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circadia.sleeptime.proposals.segments import Segment, split_segments
-from tests.sleeptime.told import page, said
+from tests.sleeptime.episode_builders import page, said
 
 RECENT_WINDOW = 50
 

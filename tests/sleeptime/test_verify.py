@@ -18,10 +18,10 @@ from circadia.sleeptime.proposals.prompts import add_fence, build_fixed_prompt
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.rule_based_model import RuleBasedModel
 from circadia.testing.scripted_model import ScriptedChatModel
+from tests.sleeptime.episode_builders import page
 from tests.sleeptime.night import Night, answering, trusting, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_extract import GARDEN, notes
-from tests.sleeptime.told import page
 
 pytestmark = pytest.mark.spec("SLEEP-33")
 

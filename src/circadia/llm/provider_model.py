@@ -25,7 +25,7 @@ from pydantic_ai.usage import RequestUsage
 from circadia.clock import Clock
 from circadia.llm.bounded_transport import BoundedTransport
 from circadia.llm.chat_model import ModelAnswerError, Prompt
-from circadia.llm.models import ModelSpec
+from circadia.llm.model_spec import ModelSpec
 from circadia.llm.prices import PriceList
 from circadia.llm.provider_failures import build_answer_error
 from circadia.llm.schemas import answer_schema
