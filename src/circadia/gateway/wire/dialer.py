@@ -81,6 +81,8 @@ class Dialer:
     async def _query_addresses(self) -> Sequence[AddressInfo]:
         loop = asyncio.get_running_loop()
         self._addresses = await loop.getaddrinfo(self._origin.host, self._origin.port, type=socket.SOCK_STREAM)
+        if not self._addresses:
+            raise OSError("a name without addresses")
         self._known_until = loop.time() + ADDRESSES_KEPT_SECONDS
         return self._addresses
 

@@ -25,6 +25,8 @@ FEW: Final = 8
 """Number of words from which a question is not short; stemming it in thirty languages would take milliseconds."""
 READ: Final = 500
 """Characters used to detect the language."""
+CACHED_TEXTS: Final = 4_000
+"""Texts whose languages are cached, 2 MB: a pass asks for those of each text again with every check of its dates."""
 ASKED: Final = 20_000
 """Characters of a question that are stemmed."""
 LONGEST: Final = 64
@@ -50,10 +52,15 @@ def stems(text: str, *, asked: bool = False) -> Iterator[tuple[str, str]]:
 
 def languages(text: str, *, asked: bool = False) -> Sequence[str]:
     """Return the codes (ISO 639-1) of a text's possible languages that have a stemmer, likeliest first."""
-    ranked = cast("list[tuple[str, float]]", _identifier().rank(text[:READ]))
+    return _detect_languages(text[:READ], asked)
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _detect_languages(text: str, asked: bool) -> Sequence[str]:
+    ranked = cast("list[tuple[str, float]]", _identifier().rank(text))
     if asked and ranked[0][1] < UNSURE:
-        return [language for language, _ in ranked]
-    return [language for language, probability in ranked[:MOST] if probability >= LIKELY]
+        return tuple(language for language, _ in ranked)
+    return tuple(language for language, probability in ranked[:MOST] if probability >= LIKELY)
 
 
 @cache

@@ -164,20 +164,13 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
 
 
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
-    """Yield the claims of each question, by their ids in it; claims that cite the same lines share them."""
     part: dict[str, Claim] = {}
-    cited = set[tuple[str, ...]]()
-    size = 0
     for claim in claims:
-        alone = len(_build_question({"c1": claim}))
-        more = len(claim.text) if claim.cites in cited else alone
-        if part and (len(part) == MOST_CLAIMS or size + more > MOST_CHARACTERS):
+        wider = {**part, f"c{len(part) + 1}": claim}
+        if part and (len(part) == MOST_CLAIMS or len(_build_question(wider)) > MOST_CHARACTERS):
             yield part
-            part, size, more = {}, 0, alone
-            cited.clear()
-        part[f"c{len(part) + 1}"] = claim
-        cited.add(claim.cites)
-        size += more
+            wider = {"c1": claim}
+        part = wider
     if part:
         yield part
 
