@@ -23,6 +23,7 @@ INDEXED_AT_ONCE = 50
 INDEXING_SECONDS = 0.5
 RETIRED_AT_ONCE = 500
 RETIRE_EVERY_SECONDS = 3600.0
+"""From the begin of one look to the next: what comes due while a look lasts waits no longer than that."""
 FORGOTTEN_AT_ONCE = 200
 """Episodes of a bank deleted per sweep, in one transaction; each takes its notes and parts of blocks with it."""
 
@@ -84,18 +85,20 @@ class Sweeps:
 
     async def _retire_deliveries(self) -> None:
         """Delete old handled deliveries: a batch each second until none is left, then hourly (WAKE-33)."""
-        if self._kept is None or self._clock.monotonic() < self._retire_at:
+        began = self._clock.monotonic()
+        if self._kept is None or began < self._retire_at:
             return
         async with self._store.begin_write() as tx:
             retired = await tx.deliveries.delete_handled(self._clock.now() - self._kept, limit=RETIRED_AT_ONCE)
         if retired < RETIRED_AT_ONCE:
-            self._retire_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
+            self._retire_at = began + RETIRE_EVERY_SECONDS
         if retired:
             _logger.info("%d deliveries were handled %d days ago and are deleted", retired, self._kept.days)
 
     async def _retire_records(self) -> None:
         """Delete expired records: a batch each second until none is left, then hourly (GATE-81)."""
-        if self._clock.monotonic() < self._retire_records_at:
+        began = self._clock.monotonic()
+        if began < self._retire_records_at:
             return
         more, now = False, self._clock.now()
         for what, days in self._records:
@@ -105,11 +108,12 @@ class Sweeps:
             if retired:
                 _logger.info("%d %s are older than %d days and are deleted", retired, what.value, days)
         if not more:
-            self._retire_records_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
+            self._retire_records_at = began + RETIRE_EVERY_SECONDS
 
     async def _forget_episodes(self) -> None:
         """Delete episodes that their bank no longer keeps: a batch each second, hourly when none is left (MEM-03)."""
-        if self._clock.monotonic() < self._forget_at:
+        began = self._clock.monotonic()
+        if began < self._forget_at:
             return
         now = self._clock.now()
         async with self._store.begin_read() as tx:
@@ -121,4 +125,4 @@ class Sweeps:
             more |= deleted.episodes == FORGOTTEN_AT_ONCE
             _logger.info("%d episodes of bank %r are older than it keeps and are deleted", deleted.episodes, bank.name)
         if not more:
-            self._forget_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
+            self._forget_at = began + RETIRE_EVERY_SECONDS
