@@ -231,6 +231,17 @@ def test_a_routine_whose_schedule_has_changed_under_its_next_instant_still_gets_
     assert told(plan_routine(changed, [], utc("01 01:00")))[:2] == ("run", "01 01:00")
 
 
+@pytest.mark.spec("WAKE-42", "WAKE-43")
+@pytest.mark.parametrize("policy", [BlackoutPolicy.DEFER, BlackoutPolicy.SKIP])
+def test_a_late_occurrence_before_a_blackout_is_not_counted_as_missed_too(policy: BlackoutPolicy) -> None:
+    current = plan_from(routine(Recurrence(every_seconds=5_400), policy=policy, grace=7_200), utc("01 16:00"))
+    late = plan_routine(current, [NIGHT], utc("01 20:00"), zone=BERLIN)  # 16:30 and 18:00 are missed, 19:30 is late
+    assert late.occurrence == utc("01 19:30")
+    assert (late.verdict.value, late.missed, late.coalesced) == (
+        "deferred" if policy is BlackoutPolicy.DEFER else "skipped", 2, 0,
+    )  # fmt: skip
+
+
 @pytest.mark.spec("WAKE-43")
 def test_a_naive_now_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="no zone"):

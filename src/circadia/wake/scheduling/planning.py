@@ -185,7 +185,8 @@ def _count_older(
     waited_to = first
     if routine.deferred_from is not None and routine.next_at is not None:
         waited_to = min(routine.next_at, occurrence)
-    held_from = occurrence if inside is None else max(waited_to, inside.start)
+    # A late occurrence may lie before the blackout that defers it.
+    held_from = occurrence if inside is None else min(occurrence, max(waited_to, inside.start))
 
     def count_occurrences(start: datetime, end: datetime) -> int:
         return count_between(routine.recurrence, start, end - MICROSECOND, seed=routine.id)
