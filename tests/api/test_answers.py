@@ -13,7 +13,15 @@ from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
+from circadia.records.answer import (
+    Answer,
+    AnswerBasis,
+    AnswerDay,
+    AnswerFrame,
+    AnswerScope,
+    AnswerUse,
+    SameQuestionVerdict,
+)
 from circadia.records.bank import Bank
 from tests.api.service import ADMIN, Service
 
@@ -108,6 +116,8 @@ async def test_a_question_is_tried_and_each_step_says_why(service: Service, clie
 class _Judge:
     """Says one thing of all questions, and keeps what it was asked."""
 
+    name = "one"
+
     def __init__(self, verdict: JudgeVerdict | None, *, waits: bool) -> None:
         self.verdict = verdict
         self.waits = waits
@@ -133,7 +143,7 @@ async def test_a_question_that_is_tried_tells_what_the_judge_says_where_it_decid
     service: Service, verdict: JudgeVerdict | None, outcome: str, says: str, confidence: float | None
 ) -> None:
     made, judge = await ready(service), _Judge(verdict, waits=verdict is None)
-    object.__setattr__(service.parts, "judge", JudgeLimits(service.clock, judge))
+    object.__setattr__(service.parts, "judge", JudgeLimits(service.clock, judge, list[SameQuestionVerdict]().append))
     alike = "When exactly does the bakery in Porto open?"
     async with Client(service.url, ADMIN) as client:
         found = await client.try_answers("support", "helper", alike)

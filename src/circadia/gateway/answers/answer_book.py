@@ -1,4 +1,4 @@
-"""Records questions, their frames, and uses of ready answers, in the background (ANS-07).
+"""Records questions, their frames, uses of ready answers and verdicts about them, in the background (ANS-07).
 
 The basis of an answer counts as handed to the agent with it (SLEEP-20). Where nothing that is said may be kept, no
 question is recorded; only the outcomes are counted.
@@ -22,7 +22,16 @@ from circadia.memory.redaction import redact
 from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.uses import UseMarks
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse
+from circadia.records.answer import (
+    Answer,
+    AnswerBasis,
+    AnswerDay,
+    AnswerFrame,
+    AnswerMode,
+    AnswerScope,
+    AnswerUse,
+    SameQuestionVerdict,
+)
 from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
@@ -72,7 +81,7 @@ class _FrameEntry:
     asked: int = 0
 
 
-class AnswerBook(WriteBehindQueue[AnswerBookEntry]):
+class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, trust: AnswerAccuracy, saw: OnLookup, *, frames: bool
     ) -> None:  # fmt: skip
@@ -109,16 +118,18 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry]):
             )
         )  # fmt: skip
 
-    async def write(self, batch: Sequence[AnswerBookEntry]) -> None:
+    async def write(self, batch: Sequence[AnswerBookEntry | SameQuestionVerdict]) -> None:
         frames, self._frames = self._frames, {}
+        entries = [each for each in batch if isinstance(each, AnswerBookEntry)]
         try:
             async with self._store.begin_write() as tx:
-                bank_ids = {each.bank for each in batch} | {bank_id for bank_id, _ in frames}
+                bank_ids = {each.bank for each in entries} | {bank_id for bank_id, _ in frames}
                 banks = {each: bank for each in bank_ids if (bank := await tx.banks.get(each)) is not None}
                 seen = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if seen:
                     await tx.answers.save_frames(seen)
-                await self._write(tx, banks, [each for each in batch if each.bank in banks])
+                await tx.answers.save_verdicts([each for each in batch if isinstance(each, SameQuestionVerdict)])
+                await self._write(tx, banks, [each for each in entries if each.bank in banks])
         except StorageUnavailable:
             self._frames = {**frames, **self._frames}
             raise
