@@ -44,7 +44,7 @@ async def ready(service: Service, name: str = "helper", **more: Any) -> Answer:
     if there is None:
         await service.ok("POST", "/banks", {"name": "support"})
         await service.ok("PUT", "/banks/support/blocks/hours", {"value": "The bakery opens at 9."})
-    await service.agent(name, bank="support", answers="serve")
+    await service.agent(name, bank="support", answer_mode="serve")
     agent, now = await agent_of(service, name), service.clock.now()
     async with service.parts.store.begin_write() as tx:
         bank = await tx.banks.get_by_name("support")

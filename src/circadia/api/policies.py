@@ -53,15 +53,15 @@ class PolicyKeys(BaseModel):
     hold_lists: StrictBool = Field(False, description=_setting_description("hold_lists"))
     abort_streams: StrictBool = Field(False, description=_setting_description("abort_streams"))
     bank: Name | None = Field(None, description=_setting_description("bank"), examples=["support-{user}"])
-    banks: Reach = Field((), description=_setting_description("banks"))
+    write_banks: Reach = Field((), description=_setting_description("write_banks"))
     read_banks: Reach = Field((), description=_setting_description("read_banks"))
     multi_user: StrictBool = Field(False, description=_setting_description("multi_user"))
     capture: StrictBool = Field(True, description=_setting_description("capture"))
     inject: StrictBool = Field(True, description=_setting_description("inject"))
     stable_tokens: StrictInt = Field(2_000, ge=0, le=MOST_COUNTED, description=_setting_description("stable_tokens"))
     fitting_tokens: StrictInt = Field(1_000, ge=0, le=MOST_COUNTED, description=_setting_description("fitting_tokens"))
-    answers: AnswerMode = Field(AnswerMode.HINT, description=_setting_description("answers"))
-    sleeptime: StrictBool = Field(False, description=_setting_description("sleeptime"))
+    answer_mode: AnswerMode = Field(AnswerMode.HINT, description=_setting_description("answer_mode"))
+    sleeptime_agent: StrictBool = Field(False, description=_setting_description("sleeptime_agent"))
 
 
 class PolicyBody(PolicyKeys, Body):

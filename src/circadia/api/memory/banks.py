@@ -18,7 +18,7 @@ from circadia.api.references import Instant
 from circadia.errors import InvalidRequest
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
-from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.bank import Bank, BankPolicy, CaptureMode
 from circadia.records.end_user import shorten_name
 from circadia.records.event import Event, EventType
 from circadia.settings.memory import BankSettings
@@ -78,7 +78,7 @@ def _setting_description(key: str) -> str:
 class BankPolicyKeys(BaseModel):
     """The policy of a bank."""
 
-    capture: Capture = Field(Capture.CONTENT, description=_setting_description("capture"))
+    capture_mode: CaptureMode = Field(CaptureMode.CONTENT, description=_setting_description("capture_mode"))
     capture_tools: StrictBool = Field(False, description=_setting_description("capture_tools"))
     min_importance: StrictFloat = Field(0.0, ge=0, le=1, description=_setting_description("min_importance"))
     tune_importance: StrictBool = Field(False, description=_setting_description("tune_importance"))

@@ -278,7 +278,7 @@ async def _test(
     view = TestView(
         bank=bank.name,
         agent=agent.reference,
-        mode=agent.policy.answers,
+        mode=agent.policy.answer_mode,
         trusted=are_answers_trusted(uses, parts.settings.answers),
         outcome=outcome,
         judge=None,

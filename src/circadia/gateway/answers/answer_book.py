@@ -156,7 +156,7 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
             await tx.benefits.add(list(saved.values()))
         await self._mark(tx, batch)
         for (bank_id, _), agent in {(entry.bank, entry.agent.id): entry.agent for entry in batch}.items():
-            if agent.policy.answers is AnswerMode.SERVE:
+            if agent.policy.answer_mode is AnswerMode.SERVE:
                 await self._trust.update_trust(tx, banks[bank_id], agent)
 
     async def _mark(self, tx: Tx, batch: Sequence[AnswerBookEntry]) -> None:

@@ -228,7 +228,7 @@ class AnswerResolver:
         return CallQuestion(
             call=call, framed=framed, user=user, conversation=conversation, headers=headers,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),
-            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
+            serves=policy.answer_mode is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
         )  # fmt: skip
 
     async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:
@@ -280,7 +280,7 @@ class AnswerResolver:
 def wants_lookups(policy: AgentPolicy) -> bool:
     """Return whether ready answers are looked up for an agent; hints need a place in its context."""
     hints = policy.inject and policy.fitting_tokens > 0
-    return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
+    return policy.answer_mode is AnswerMode.SERVE or (policy.answer_mode is AnswerMode.HINT and hints)
 
 
 def as_miss(lookup: Lookup) -> Lookup:

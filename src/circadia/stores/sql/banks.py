@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, 
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
-from circadia.records.bank import Bank, BankPolicy, Capture, ImportanceTuning
+from circadia.records.bank import Bank, BankPolicy, CaptureMode, ImportanceTuning
 from circadia.records.index_entry import IndexDelta, Layer
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
@@ -229,7 +229,7 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
 
 def _bank(row: Row[Any]) -> Bank:
     policy: dict[str, Any] = {name: value for name, value in row.policy.items() if name in _POLICY}
-    policy["capture"] = Capture(policy.get("capture", Capture.CONTENT))
+    policy["capture_mode"] = CaptureMode(policy.get("capture_mode", CaptureMode.CONTENT))
     policy["tuned"] = ImportanceTuning(**policy["tuned"]) if policy.get("tuned") else None
     return Bank(
         id=BankId(row.id),
