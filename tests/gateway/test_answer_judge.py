@@ -16,6 +16,7 @@ from circadia.llm.usage import Usage
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
@@ -121,7 +122,7 @@ async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_
     clock, lines = ManualClock(), list[Line]()
     store = await open_sqlite(tmp_path / "circadia.db")
     try:
-        journal = Journal(clock, store, LocalSignals(), lines.append)
+        journal = Journal(clock, store, EventLog(clock, LocalSignals()), lines.append)
         used = Usage(input_tokens=7)
         mind = ScriptedChatModel(
             [

@@ -53,7 +53,7 @@ def build_gateway_answers(
     elif chosen.check == "model" and mind is not None:
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
     limits = None if judge is None else JudgeLimits(clock, judge)
-    trust = AnswerAccuracy(clock, chosen)
+    trust = AnswerAccuracy(clock, memory.events, chosen)
     lookup = build_answer_lookup(settings, clock, memory)
     answering = AnswerResolver(
         clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
