@@ -55,8 +55,8 @@ async def test_what_happens_while_it_stops_is_still_recorded(home: Path) -> None
         url, token = found_in(await server.until("agent add"))
         async with Client(url, token) as client:
             made = await client.create_agent("default", "ann", sleep_events=["agent_started"])
-            call = asyncio.create_task(model_status(url, made["token"]))
-            while not (await client.list_holds())["holds"]:
+            call = asyncio.create_task(model_status(url, made.token))
+            while not (await client.list_holds()).holds:
                 await asyncio.sleep(0.02)
         server.signal(signal.SIGTERM)
         assert (await server.ended()).status == 0

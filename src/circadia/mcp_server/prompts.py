@@ -9,8 +9,7 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
 from circadia.records.end_user import shorten_name
-from circadia.records.sleep_pass import Pass, Trigger
-from circadia.sleeptime.triggers.due import PassBlocker
+from circadia.records.sleep_pass import Pass, PassBlocker, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.suggestions import did_you_mean
 

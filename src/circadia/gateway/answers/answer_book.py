@@ -10,7 +10,6 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import LookupOutcome
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
@@ -22,7 +21,16 @@ from circadia.memory.redaction import redact
 from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.uses import UseMarks
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse
+from circadia.records.answer import (
+    Answer,
+    AnswerBasis,
+    AnswerDay,
+    AnswerFrame,
+    AnswerMode,
+    AnswerScope,
+    AnswerUse,
+    LookupOutcome,
+)
 from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
