@@ -15,6 +15,7 @@ from circadia.ids import AnswerId
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
 from circadia.records.bank import Bank
+from circadia.schemas.answers import JudgeUsageView
 from tests.api.service import ADMIN, Service
 
 QUESTION = "When does the bakery in Porto open?"
@@ -147,7 +148,7 @@ async def test_a_question_that_is_tried_tells_what_the_judge_says_where_it_decid
     assert (other.outcome, other.judge) == ("miss", None)
     assert judge.asked == ([] if verdict is None else [(alike, QUESTION)]), "it is asked of nothing else"
     assert stats.judge == [
-        {"agent": "helper", "lookups": 0, "waits": 0, "bar": 0.0, "breaker_open": False}
+        JudgeUsageView(agent="helper", lookups=0, waits=0, bar=0.0, breaker_open=False)
     ], "to try a question counts as no lookup"  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import traceback
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -182,6 +183,34 @@ async def test_what_is_no_circadia_is_told_as_such() -> None:
     async with server, Client(url, ADMIN) as client:
         with pytest.raises(Unreachable, match="check the address"):
             await client.list_sessions()
+
+
+def answer(body: bytes, kind: bytes = b"application/json") -> bytes:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+    return head % (kind, len(body)) + body
+
+
+async def test_what_a_newer_server_adds_is_ignored() -> None:
+    server, url = await answering(answer(b'{"holds": [], "total": 0, "oldest": {"of": "tomorrow"}}'))
+    async with server, Client(url, ADMIN) as client:
+        assert await client.list_holds() == HoldList(holds=[], total=0)
+
+
+async def test_an_answer_that_does_not_fit_is_told_by_its_place_and_without_its_values() -> None:
+    body = b'{"agent": "ann", "token": ["circadia-agent-secret"]}'
+    server, url = await answering(answer(body))
+    async with server, Client(url, ADMIN) as client:
+        with pytest.raises(Unreachable, match=r"AgentToken\.token: .* same version") as told:
+            await client.rotate_token("default", "ann")
+    assert "secret" not in "".join(traceback.format_exception(told.value))
+
+
+async def test_events_that_a_server_no_longer_keeps_do_not_end_the_stream() -> None:
+    event = b'{"number": 9, "type": "sleep_start", "at": "2026-01-31T12:00:00Z", "session": null, "agent": null, "data": {}}'
+    body = b'id: 1\n\nevent: gap\ndata: {"after":1,"oldest":9}\n\nid: 9\ndata: %s\n\n' % event
+    server, url = await answering(answer(body, b"text/event-stream"))
+    async with server, Client(url, ADMIN) as client, contextlib.aclosing(client.events(1)) as events:
+        assert (await anext(events)).number == 9
 
 
 async def test_nobody_there_is_told_with_what_to_do() -> None:
