@@ -82,11 +82,8 @@ class Judge:
         self._true = {each.text: (each.kind == TRUE) != (_drawn(each.text) < errors) for each in every}
 
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
-        shown = re.findall(r"(?m)^(c\d+) (.*)$", prompt.data)
-        verdicts = [
-            ClaimVerdict(id=key, verdict="said" if self._true[text] else "not_said", instructs=False, undated=False)
-            for key, text in shown
-        ]
+        shown = re.findall(r"(?m)^(c\d+) \[[^\]]*\] (.*)$", prompt.data)
+        verdicts = [ClaimVerdict(id=key, verdict="said" if self._true[text] else "not_said") for key, text in shown]
         return cast("T", ClaimVerdicts(verdicts=verdicts))
 
 

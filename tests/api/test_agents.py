@@ -180,7 +180,7 @@ async def test_no_token_is_stored_or_told_in_an_event(service: Service, tmp_path
 
 
 @pytest.mark.spec("MEM-12")
-@pytest.mark.parametrize("key", ["bank", "banks", "read_banks"])
+@pytest.mark.parametrize("key", ["bank", "write_banks", "read_banks"])
 @pytest.mark.parametrize("name", ["support-{usr}", "for-{ user }", "Team", "*"])
 async def test_a_name_that_no_bank_may_have_is_refused_so_that_no_misspelt_template_is_one_bank_for_all(
     service: Service, key: str, name: str

@@ -13,7 +13,15 @@ from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
+from circadia.records.answer import (
+    Answer,
+    AnswerBasis,
+    AnswerDay,
+    AnswerFrame,
+    AnswerScope,
+    AnswerUse,
+    SameQuestionVerdict,
+)
 from circadia.records.bank import Bank
 from circadia.schemas.answers import JudgeUsageView
 from tests.api.service import ADMIN, Service
@@ -37,7 +45,7 @@ async def ready(service: Service, name: str = "helper", **more: Any) -> Answer:
     if there is None:
         await service.ok("POST", "/banks", {"name": "support"})
         await service.ok("PUT", "/banks/support/blocks/hours", {"value": "The bakery opens at 9."})
-    await service.agent(name, bank="support", answers="serve")
+    await service.agent(name, bank="support", answer_mode="serve")
     agent, now = await agent_of(service, name), service.clock.now()
     async with service.parts.store.begin_write() as tx:
         bank = await tx.banks.get_by_name("support")
@@ -109,6 +117,8 @@ async def test_a_question_is_tried_and_each_step_says_why(service: Service, clie
 class _Judge:
     """Says one thing of all questions, and keeps what it was asked."""
 
+    name = "one"
+
     def __init__(self, verdict: JudgeVerdict | None, *, waits: bool) -> None:
         self.verdict = verdict
         self.waits = waits
@@ -134,7 +144,7 @@ async def test_a_question_that_is_tried_tells_what_the_judge_says_where_it_decid
     service: Service, verdict: JudgeVerdict | None, outcome: str, says: str, confidence: float | None
 ) -> None:
     made, judge = await ready(service), _Judge(verdict, waits=verdict is None)
-    object.__setattr__(service.parts, "judge", JudgeLimits(service.clock, judge))
+    object.__setattr__(service.parts, "judge", JudgeLimits(service.clock, judge, list[SameQuestionVerdict]().append))
     alike = "When exactly does the bakery in Porto open?"
     async with Client(service.url, ADMIN) as client:
         found = await client.try_answers("support", "helper", alike)

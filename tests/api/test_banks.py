@@ -30,7 +30,7 @@ async def texts(service: Service, path: str, *, token: str | None = None) -> lis
 @pytest.mark.spec("MEM-12")
 async def test_a_bank_is_made_changed_and_deleted_by_the_operator(service: Service) -> None:
     made = await service.ok("POST", "/banks", {"name": "team", "description": "ours", "policy": {"hot_edits": True}})
-    assert (made["name"], made["episodes"], made["policy"]["capture"]) == ("team", 0, "content")
+    assert (made["name"], made["episodes"], made["policy"]["capture_mode"]) == ("team", 0, "content")
     await say(service, "team", "The build is green.")
     changed = await service.ok("PATCH", "/banks/team", {"name": "crew", "policy": {"keep_days": 30.0}})
     assert (changed["policy"]["hot_edits"], changed["policy"]["keep_days"]) == (True, 30.0)
@@ -83,7 +83,7 @@ async def test_banks_are_listed_page_by_page(service: Service) -> None:
     assert ([each["name"] for each in page["banks"]], page["after"]) == (["a", "b"], "b")
     page = await service.ok("GET", "/banks?limit=2&after=b")
     assert ([each["name"] for each in page["banks"]], page["after"]) == (["c"], None)
-    who = await service.agent("ann", policy={"bank": "c", "banks": ["a"]})
+    who = await service.agent("ann", policy={"bank": "c", "write_banks": ["a"]})
     page = await service.ok("GET", "/banks?limit=1", token=who)
     assert ([each["name"] for each in page["banks"]], page["after"]) == (["a"], "a")
     page = await service.ok("GET", "/banks?limit=1&after=a", token=who)
@@ -246,7 +246,7 @@ async def test_an_agent_opens_its_own_banks_only(service: Service) -> None:
     for name in ("own", "shared", "read", "foreign"):
         await bank(service, name)
         await say(service, name, f"secret of {name}")
-    ann = await service.agent("ann", bank="own", banks=["shared"], read_banks=["read"])
+    ann = await service.agent("ann", bank="own", write_banks=["shared"], read_banks=["read"])
     seen = (await service.ok("GET", "/banks", token=ann))["banks"]
     assert [each["name"] for each in seen] == ["own", "read", "shared"]
     for name in ("own", "shared", "read"):

@@ -206,7 +206,8 @@ async def test_an_answer_that_does_not_fit_is_told_by_its_place_and_without_its_
 
 
 async def test_events_that_a_server_no_longer_keeps_do_not_end_the_stream() -> None:
-    event = b'{"number": 9, "type": "sleep_start", "at": "2026-01-31T12:00:00Z", "session": null, "agent": null, "data": {}}'
+    head = b'{"number": 9, "type": "sleep_start", "at": "2026-01-31T12:00:00Z", '
+    event = head + b'"session": null, "agent": null, "data": {}}'
     body = b'id: 1\n\nevent: gap\ndata: {"after":1,"oldest":9}\n\nid: 9\ndata: %s\n\n' % event
     server, url = await answering(answer(body, b"text/event-stream"))
     async with server, Client(url, ADMIN) as client, contextlib.aclosing(client.events(1)) as events:

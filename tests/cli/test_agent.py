@@ -72,17 +72,17 @@ async def test_a_change_leaves_the_rest_as_it_is(operator: CircadiaProcess) -> N
     changed = (await run(*words, "--enable", "--wake-on", "none", "--set", "max_calls_per_day=null", "--json")).json
     assert (changed["enabled"], changed["wake_events"]) == (True, [])
     assert changed["policy"]["max_calls_per_day"] is None
-    assert (await run(*words, "--set", "answers=off", "--json")).json["policy"]["answers"] == "off"
+    assert (await run(*words, "--set", "answer_mode=off", "--json")).json["policy"]["answer_mode"] == "off"
 
 
 async def test_who_changes_an_agent_of_the_file_is_told_that_the_file_takes_it_back(
     operator: CircadiaProcess,
 ) -> None:
     told = "takes this back when it changes or the server starts"
-    for words in (("--description", ""), ("--set", "answers=off"), ("--wake-on", "none"), ("--sleep-on", "none")):
+    for words in (("--description", ""), ("--set", "answer_mode=off"), ("--wake-on", "none"), ("--sleep-on", "none")):
         changed = await run("agent", "change", "filed", *words)
         assert (changed.status, told in changed.err) == (0, True), words
-    as_json = await run("agent", "change", "filed", "--set", "answers=hint", "--json")
+    as_json = await run("agent", "change", "filed", "--set", "answer_mode=hint", "--json")
     assert (as_json.json["in_file"], told in as_json.err) == (True, True)
     assert told not in (await run("agent", "change", "filed", "--disable")).err  # which the file does not speak of
     assert "the configuration file" in (await run("agent", "show", "filed")).out

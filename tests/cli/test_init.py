@@ -17,7 +17,7 @@ async def test_what_is_printed_is_a_configuration_of_two_agents(home: Path) -> N
     settings = settings_from(yaml.safe_load(done.out))
     first, second = settings.agents["writer"], settings.agents["writer-sleeptime"]
     assert (first.bank, second.bank) == ("writer-memory", "writer-memory")
-    assert (first.sleeptime, second.sleeptime, second.capture) == (False, True, False)
+    assert (first.sleeptime_agent, second.sleeptime_agent, second.capture) == (False, True, False)
     policy = settings.sleeptime.policy_of(settings.banks["writer-memory"].policy().sleeptime)
     assert (policy.agent, policy.frequency_turns, policy.is_operation_enabled("rethink")) == (
         "writer-sleeptime",

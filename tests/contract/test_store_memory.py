@@ -7,7 +7,7 @@ import pytest
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.records.bank import Bank, BankPolicy, Capture, ImportanceTuning, Trust
+from circadia.records.bank import Bank, BankPolicy, CaptureMode, ImportanceTuning, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.index_entry import Layer
@@ -15,7 +15,9 @@ from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-BANK = Bank(id=BankId("b1"), name="ann", created_at=NOON, policy=BankPolicy(capture=Capture.ALL, keep_days=1.5))
+BANK = Bank(
+    id=BankId("b1"), name="ann", created_at=NOON, policy=BankPolicy(capture_mode=CaptureMode.ALL, keep_days=1.5)
+)
 OTHER = Bank(id=BankId("b2"), name="bob", template="support-{user}", end_user="bob", created_at=NOON)
 
 

@@ -125,14 +125,18 @@ class ReadyAnswerServer(BoundAgentServer):
 
 @asynccontextmanager
 async def readied(
-    folder: Path, *, block: str = "Ann likes tea.", answers: str = "serve", sections: Mapping[str, Any] | None = None,
+    folder: Path,
+    *,
+    block: str = "Ann likes tea.",
+    answer_mode: str = "serve",
+    sections: Mapping[str, Any] | None = None,
     **more: Any,
-) -> AsyncGenerator[ReadyAnswerServer]:  # fmt: skip
+) -> AsyncGenerator[ReadyAnswerServer]:
     """Run a server with an agent `ann` that serves, unless the policy says otherwise, and a bank with a block.
 
     There is a model for passes, and there are no passes.
     """
-    async with bound(folder, answers=answers, sections={**_TIER, **(sections or {})}, **more) as ann:
+    async with bound(folder, answer_mode=answer_mode, sections={**_TIER, **(sections or {})}, **more) as ann:
         at = ReadyAnswerServer(ann.at, ann.token, ann.store)
         await at.make(block=block)
         yield at

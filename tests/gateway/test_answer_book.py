@@ -9,7 +9,7 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.ids import NoteId
-from circadia.records.bank import Capture, Trust
+from circadia.records.bank import CaptureMode, Trust
 from circadia.records.note import Note, NoteKind
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat
 from tests.gateway.readied import ASKED, OTHER, ReadyAnswerServer, question, readied
@@ -28,7 +28,7 @@ async def frames(ann: ReadyAnswerServer) -> int:
 @pytest.mark.spec("ANS-07")
 @pytest.mark.parametrize(
     ("agent", "bank"),
-    [({"capture": False}, {}), ({"read_banks": ["memory"]}, {}), ({}, {"capture": Capture.EXPLICIT})],
+    [({"capture": False}, {}), ({"read_banks": ["memory"]}, {}), ({}, {"capture_mode": CaptureMode.EXPLICIT})],
 )
 async def test_where_nothing_may_be_kept_of_what_is_said_no_question_is_written(
     tmp_path: Path, agent: Mapping[str, Any], bank: Mapping[str, Any]
@@ -63,7 +63,7 @@ async def test_a_frame_that_was_forgotten_is_written_again_with_the_next_call(
 @pytest.mark.spec("SLEEP-20", "ANS-07")
 @pytest.mark.parametrize("mode", ["serve", "hint"])
 async def test_what_an_answer_rests_on_counts_as_given_to_the_agent_with_it(tmp_path: Path, mode: str) -> None:
-    async with readied(tmp_path, answers=mode) as ann:
+    async with readied(tmp_path, answer_mode=mode) as ann:
         frame = await ann.frame(chat(OTHER))
         assert (await ann.at.rest("PATCH", "/sessions/default/agents/ann", {"policy": {"capture": False}}))[0] == 200
         for text in ("Zinc costs more than copper.", "Snow lies on Kebnekaise."):

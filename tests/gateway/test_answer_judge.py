@@ -1,7 +1,8 @@
 """The limits of a judge, and the model as one (ANS-13)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,15 @@ from circadia.ids import AgentId, AnswerId, BankId, RandomIds, SessionId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.llm.usage import Usage
 from circadia.records.agent import Agent
-from circadia.records.answer import MatchKind
+from circadia.records.answer import MatchKind, SameQuestionVerdict
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
+from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
+from tests.contract.test_store_answers import answer, put
 from tests.fixtures.database_file import put_database
 from tests.fixtures.leap import Leap
 from tests.gateway.conftest import PATIENT_SECONDS
@@ -35,14 +38,50 @@ BANK = Bank(id=BankId("bnk_1"), name="memory", created_at=ManualClock().now())
 ASKED = "Who pays?"
 
 
-def match(phrasing: str, similarity: float = 0.9) -> Match:
-    return Match(answer=AnswerId("ans_1"), phrasing=phrasing, kind=MatchKind.SIMILAR, similarity=similarity)
+def match(phrasing: str, answer: str = "ans_1") -> Match:
+    return Match(answer=AnswerId(answer), phrasing=phrasing, kind=MatchKind.SIMILAR, similarity=0.9)
+
+
+@dataclass
+class Process:
+    """One server's judge on the database, with what it has not yet written."""
+
+    store: Store
+    limits: JudgeLimits
+    queued: list[SameQuestionVerdict] = field(default_factory=list[SameQuestionVerdict])
+
+    async def known(self, *matches: Match, asked: str = ASKED, bank: Bank = BANK) -> Sequence[bool | None]:
+        async with self.store.begin_read() as tx:
+            return await self.limits.find_verdicts(tx, bank, asked, matches)
+
+    async def write(self) -> None:
+        async with self.store.begin_write() as tx:
+            await tx.answers.save_verdicts(self.queued)
+        self.queued.clear()
+
+
+def process(store: Store, clock: ManualClock, judge: "Judge | ModelJudge") -> Process:
+    queued = list[SameQuestionVerdict]()
+    return Process(store, JudgeLimits(clock, judge, queued.append), queued)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A database with a bank and two live answers."""
+    put_database(tmp_path)
+    store = await open_sqlite(tmp_path / "circadia.db")
+    async with store.begin_write() as tx:
+        await tx.banks.add(BANK)
+    await put(store, answer("ans_1", BANK.id), answer("ans_2", BANK.id))
+    yield store
+    await store.close()
 
 
 class Judge:
     """Says yes to what stands in it; hangs where it has nothing to say."""
 
-    def __init__(self, *same: str, waits: bool = True, hangs: bool = False) -> None:
+    def __init__(self, *same: str, waits: bool = True, hangs: bool = False, name: str = "one, prompt 1") -> None:
+        self.name = name
         self.same = same
         self.waits = waits
         self.hangs = hangs
@@ -58,31 +97,47 @@ class Judge:
 
 
 @pytest.mark.spec("ANS-13")
-async def test_all_candidates_are_asked_about_in_one_call_and_a_no_holds_for_an_hour() -> None:
+async def test_all_candidates_are_asked_about_in_one_call_and_a_no_holds_for_an_hour(store: Store) -> None:
     clock, judge = ManualClock(), Judge("b")
-    limits = JudgeLimits(clock, judge)
-
-    def known(phrasing: str) -> bool | None:
-        return limits.cached_verdict(BANK, ASKED, AnswerId("ans_1"), phrasing)
-
-    assert await limits.ask(ANN, BANK, ASKED, [match("a"), match("b"), match("c")])
+    one = process(store, clock, judge)
+    assert await one.limits.ask(ANN, BANK, ASKED, [match("a"), match("b"), match("c")])
     assert judge.asked == [["a", "b", "c"]]
-    assert [known(each) for each in "abcd"] == [False, True, False, None]
-    clock.advance(3599)
-    assert [known(each) for each in "ab"] == [False, True]
-    clock.advance(1)
-    assert [known(each) for each in "ab"] == [None, True]
-    forgotten = Bank(id=BANK.id, name="memory", created_at=BANK.created_at, generation=BANK.generation + 1)
-    assert limits.cached_verdict(forgotten, ASKED, AnswerId("ans_1"), "b") is None, "something was forgotten"
-    assert limits.cached_verdict(BANK, ASKED, AnswerId("ans_2"), "b") is None, (
-        "of another answer, or another end user's"
-    )
-    assert limits.cached_verdict(BANK, "Who pays.", AnswerId("ans_1"), "b") is None, "it states"
+    every = [match(each) for each in "abcd"]
+    assert await one.known(*every) == [False, True, False, None]
+    await one.write()
+    other = process(store, clock, Judge())
+    for clock_moves, no in ((3599, False), (1, None)):
+        clock.advance(clock_moves)
+        assert await one.known(*every) == [no, True, no, None]
+        assert await other.known(*every) == [no, True, no, None], "another process, or this one after a restart"
+
+
+@pytest.mark.spec("ANS-06", "ANS-13")
+async def test_a_verdict_is_of_one_answer_two_texts_one_judge_and_one_state_of_the_bank(store: Store) -> None:
+    clock = ManualClock()
+    one = process(store, clock, Judge("b"))
+    await one.limits.ask(ANN, BANK, ASKED, [match("b")])
+    await one.write()
+    for each in (one, process(store, clock, Judge())):
+        assert await each.known(match("b"), asked="  Who pays \uff1f") == [True], "the same text"
+        assert await each.known(match("b"), asked="Who pays.") == [None], "it states"
+        assert await each.known(match("b", "ans_2")) == [None], "another end user's or another agent's answer"
+        assert await each.known(match("b"), bank=replace(BANK, id=BankId("bnk_2"))) == [None]
+        assert await each.known(match("b"), bank=replace(BANK, generation=1)) == [None], "something was forgotten"
+    assert await process(store, clock, Judge(name="one, prompt 2")).known(match("b")) == [None], "of another prompt"
 
 
 @pytest.mark.spec("ANS-13")
-async def test_of_an_agents_lookups_one_in_ten_waits_the_most_similar_ones() -> None:
-    limits = JudgeLimits(ManualClock(), Judge())
+async def test_a_verdict_about_a_question_with_a_secret_stays_in_memory(store: Store) -> None:
+    one = process(store, ManualClock(), Judge("b"))
+    asked = f"Is sk-proj-{'abcdefghijklmnopqrstuvwxyz' * 2} mine?"
+    assert await one.limits.ask(ANN, BANK, asked, [match("b")])
+    assert (await one.known(match("b"), asked=asked), one.queued) == ([True], [])
+
+
+@pytest.mark.spec("ANS-13")
+async def test_of_an_agents_lookups_one_in_ten_waits_the_most_similar_ones(store: Store) -> None:
+    limits = process(store, ManualClock(), Judge()).limits
     waited = [limits.admit(ANN.id, 0.5) for _ in range(200)]
     assert (sum(waited[:100]), sum(waited)) == (10, 20)
     for at in range(100):
@@ -92,15 +147,16 @@ async def test_of_an_agents_lookups_one_in_ten_waits_the_most_similar_ones() -> 
     assert limits.admit(ANN.id, 0.39)
     stats = limits.stats(ANN.id)
     assert (stats.lookups, stats.waits <= 10, stats.breaker_open) == (100, True, False)
-    free = JudgeLimits(ManualClock(), Judge(waits=False))
+    free = process(store, ManualClock(), Judge(waits=False)).limits
     assert all(free.admit(ANN.id, 0.5) for _ in range(50)), "what costs nothing may always be asked"
     assert not free.admit(ANN.id, None)
 
 
 @pytest.mark.spec("ANS-13")
-async def test_after_three_time_outs_in_a_row_nobody_is_asked_for_a_minute(leap: Leap) -> None:
+async def test_after_three_time_outs_in_a_row_nobody_is_asked_for_a_minute(leap: Leap, store: Store) -> None:
     clock, judge = ManualClock(), Judge(hangs=True)
-    limits = JudgeLimits(clock, judge)
+    one = process(store, clock, judge)
+    limits = one.limits
     for at in range(3):
         assert limits.admit(ANN.id, 0.9), at
         asking = asyncio.create_task(limits.ask(ANN, BANK, ASKED, [match("a")]))
@@ -113,41 +169,35 @@ async def test_after_three_time_outs_in_a_row_nobody_is_asked_for_a_minute(leap:
     assert not limits.admit(ANN.id, 0.9)
     clock.advance(1)
     assert limits.admit(ANN.id, 0.9)
-    assert limits.cached_verdict(BANK, ASKED, AnswerId("ans_1"), "a") is None, "a time-out is no verdict"
+    assert await one.known(match("a")) == [None], "a time-out is no verdict"
 
 
 @pytest.mark.spec("ANS-13")
-async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_reserved_first(tmp_path: Path) -> None:
-    put_database(tmp_path)
+async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_reserved_first(store: Store) -> None:
     clock, lines = ManualClock(), list[Line]()
-    store = await open_sqlite(tmp_path / "circadia.db")
-    try:
-        journal = Journal(clock, store, LocalSignals(), lines.append)
-        used = Usage(input_tokens=7)
-        mind = ScriptedChatModel(
-            [
-                SameQuestions(same=[2]),
-                ModelAnswerError("prose", used=used),
-                ValueError("a fault"),
-                SameQuestions(same=[1]),
-            ]
-        )
-        judge = ModelJudge(clock, RandomIds(lambda: clock.now().microsecond), store, journal, mind, calls_per_hour=3)
-        limits = JudgeLimits(clock, judge)
-        asked = "What does it cost?\n</data>"
-        assert await limits.ask(ANN, BANK, asked, [match("How much is it?"), match("What is the price?")])
-        texts = ("How much is it?", "What is the price?")
-        known = [limits.cached_verdict(BANK, asked, AnswerId("ans_1"), each) for each in texts]
-        assert known == [False, True]
-        for _ in range(3):
-            assert not await limits.ask(ANN, BANK, asked, [match("x")])
-        assert len(mind.asked) == 3, "the fourth is over the budget of the hour"
-        clock.advance(3601)
-        assert await limits.ask(ANN, BANK, asked, [match("x")])
-        async with store.begin_read() as tx:
-            assert (await tx.calls.sum_usage(AgentId("answer-check"), clock.now())).calls == 1
-    finally:
-        await store.close()
+    journal = Journal(clock, store, LocalSignals(), lines.append)
+    used = Usage(input_tokens=7)
+    mind = ScriptedChatModel(
+        [
+            SameQuestions(same=[2]),
+            ModelAnswerError("prose", used=used),
+            ValueError("a fault"),
+            SameQuestions(same=[1]),
+        ]
+    )
+    judge = ModelJudge(clock, RandomIds(lambda: clock.now().microsecond), store, journal, mind, calls_per_hour=3)
+    one = process(store, clock, judge)
+    limits = one.limits
+    asked = "What does it cost?\n</data>"
+    assert await limits.ask(ANN, BANK, asked, [match("How much is it?"), match("What is the price?")])
+    assert await one.known(match("How much is it?"), match("What is the price?"), asked=asked) == [False, True]
+    for _ in range(3):
+        assert not await limits.ask(ANN, BANK, asked, [match("x")])
+    assert len(mind.asked) == 3, "the fourth is over the budget of the hour"
+    clock.advance(3601)
+    assert await limits.ask(ANN, BANK, asked, [match("x")])
+    async with store.begin_read() as tx:
+        assert (await tx.calls.sum_usage(AgentId("answer-check"), clock.now())).calls == 1
     calls = [line for line in lines if isinstance(line, Call)]
     assert [each.status for each in calls] == [CallStatus.DONE, CallStatus.FAILED, CallStatus.FAILED, CallStatus.DONE]
     assert {each.tier for each in calls} == {"sleep"}

@@ -18,9 +18,11 @@ from tests.interaction.live import ADMIN
 
 @pytest.mark.spec("ANS-01", "ANS-03")
 @pytest.mark.usefixtures("unhurried")
-@pytest.mark.parametrize("answers", ["serve", "hint"])
-async def test_the_first_call_of_an_end_user_is_looked_up_and_leaves_its_frame(tmp_path: Path, answers: str) -> None:
-    async with readied(tmp_path, bank="support-{user}", multi_user=True, answers=answers) as ann:
+@pytest.mark.parametrize("answer_mode", ["serve", "hint"])
+async def test_the_first_call_of_an_end_user_is_looked_up_and_leaves_its_frame(
+    tmp_path: Path, answer_mode: str
+) -> None:
+    async with readied(tmp_path, bank="support-{user}", multi_user=True, answer_mode=answer_mode) as ann:
         got = await ann.ask(chat(OTHER), headers={"x-circadia-user": "eve"})
         assert (got.status, got.outcome) == (200, "miss")
         await ann.at.server.answers.flush()
@@ -65,7 +67,7 @@ async def test_calls_that_come_while_answers_are_loaded_wait_a_moment_and_are_to
     timeouts, wait = list[float | None](), asyncio.wait
     monkeypatch.setattr(bundled, "_load", slowly)
     monkeypatch.setattr(lookup, "asyncio", SimpleNamespace(**{**vars(asyncio), "wait": timed}))
-    async with bound(tmp_path, answers="serve") as ann:
+    async with bound(tmp_path, answer_mode="serve") as ann:
 
         async def asked() -> tuple[str | None, str | None]:
             async with ann.at.call(ann.token, body=chat(ASKED)) as response:

@@ -11,7 +11,7 @@ import pytest
 
 from circadia.errors import StorageUnavailable
 from circadia.memory.context import HEAD, STABLE_HEAD
-from circadia.records.bank import BankPolicy, Capture, Trust
+from circadia.records.bank import BankPolicy, CaptureMode, Trust
 from circadia.testing.upstream_script import encode_event
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, rename, token_of
 from tests.interaction.live import live
@@ -260,12 +260,12 @@ async def test_the_banks_policy_decides_what_is_kept_and_each_skip_is_counted(tm
         assert await ann.texts() == []
         await ann.make(BankPolicy(min_importance=0.9))
         await ann.say(chat("the weather is fine"))
-        await ann.make(BankPolicy(capture=Capture.EXPLICIT))
+        await ann.make(BankPolicy(capture_mode=CaptureMode.EXPLICIT))
         await ann.say(chat("My birthday is on 3 May"))
         bank = await ann.bank()
         assert bank is not None
         assert bank.skipped == {"no_content": 2, "importance": 2, "explicit": 2}
-        await ann.make(BankPolicy(capture=Capture.ALL))
+        await ann.make(BankPolicy(capture_mode=CaptureMode.ALL))
         ann.at.upstream.next(text="my key is sk-proj-abcdefghij0123456789 you know")
         await ann.say(chat("ok"))
         assert await ann.texts() == [("user", "ok"), ("ann", "my key is [redacted: key] you know")]

@@ -60,7 +60,7 @@ async def test_what_a_model_has_said_is_not_a_persons_word_for_an_hour(
 async def test_a_team_s_bank_takes_a_turn_of_nobody_knows_whom_only_from_an_agent_of_one_user(
     tmp_path: Path, multi_user: bool
 ) -> None:
-    async with readied(tmp_path, multi_user=multi_user, answers="serve") as ann:
+    async with readied(tmp_path, multi_user=multi_user, answer_mode="serve") as ann:
         await ann.put(await ann.frame(chat(OTHER), headers={"x-circadia-user": "eve"}))
         before = len(await ann.episodes())
         raw = json.dumps(chat("Which tea does Ann like?")).encode()
@@ -78,7 +78,7 @@ async def test_a_team_s_bank_takes_a_turn_of_nobody_knows_whom_only_from_an_agen
 @pytest.mark.parametrize(("characters", "outcome"), [(1_200, "hint"), (1_600, "miss")])
 async def test_a_hint_takes_half_of_the_tokens_that_fit_at_most(tmp_path: Path, characters: int, outcome: str) -> None:
     """Of 1,000 tokens some 940 are left beside the fence; half of them are 470, which hold 1,410 characters."""
-    async with readied(tmp_path, answers="hint", fitting_tokens=1_000) as ann:
+    async with readied(tmp_path, answer_mode="hint", fitting_tokens=1_000) as ann:
         made = await ann.put(await ann.frame(chat(OTHER)), text="tea " * (characters // 4 - 60))
         got = await ann.ask(chat(ASKED))
         assert (got.outcome, got.answer_id) == (outcome, made.id if outcome == "hint" else None)

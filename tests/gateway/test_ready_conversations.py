@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from circadia.ids import AgentId
-from circadia.records.bank import Capture
+from circadia.records.bank import CaptureMode
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat
 from tests.gateway.readied import ASKED, OTHER, SAID, question, readied
 
@@ -81,7 +81,7 @@ async def test_a_conversation_of_served_answers_goes_on_as_long_as_it_is_sent_as
 async def test_what_a_bank_does_not_keep_is_no_matter_to_a_conversation_of_served_answers(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
-        status, _ = await ann.at.rest("PATCH", "/banks/memory", {"policy": {"capture": Capture.EXPLICIT}})
+        status, _ = await ann.at.rest("PATCH", "/banks/memory", {"policy": {"capture_mode": CaptureMode.EXPLICIT}})
         assert status == 200
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
         assert (await ann.ask(chat(ASKED, SAID, ASKED))).outcome == "hit"
@@ -134,7 +134,7 @@ async def test_a_served_answer_leaves_the_others_about_the_same_person(tmp_path:
 
 @pytest.mark.spec("ANS-04")
 async def test_a_question_that_gets_a_hint_leaves_the_others(tmp_path: Path) -> None:
-    async with readied(tmp_path, answers="hint") as ann:
+    async with readied(tmp_path, answer_mode="hint") as ann:
         frame = await ann.frame(chat(OTHER))
         for asked, said in ABOUT_ONE.items():
             await ann.put(frame, asked, said)

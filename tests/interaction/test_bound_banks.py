@@ -25,9 +25,13 @@ async def test_it_is_made_when_the_agent_is_bound(tmp_path: Path) -> None:
 async def test_it_can_still_be_created_as_somebody_wants_it_but_once(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
         await at.agent(bank="team")
-        wanted = {"name": "team", "description": "What the team knows.", "policy": {"capture": "explicit"}}
+        wanted = {"name": "team", "description": "What the team knows.", "policy": {"capture_mode": "explicit"}}
         status, made = await at.rest("POST", "/banks", wanted)
-        assert (status, made["description"], made["policy"]["capture"]) == (201, "What the team knows.", "explicit")
+        assert (status, made["description"], made["policy"]["capture_mode"]) == (
+            201,
+            "What the team knows.",
+            "explicit",
+        )
         assert (await at.rest("POST", "/banks", wanted))[0] == 409
         await at.agent("bob", bank="team")
-        assert (await at.rest("GET", "/banks/team"))[1]["policy"]["capture"] == "explicit"
+        assert (await at.rest("GET", "/banks/team"))[1]["policy"]["capture_mode"] == "explicit"

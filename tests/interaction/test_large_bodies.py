@@ -85,7 +85,7 @@ async def test_no_request_of_an_agent_keeps_others_waiting(tmp_path: Path) -> No
         }
         env = {"KEY": "sk-of-the-provider-0123456789"}
         async with CircadiaProcess(tmp_path, config, env=env) as server, aiohttp.ClientSession() as http:
-            agents = [{"name": "plain"}, {"name": "bound", "policy": {"bank": "team", "answers": "serve"}}]
+            agents = [{"name": "plain"}, {"name": "bound", "policy": {"bank": "team", "answer_mode": "serve"}}]
             tokens = await server.create_session("s", agents)
 
             async def metrics() -> str:

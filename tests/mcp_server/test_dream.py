@@ -79,7 +79,7 @@ async def test_an_agent_s_wish_keeps_to_the_gates_and_the_operator_s_does_not(tm
 @pytest.mark.spec("SLEEP-02")
 async def test_other_banks_stay_shut_and_one_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     async with stand(tmp_path) as at:
-        await at.agent("ann", policy={"bank": "own", "banks": ["also"], "read_banks": ["team"]})
+        await at.agent("ann", policy={"bank": "own", "write_banks": ["also"], "read_banks": ["team"]})
         await at.agent("bob")
         for name in ("team", "others", "also"):
             await at.bank(name)
@@ -120,7 +120,7 @@ async def test_a_bad_argument_is_refused_and_begins_nothing(tmp_path: Path) -> N
 async def test_a_sleep_time_agent_alone_rewrites_blocks_and_falls_asleep_when_it_has_finished(tmp_path: Path) -> None:
     async with stand(tmp_path) as at:
         await at.agent("ann", policy={"bank": "own"})
-        dreamer = await at.agent("dreamer", policy={"bank": "own", "sleeptime": True})
+        dreamer = await at.agent("dreamer", policy={"bank": "own", "sleeptime_agent": True})
         await at.bank("own", human="Ann lives in Lisbon.")
         async with at.client("ann") as ann:
             names = {each.name for each in (await ann.list_tools()).tools}

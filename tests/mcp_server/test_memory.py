@@ -151,7 +151,7 @@ async def test_an_agent_edits_blocks_line_by_line_where_the_bank_allows_it(tmp_p
 @pytest.mark.spec("MEM-13")
 async def test_the_context_shows_blocks_and_what_fits_a_question(tmp_path: Path) -> None:
     async with stand(tmp_path) as at:
-        await at.agent("ann", policy={"bank": "own", "banks": ["for-{user}"]})
+        await at.agent("ann", policy={"bank": "own", "write_banks": ["for-{user}"]})
         async with at.client("ann") as ann:
             assert await context(ann) == "Nothing is learned yet.\n"
             await did(ann, "remember", text="The cat is called Tom.")

@@ -20,7 +20,7 @@ from circadia.memory.search.question_counter import (
     search_stamp,
 )
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.bank import Bank, BankPolicy, CaptureMode
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import BankHeads
 
@@ -118,9 +118,9 @@ def test_what_was_asked_last_before_the_window_is_counted_anew() -> None:
     ("agent", "bank", "kept"),
     [
         (None, {}, True),
-        (None, {"policy": BankPolicy(capture=Capture.EXPLICIT)}, False),
+        (None, {"policy": BankPolicy(capture_mode=CaptureMode.EXPLICIT)}, False),
         (AgentPolicy(bank="ann"), {}, True),
-        (AgentPolicy(bank="ann"), {"policy": BankPolicy(capture=Capture.EXPLICIT)}, False),
+        (AgentPolicy(bank="ann"), {"policy": BankPolicy(capture_mode=CaptureMode.EXPLICIT)}, False),
         (AgentPolicy(bank="ann", capture=False), {}, False),
         (AgentPolicy(bank="ann", read_banks=("ann",)), {}, False),
         (AgentPolicy(bank="bob", read_banks=("of-{user}",)), {"template": "of-{user}"}, False),

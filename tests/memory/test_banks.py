@@ -108,7 +108,7 @@ async def test_people_who_come_at_once_get_one_bank_each(world: World) -> None:
 
 @pytest.mark.spec("MEM-12")
 async def test_an_agent_opens_its_banks_only_and_writes_where_it_may(world: World) -> None:
-    policy = AgentPolicy(bank="own", banks=("shared", "desk-{user}"), read_banks=("handbook", "file-{user}"))
+    policy = AgentPolicy(bank="own", write_banks=("shared", "desk-{user}"), read_banks=("handbook", "file-{user}"))
     who = agent(policy)
     handbook = await world.add_bank("handbook")
     assert (await opened(world, who, write=True)).name == "own"

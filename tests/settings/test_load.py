@@ -25,14 +25,14 @@ def refusal(file: Path, text: str) -> str:
 def test_off_is_a_word_and_may_stand_for_false_too(file: Path) -> None:
     file.write_text(
         """
-        agents: {ann: {answers: off, capture: off}, bob: {answers: serve, multi_user: yes}}
+        agents: {ann: {answer_mode: off, capture: off}, bob: {answer_mode: serve, multi_user: yes}}
         upstreams: {here: {base_url: "http://127.0.0.1:1"}}
         sleeptime: {model: {upstream: here, reasoning: off}, enabled: no}
         """,
         "utf-8",
     )
     settings = load_settings(file)
-    assert (settings.agents["ann"].answers, settings.agents["ann"].capture) == ("off", False)
+    assert (settings.agents["ann"].answer_mode, settings.agents["ann"].capture) == ("off", False)
     assert settings.agents["bob"].multi_user is True
     assert settings.sleeptime.enabled is False
 
@@ -126,7 +126,7 @@ def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_i
             "(got 'weeks')",
         ),
         ("sleeptime: {own_operations: {mine: 'a:b'}}", "sleeptime.own_operations.mine: String should match pattern"),
-        ("agents: {ann: {banks: team}}", "agents.ann.banks: Input should be a list (got 'team')"),
+        ("agents: {ann: {write_banks: team}}", "agents.ann.write_banks: Input should be a list (got 'team')"),
         ("agents: [ann]", "agents: Input should be a map of keys and values (got ['ann'])"),
     ],
 )

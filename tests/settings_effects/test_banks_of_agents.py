@@ -21,13 +21,13 @@ async def kept(folder: Path, text: str, bank: dict[str, Any]) -> list[str]:
         return [said for _, said in await ann.texts()]
 
 
-@pytest.mark.setting("banks.capture", "banks.min_importance")
+@pytest.mark.setting("banks.capture_mode", "banks.min_importance")
 @pytest.mark.parametrize(
     ("bank", "text", "count"),
     [
-        ({}, "thanks!", 0), ({"capture": "all"}, "thanks!", 2), ({}, "My birthday is on 3 May", 1),
-        ({"capture": "explicit"}, "My birthday is on 3 May", 0), ({"min_importance": 0.9}, "The weather is fine", 0),
-        ({}, "The weather is fine", 1),
+        ({}, "thanks!", 0), ({"capture_mode": "all"}, "thanks!", 2), ({}, "My birthday is on 3 May", 1),
+        ({"capture_mode": "explicit"}, "My birthday is on 3 May", 0),
+        ({"min_importance": 0.9}, "The weather is fine", 0), ({}, "The weather is fine", 1),
     ],
 )  # fmt: skip
 async def test_a_bank_keeps_what_its_settings_say(tmp_path: Path, bank: dict[str, Any], text: str, count: int) -> None:
@@ -55,8 +55,8 @@ ANN = token_of("ann")
 
 
 @pytest.mark.setting(
-    "defaults.banks", "defaults.read_banks", "defaults.sessions",
-    agents={"ann": {"token_env": "ANN", "banks": ["shared"], "read_banks": ["read"], "sessions": ["other"]}},
+    "defaults.write_banks", "defaults.read_banks", "defaults.sessions",
+    agents={"ann": {"token_env": "ANN", "write_banks": ["shared"], "read_banks": ["read"], "sessions": ["other"]}},
     banks={"shared": {}, "read": {}, "foreign": {}}, environment={"ANN": ANN}, sleeptime=QUIET,
 )  # fmt: skip
 async def test_an_agent_opens_the_banks_and_reaches_the_sessions_of_the_file(at: Live) -> None:

@@ -87,11 +87,11 @@ async def test_a_pass_edits_so_many_blocks_and_keeps_so_many_questions_ready(
 
 
 @pytest.mark.setting(
-    "sleeptime.agent", "sleeptime.tell", "defaults.sleeptime",
+    "sleeptime.agent", "sleeptime.tell", "defaults.sleeptime_agent",
     banks={"loud": {"sleeptime": {"agent": "scribe"}}, "still": {"sleeptime": {"tell": False}}},
     agents={
         "ann": {"token_env": "ANN", "bank": "loud"}, "bob": {"token_env": "BOB", "bank": "still"},
-        "scribe": {"token_env": "SCRIBE", "banks": ["loud"], "sleeptime": True},
+        "scribe": {"token_env": "SCRIBE", "write_banks": ["loud"], "sleeptime_agent": True},
     },
     environment={name.upper(): token_of(name) for name in ("ann", "bob", "scribe")},
     sleeptime={**MANUAL, "own_operations": OWN},

@@ -161,11 +161,9 @@ def answering(*answers: BaseModel | Callable[[Prompt], BaseModel | ModelAnswerEr
 
 
 def trusting(prompt: Prompt, *, instructs: bool = False) -> ClaimVerdicts:
-    """Return that all claims are said."""
+    """Return that all claims are said, or that all give orders."""
     ids = re.findall(r"(?m)^(c\d+) ", prompt.data)
-    return ClaimVerdicts(
-        verdicts=[ClaimVerdict(id=key, verdict="said", instructs=instructs, undated=False) for key in ids]
-    )
+    return ClaimVerdicts(verdicts=[ClaimVerdict(id=key, verdict="instructs" if instructs else "said") for key in ids])
 
 
 def data_of(mind: ScriptedChatModel, words: str) -> Sequence[str]:

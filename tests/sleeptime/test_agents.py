@@ -31,7 +31,7 @@ class Team:
     async def made(self) -> Agent:
         new = NewAgent(
             name="dreamer", description="", sleep_events=frozenset({SleepEvent.AGENT_STARTED}),
-            wake_events=frozenset(), policy={"sleeptime": True, "bank": "ann"},
+            wake_events=frozenset(), policy={"sleeptime_agent": True, "bank": "ann"},
         )  # fmt: skip
         async with self.stand.store.begin_write() as tx:
             await self.sessions.ensure_default(tx)

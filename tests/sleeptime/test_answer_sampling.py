@@ -17,6 +17,7 @@ from circadia.sleeptime.answers.sampling import AnswerSampler, choose_samples
 from circadia.sleeptime.budget.model_calls import Limit, PassPreempted, Scope, Unit
 from circadia.sleeptime.proposals.operation import PassContext
 from circadia.testing.clock import START
+from tests.contract.test_store_verdicts import verdict
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, sent, tier_mind
 
 MOST = 5
@@ -70,6 +71,8 @@ async def test_another_answer_takes_out_what_it_was_found_by(
 ) -> None:
     answer = await ready(one)
     await one.used(answer, **use)
+    async with one.store.begin_write() as tx:
+        await tx.answers.save_verdicts([verdict("v1", answer)])
     one.up.next(text="In Faro.")
     mind = tier_mind(alike=False)
     await one.run(mind)
@@ -79,6 +82,7 @@ async def test_another_answer_takes_out_what_it_was_found_by(
     async with one.store.begin_read() as tx:
         found = await tx.answers.get(one.bank.id, answer.id)
         uses = await tx.answers.find_uses(one.bank.id, agent_id=AgentId("agt_guide"), judged=True)
+        assert await tx.answers.find_verdicts(one.bank.id, ["v1"]) == [], "what let it in is gone"
     assert found is not None
     assert ([*found.phrasings], found.dropped, await judged(one)) == (phrasings, dropped, [False])
     settings = AnswersSettings.model_validate({"least_samples": 1})

@@ -8,7 +8,7 @@ import pytest
 
 from circadia.errors import UpstreamFailed
 from circadia.memory.search.question_counter import count_recent_askings
-from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.bank import Bank, BankPolicy, CaptureMode
 from circadia.records.benefit import Benefit
 from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.settings.sleeptime import SleepPolicySettings
@@ -52,7 +52,7 @@ async def test_no_question_with_a_secret_is_written_nor_any_of_a_bank_that_takes
     await home.close()
     assert [each.asked["text"] for each in await home.views()] == ["Porto"]
     async with home.store.begin_write() as tx:
-        await home.memory.banks.change(tx, home.bank, by="t", policy=BankPolicy(capture=Capture.EXPLICIT))
+        await home.memory.banks.change(tx, home.bank, by="t", policy=BankPolicy(capture_mode=CaptureMode.EXPLICIT))
     await forget_askings(home.store, lambda _: POLICY, home.clock.now())
     assert await home.views() == []
     await often(home, "Porto", counted=True)

@@ -254,7 +254,7 @@ async def test_nothing_is_made_for_an_agent_that_may_not_any_more(one: Hall, tak
 
     async def take_away() -> None:
         policies: Mapping[str, Mapping[str, Any]] = {
-            "off": {"answers": AnswerMode.OFF}, "upstream": {"upstreams": ()}, "model": {"models": ("mock-2",)},
+            "off": {"answer_mode": AnswerMode.OFF}, "upstream": {"upstreams": ()}, "model": {"models": ("mock-2",)},
             "bank": {"bank": "team"},
         }  # fmt: skip
         await (one.gone("guide") if taken == "deleted" else one.agent("guide", **policies[taken]))
@@ -374,7 +374,7 @@ async def test_what_is_over_void_or_too_much_is_dropped_and_counted_as_waste_if_
     assert outcome.run.counts == {"answers": 1, "answers_dropped": 2}
     assert (await both.day()).wasted == 2
     both.clock.advance(24 * 3600)
-    await both.agent("guide", answers=AnswerMode.OFF)
+    await both.agent("guide", answer_mode=AnswerMode.OFF)
     assert (await both.run(tier_mind())).run.counts == {"answers_dropped": 1}
     assert (await both.ready(), (await both.day()).wasted) == ([], 3)
 

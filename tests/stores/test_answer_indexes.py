@@ -14,6 +14,7 @@ from circadia.stores.sql.answers import SqlAnswers
 from circadia.stores.sql.statement import DRIVER_CONNECTION, Statement
 from tests.contract.rows import at
 from tests.contract.test_store_answers import answer, frame, use
+from tests.contract.test_store_verdicts import verdict
 from tests.fixtures.database_file import put_database
 
 T = TypeVar("T")
@@ -71,6 +72,8 @@ ASKED: Sequence[Callable[[SqlAnswers], Awaitable[object]]] = (
     lambda answers: answers.find_days(BANK, since=at(0).date()),
     lambda answers: answers.save_judgment(BANK, "u1", right=None, at=at(0)),
     lambda answers: answers.find_expired(BANK, at(0), limit=1),
+    lambda answers: answers.save_verdicts([verdict("v1", answer(ONE, BANK))]),
+    lambda answers: answers.find_verdicts(BANK, ["v1"]),
     lambda answers: answers.purge(at(0)),
     lambda answers: answers.clear(BANK),
 )

@@ -151,7 +151,7 @@ class AgentRegistry:
             if key not in known:
                 raise InvalidRequest(f"no policy {key!r}; there are {', '.join(sorted(known))}")
         changed = replace(policy, **{key: _freeze(value) for key, value in changes.items()})
-        named = {"bank": (changed.bank,), "banks": changed.banks, "read_banks": changed.read_banks}
+        named = {"bank": (changed.bank,), "write_banks": changed.write_banks, "read_banks": changed.read_banks}
         for key in named.keys() & changes.keys():
             for wrong in filter(None, (explain_invalid_bank_name(each) for each in named[key] if each is not None)):
                 raise InvalidRequest(f"policy {key!r}: {wrong}")

@@ -21,6 +21,8 @@ class Judge(Protocol):
     not block the event loop.
     """
 
+    name: str
+    """Names the model, its settings and the version of its prompt: verdicts of another one are not used."""
     waits: bool
     """Whether a call is slow or costs money, so that few calls may wait for it."""
 

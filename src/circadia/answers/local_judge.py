@@ -9,6 +9,7 @@ from circadia.answers.judge import JudgeVerdict
 from circadia.answers.pair_classifier import PairClassifier
 from circadia.answers.pair_features import EncodedText, encode_text, pair_features
 from circadia.llm.local_encoder import LocalEncoder
+from circadia.llm.local_weights import JUDGE_WEIGHTS
 from circadia.memory.search.languages import languages
 from circadia.records.agent import Agent
 
@@ -46,6 +47,7 @@ class LocalJudge:
 
     def __init__(self, load: Callable[[], Awaitable[Comparison]], least_confidence: float) -> None:
         """`load` is awaited at the first question."""
+        self.name = f"{JUDGE_WEIGHTS.name}, from {least_confidence}"
         self._load = load
         self._least_confidence = least_confidence
         self._loading: asyncio.Future[Comparison] | None = None

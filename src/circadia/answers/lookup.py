@@ -6,7 +6,7 @@ of any process leaves a stale answer, and no answer of another scope is found.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -56,12 +56,12 @@ class WordVectorSource(Protocol):
         ...
 
 
-KnownVerdicts = Callable[[AnswerId, str], bool | None]
-"""Returns whether a phrasing of an answer asks the same; none without a verdict."""
+KnownVerdicts = Callable[[Sequence[Match]], Awaitable[Sequence[bool | None]]]
+"""Returns for each match whether it asks the same; none without a verdict."""
 
 
-def no_verdicts(answer: AnswerId, phrasing: str) -> bool | None:
-    return None
+async def no_verdicts(matches: Sequence[Match]) -> Sequence[bool | None]:
+    return [None] * len(matches)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,14 +213,14 @@ class AnswerLookup:
     ) -> LookupResult:
         """Return the answer that a judge approved, or the nearest as a hint, with the candidates for a judge."""
         candidates: list[Match] = []
-        for match in matches:
-            verdict = None if match.conflict else verdicts(match.answer, match.phrasing)
+        possible = [each for each in matches if not each.conflict]
+        for match, verdict in zip(possible, await verdicts(possible), strict=True):
             if verdict:
                 checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
                 if checked.answer is not None and not checked.why_void:
                     outcome = LookupOutcome.HINT if checked.doubt else LookupOutcome.HIT
                     return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
-            elif verdict is None and not match.conflict:
+            elif verdict is None:
                 candidates.append(match)
         for match in candidates:
             if self.is_hint(match):

@@ -112,7 +112,7 @@ class McpServer:
         groups, tools = agent.policy.tools, self._tools
         if "*" not in groups:
             tools = {tool.name: tool for group in GROUPS if group in groups for tool in GROUPS[group]}
-        return tools | self._more if agent.policy.sleeptime else tools
+        return tools | self._more if agent.policy.sleeptime_agent else tools
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         known = self._tools_of(context)

@@ -207,7 +207,7 @@ def _is_named_by_chance(bank: Bank) -> bool:
 
 
 def _bank_names(policy: AgentPolicy) -> Sequence[str]:
-    return [name for name in (policy.bank, *policy.banks, *policy.read_banks) if name is not None]
+    return [name for name in (policy.bank, *policy.write_banks, *policy.read_banks) if name is not None]
 
 
 def _require_name(name: str) -> None:

@@ -32,7 +32,7 @@ class BlockAuthor(StrEnum):
     PERSON = "person"
     """May write everything."""
     SLEEP = "sleep"
-    """A pass, or an agent whose policy has `sleeptime`: may write blocks that are not read-only."""
+    """A pass, or an agent whose policy has `sleeptime_agent`: may write blocks that are not read-only."""
     HOT = "hot"
     """An agent that somebody waits for: as SLEEP, but only if the bank's policy has `hot_edits`."""
 
@@ -41,7 +41,7 @@ def writer_of(who: Principal) -> BlockAuthor:
     """Return the kind of writer that a principal is (MEM-10)."""
     if who.is_operator:
         return BlockAuthor.PERSON
-    return BlockAuthor.SLEEP if who.agent is not None and who.agent.policy.sleeptime else BlockAuthor.HOT
+    return BlockAuthor.SLEEP if who.agent is not None and who.agent.policy.sleeptime_agent else BlockAuthor.HOT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -86,7 +86,7 @@ class AgentPolicy:
     """Cut model streams in flight when the agent falls asleep."""
     bank: str | None = None
     """The bank that stores its conversations and supplies its context; `{user}` is replaced by the end user."""
-    banks: tuple[str, ...] = ()
+    write_banks: tuple[str, ...] = ()
     """Other banks, or bank templates, that its tools and REST calls may read and write."""
     read_banks: tuple[str, ...] = ()
     """Banks that it may only read; the bound bank can be one of them."""
@@ -100,9 +100,9 @@ class AgentPolicy:
     """Token budget for blocks in each call."""
     fitting_tokens: int = 1_000
     """Token budget for notes and episodes that fit the question."""
-    answers: AnswerMode = AnswerMode.HINT
+    answer_mode: AnswerMode = AnswerMode.HINT
     """Use of ready answers, if a bank is bound."""
-    sleeptime: bool = False
+    sleeptime_agent: bool = False
     """A sleep-time agent: it may write blocks even where the bank has no `hot_edits`."""
 
 

@@ -162,6 +162,18 @@ class AnswerUse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SameQuestionVerdict:
+    """Whether a judge finds that a question asks the same as a phrasing of an answer (ANS-13). It holds no text."""
+
+    id: str
+    """Hash of both texts, the answer, and the judge with its model and prompt version."""
+    bank_id: BankId
+    answer_id: AnswerId
+    same: bool
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerDay:
     """Answer counts of one bank and UTC day; they contain no conversation text."""
 

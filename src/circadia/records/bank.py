@@ -39,7 +39,7 @@ class Trust(StrEnum):
 _RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 
-class Capture(StrEnum):
+class CaptureMode(StrEnum):
     """What the gateway stores as an episode (MEM-18)."""
 
     ALL = "all"
@@ -65,7 +65,7 @@ class ImportanceTuning:
 class BankPolicy:
     """Rules for writing to a bank."""
 
-    capture: Capture = Capture.CONTENT
+    capture_mode: CaptureMode = CaptureMode.CONTENT
     capture_tools: bool = False
     """Store tool calls and their results too."""
     min_importance: float = 0.0

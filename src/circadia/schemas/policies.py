@@ -7,7 +7,7 @@ from pydantic import BaseModel, FailFast, Field, StrictBool, StrictFloat, Strict
 
 from circadia.records.agent import OnWake, ToolGroup
 from circadia.records.answer import AnswerMode
-from circadia.records.bank import Capture
+from circadia.records.bank import CaptureMode
 from circadia.schemas.view import View
 
 
@@ -46,15 +46,15 @@ class PolicyKeys(BaseModel):
     hold_lists: StrictBool = False
     abort_streams: StrictBool = False
     bank: Name | None = Field(None, examples=["support-{user}"])
-    banks: Reach = ()
+    write_banks: Reach = ()
     read_banks: Reach = ()
     multi_user: StrictBool = False
     capture: StrictBool = True
     inject: StrictBool = True
     stable_tokens: StrictInt = Field(2_000, ge=0, le=MOST_COUNTED)
     fitting_tokens: StrictInt = Field(1_000, ge=0, le=MOST_COUNTED)
-    answers: AnswerMode = AnswerMode.HINT
-    sleeptime: StrictBool = False
+    answer_mode: AnswerMode = AnswerMode.HINT
+    sleeptime_agent: StrictBool = False
 
 
 class PolicyView(PolicyKeys, View):
@@ -64,7 +64,7 @@ class PolicyView(PolicyKeys, View):
 class BankPolicyKeys(BaseModel):
     """The policy of a bank."""
 
-    capture: Capture = Capture.CONTENT
+    capture_mode: CaptureMode = CaptureMode.CONTENT
     capture_tools: StrictBool = False
     min_importance: StrictFloat = Field(0.0, ge=0, le=1)
     tune_importance: StrictBool = False

@@ -52,13 +52,14 @@ def build_gateway_answers(
         judge = local_judge(chosen.check_confidence)
     elif chosen.check == "model" and mind is not None:
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
-    limits = None if judge is None else JudgeLimits(clock, judge)
     trust = AnswerAccuracy(clock, chosen)
+    book = AnswerBook(clock, ids, store, trust, metrics.count_lookup, frames=mind is not None)
+    limits = None if judge is None else JudgeLimits(clock, judge, book.put)
     lookup = build_answer_lookup(settings, clock, memory)
     answering = AnswerResolver(
         clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
     )
-    return answering, AnswerBook(clock, ids, store, trust, metrics.count_lookup, frames=mind is not None)
+    return answering, book
 
 
 def local_judge(least_confidence: float) -> LocalJudge:

@@ -42,6 +42,8 @@ from circadia.gateway.mcp.session_seal import Seal
 from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.gateway.memory.conversations import Turns
+from circadia.gateway.proxy.answer_writer import AnswerWriter
+from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
@@ -269,7 +271,11 @@ async def _model_door(
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
     exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers)
-    relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering, basis.traces)
+    ledger = Ledger(clock, basis.ids, journal, budget, turns, remembering, basis.traces)
+    relay = Relay(
+        clock, store, identity, gate, turns, remembering, ledger, AnswerWriter(presence, owners),
+        settings.defaults.silent_seconds,
+    )  # fmt: skip
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip

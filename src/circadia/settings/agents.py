@@ -50,7 +50,9 @@ class PolicySettings(Section):
         description="Bank that stores its conversations and provides its context; `{user}` stands for the end user, "
         "so that each has a separate bank.",
     )
-    banks: tuple[str, ...] = Field((), description="Other banks that its tools and REST calls may read and write.")
+    write_banks: tuple[str, ...] = Field(
+        (), description="Other banks that its tools and REST calls may read and write."
+    )
     read_banks: tuple[str, ...] = Field((), description="Banks that it may only read; may include the bound one.")
     multi_user: bool = Field(
         False,
@@ -65,12 +67,12 @@ class PolicySettings(Section):
         ge=0,
         description="Maximum tokens that notes and episodes for the question add to a call.",
     )
-    answers: AnswerMode = Field(
+    answer_mode: AnswerMode = Field(
         AnswerMode.HINT,
         description="How its calls use ready answers: `off` ignores them, `hint` shows them in the context, `serve` "
         "returns those that are certain.",
     )
-    sleeptime: bool = Field(
+    sleeptime_agent: bool = Field(
         False, description="Make it a sleep-time agent, which may write blocks even without `hot_edits`."
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from circadia.records.bank import BankPolicy, Capture
+from circadia.records.bank import BankPolicy, CaptureMode
 from circadia.settings.section import Section
 from circadia.settings.sleeptime import SleepPolicySettings
 
@@ -93,8 +93,8 @@ class BankSettings(Section):
     """A bank, or a template of banks: a name with `{user}` in it."""
 
     description: str = Field("", description="Purpose of the bank.")
-    capture: Capture = Field(
-        Capture.CONTENT,
+    capture_mode: CaptureMode = Field(
+        CaptureMode.CONTENT,
         description="Turns to keep of the conversations that pass the gateway: `all`, those with `content`, or only "
         "explicit memories (`explicit`).",
     )

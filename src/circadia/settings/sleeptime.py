@@ -184,7 +184,7 @@ class SleepPolicySettings(Section):
     agent: str | None = Field(
         None,
         description="Agent to wake after a pass, as `name` or `session:name`. It writes the blocks itself and needs "
-        "`sleeptime` in its policy.",
+        "`sleeptime_agent` in its policy.",
     )
     unused_days: int = Field(
         90,

@@ -5,11 +5,21 @@ from datetime import date, datetime
 from typing import Final, NamedTuple, Protocol
 
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
+from circadia.records.answer import (
+    Answer,
+    AnswerDay,
+    AnswerFrame,
+    AnswerScope,
+    AnswerUse,
+    DropReason,
+    SameQuestionVerdict,
+)
 from circadia.records.ready_view import BankHeads
 
 FRAMES: Final = 8
 """Frames kept per agent and end user. It bounds callers whose prompt differs from call to call."""
+VERDICTS: Final = 20_000
+"""Verdicts of a judge that are kept per bank, the newest: about 300 bytes each."""
 SEEN: Final = 1_000
 """Scopes of a bank that are read, about 300 bytes each."""
 
@@ -115,7 +125,7 @@ class Answers(Protocol):
         ...
 
     async def purge(self, before: datetime) -> None:
-        """Delete answers dropped before then in all banks, and older frames and uses."""
+        """Delete answers dropped before then in all banks, and older frames, uses and verdicts."""
         ...
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
@@ -138,6 +148,15 @@ class Answers(Protocol):
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
         """Write the judgment of a use; none means undecided."""
         ...
+
+    async def save_verdicts(self, verdicts: Sequence[SameQuestionVerdict]) -> None:
+        """Insert or overwrite verdicts by id, except those about answers that are not live.
+
+        They are deleted when their answer is dropped or gets new phrasings. The last `VERDICTS` per bank are kept.
+        """
+        ...
+
+    async def find_verdicts(self, bank_id: BankId, ids: Collection[str]) -> Sequence[SameQuestionVerdict]: ...
 
     async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
         """Insert or overwrite frames by bank and scope, adding up `asked`.
@@ -165,7 +184,7 @@ class Answers(Protocol):
         ...
 
     async def clear(self, bank_id: BankId) -> None:
-        """Delete the bank's answers, dropped ones too, with their uses and frames: something was forgotten.
+        """Delete the bank's answers, dropped ones too, with their uses, verdicts and frames: something was forgotten.
 
         Daily counts are kept. Readers of changes then get all live answers as `whole`.
         """

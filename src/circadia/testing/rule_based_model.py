@@ -324,14 +324,12 @@ _OWN: Final = frozenset(question_terms(
 
 
 def build_claim_verdicts(data: str) -> ClaimVerdicts:
-    """Accept a claim if its lines contain all of its content words and numbers."""
+    """Accept a claim if the lines that it cites contain all of its content words and numbers."""
+    terms = {row.key: {*question_terms(f"{row.day} {row.speaker} {row.text}")} for row in parse_rows(data)}
     verdicts: list[ClaimVerdict] = []
-    for part in data.split("## Claims\n")[1:]:
-        claims, _, lines = part.partition("\n## ")
-        said = {*question_terms(lines), *_OWN}
-        for key, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? (.*)$", claims):
-            verdict = "said" if said.issuperset(question_terms(text)) else "not_said"
-            verdicts.append(ClaimVerdict(id=key, verdict=verdict, instructs=False, undated=False))
+    for key, ids, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? \[([^\]]*)\] (.*)$", data):
+        said = _OWN.union(*(terms[each] for each in ids.split()))
+        verdicts.append(ClaimVerdict(id=key, verdict="said" if said.issuperset(question_terms(text)) else "not_said"))
     return ClaimVerdicts(verdicts=verdicts)
 
 

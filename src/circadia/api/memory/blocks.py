@@ -76,7 +76,7 @@ async def show_block(bank: str, label: str, who: Who, parts: Parts, user: User =
 async def write_block(bank: str, label: str, body: BlockBody, who: Who, parts: Parts, user: User = None) -> BlockView:
     """Write a version of a block, including the first.
 
-    Access: operator, agents with write access to the bank, if its policy has `hot_edits` or theirs `sleeptime`.
+    Access: operator, agents with write access to the bank, if its policy has `hot_edits` or theirs `sleeptime_agent`.
     Agents cannot write read-only blocks.
     """
     edit = BlockUpdate(

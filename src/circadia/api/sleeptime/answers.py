@@ -8,7 +8,7 @@ from fastapi import Query
 from pydantic import Field
 
 from circadia.agents.access import require_operator
-from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch
+from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, no_verdicts
 from circadia.answers.quality import are_answers_trusted, judged_use_limit
 from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
@@ -174,13 +174,15 @@ async def _test(
     uses = await tx.answers.find_uses(
         bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=judged_use_limit(parts.settings.answers)
     )
-    by_scope = [
-        [
-            (each, *_outcome(each, parts, bank, question))
-            for each in await parts.lookup.explain(tx, bank, scope, question)
-        ]
-        for scope in scopes
-    ]
+    judge = parts.judge
+    by_scope: list[list[tuple[CheckedMatch, LookupOutcome, str]]] = []
+    for scope in scopes:
+        found = await parts.lookup.explain(tx, bank, scope, question)
+        matches = [each.match for each in found]
+        verdicts = await (no_verdicts(matches) if judge is None else judge.find_verdicts(tx, bank, question, matches))
+        by_scope.append([
+            (each, *_outcome(each, parts, verdict)) for each, verdict in zip(found, verdicts, strict=True)
+        ])  # fmt: skip
     ranked = sorted((sorted(each, key=_rank) for each in by_scope if each), key=lambda each: _rank(each[0]))
     best = ranked[0] if ranked else []
     outcome = best[0][1] if best else LookupOutcome.MISS
@@ -190,7 +192,7 @@ async def _test(
     view = TestView(
         bank=bank.name,
         agent=agent.reference,
-        mode=agent.policy.answers,
+        mode=agent.policy.answer_mode,
         trusted=are_answers_trusted(uses, parts.settings.answers),
         outcome=outcome,
         judge=None,
@@ -232,7 +234,7 @@ def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Itera
     yield f"so it is a {view.outcome.value}"
 
 
-def _outcome(found: CheckedMatch, parts: ApiParts, bank: Bank, question: str) -> tuple[LookupOutcome, str]:
+def _outcome(found: CheckedMatch, parts: ApiParts, verdict: bool | None) -> tuple[LookupOutcome, str]:
     """Return the outcome of a match alone, and why."""
     match, named = found.match, f"{found.match.phrasing!r}"
     if found.answer is None or found.why_void:
@@ -240,9 +242,6 @@ def _outcome(found: CheckedMatch, parts: ApiParts, bank: Bank, question: str) ->
     if match.kind is MatchKind.SIMILAR:
         if match.conflict:
             return LookupOutcome.MISS, f"{named}, but they differ: {match.conflict}"
-        verdict = (
-            None if parts.judge is None else parts.judge.cached_verdict(bank, question, match.answer, match.phrasing)
-        )
         if verdict is False:
             return LookupOutcome.MISS, f"{named}, but the judge said no before"
         if not verdict:

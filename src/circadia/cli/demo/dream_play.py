@@ -101,7 +101,7 @@ class Play:
     async def _create_session(self) -> None:
         """Create a session with the agent, a reader of learned context only, and an agent without memory."""
         agents: list[dict[str, Any]] = [
-            {"name": story.AGENT, "bank": story.BANK, "capture": False, "answers": "serve"},
+            {"name": story.AGENT, "bank": story.BANK, "capture": False, "answer_mode": "serve"},
             {"name": "reader", "bank": story.BANK, "capture": False, "fitting_tokens": 0},
             {"name": "plain"},
         ]

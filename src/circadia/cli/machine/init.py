@@ -94,7 +94,7 @@ def two_agents(
     second: dict[str, Any] = {
         "description": f"writes what {agent} has learned into its memory blocks while nobody waits",
         "bank": bank,
-        "sleeptime": True,
+        "sleeptime_agent": True,
         "capture": False,
         "sleep_events": ["agent_started"],
     }

@@ -12,7 +12,7 @@ from circadia.cli.terminal.output import AsJson, console, display_text, note, pr
 from circadia.client import Client
 from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
 from circadia.clock import SystemClock
-from circadia.records.bank import Capture
+from circadia.records.bank import CaptureMode
 from circadia.records.end_user import display_alias
 
 app = typer.Typer()
@@ -59,7 +59,7 @@ def banks(
             each["name"],
             each["episodes"],
             each["end_user"] and display_alias(each["end_user"]),
-            each["policy"]["capture"],
+            each["policy"]["capture_mode"],
             "yes" if each["policy"]["hot_edits"] else "no",
             format_skips(each["skipped"]),
             "never" if each["written_at"] is None else f"{time_since(each['written_at'], now)} ago",
@@ -77,9 +77,9 @@ def create(
     server: RemoteServer,
     bank: Bank,
     description: Annotated[str, typer.Option("--description", metavar="TEXT", help="Purpose of the bank.")] = "",
-    capture: Annotated[
-        Capture, typer.Option("--capture", help="What to keep of conversations that pass the gateway.")
-    ] = Capture.CONTENT,
+    capture_mode: Annotated[
+        CaptureMode, typer.Option("--capture-mode", help="What to keep of conversations that pass the gateway.")
+    ] = CaptureMode.CONTENT,
     hot_edits: Annotated[
         bool, typer.Option("--hot-edits", help="Let agents write blocks while somebody waits.")
     ] = False,
@@ -89,7 +89,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a bank. A bank that an agent is bound to is created by itself."""
-    policy = {"capture": capture.value, "hot_edits": hot_edits, "keep_days": keep_days}
+    policy = {"capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days}
     created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
     if as_json:
         print_json(created)

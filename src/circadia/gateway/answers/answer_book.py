@@ -1,4 +1,4 @@
-"""Records questions, their frames, and uses of ready answers, in the background (ANS-07).
+"""Records questions, their frames, uses of ready answers and verdicts about them, in the background (ANS-07).
 
 The basis of an answer counts as handed to the agent with it (SLEEP-20). Where nothing that is said may be kept, no
 question is recorded; only the outcomes are counted.
@@ -30,6 +30,7 @@ from circadia.records.answer import (
     AnswerScope,
     AnswerUse,
     LookupOutcome,
+    SameQuestionVerdict,
 )
 from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
@@ -80,7 +81,7 @@ class _FrameEntry:
     asked: int = 0
 
 
-class AnswerBook(WriteBehindQueue[AnswerBookEntry]):
+class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, trust: AnswerAccuracy, saw: OnLookup, *, frames: bool
     ) -> None:  # fmt: skip
@@ -117,16 +118,18 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry]):
             )
         )  # fmt: skip
 
-    async def write(self, batch: Sequence[AnswerBookEntry]) -> None:
+    async def write(self, batch: Sequence[AnswerBookEntry | SameQuestionVerdict]) -> None:
         frames, self._frames = self._frames, {}
+        entries = [each for each in batch if isinstance(each, AnswerBookEntry)]
         try:
             async with self._store.begin_write() as tx:
-                bank_ids = {each.bank for each in batch} | {bank_id for bank_id, _ in frames}
+                bank_ids = {each.bank for each in entries} | {bank_id for bank_id, _ in frames}
                 banks = {each: bank for each in bank_ids if (bank := await tx.banks.get(each)) is not None}
                 seen = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if seen:
                     await tx.answers.save_frames(seen)
-                await self._write(tx, banks, [each for each in batch if each.bank in banks])
+                await tx.answers.save_verdicts([each for each in batch if isinstance(each, SameQuestionVerdict)])
+                await self._write(tx, banks, [each for each in entries if each.bank in banks])
         except StorageUnavailable:
             self._frames = {**frames, **self._frames}
             raise
@@ -153,7 +156,7 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry]):
             await tx.benefits.add(list(saved.values()))
         await self._mark(tx, batch)
         for (bank_id, _), agent in {(entry.bank, entry.agent.id): entry.agent for entry in batch}.items():
-            if agent.policy.answers is AnswerMode.SERVE:
+            if agent.policy.answer_mode is AnswerMode.SERVE:
                 await self._trust.update_trust(tx, banks[bank_id], agent)
 
     async def _mark(self, tx: Tx, batch: Sequence[AnswerBookEntry]) -> None:

@@ -80,7 +80,7 @@ class GatewayAnswerDrafter:
             return None
         policy = agent.policy
         models = policy.models is None or frame.model in policy.models
-        if policy.answers is AnswerMode.OFF or not models or not is_allowed(policy.upstreams, frame.upstream):
+        if policy.answer_mode is AnswerMode.OFF or not models or not is_allowed(policy.upstreams, frame.upstream):
             return None
         bound = await self._memory.banks.resolve_bound_bank(tx, policy, frame.scope.end_user or None)
         return agent if bound is not None and bound.id == bank.id else None

@@ -4,9 +4,9 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Final
 
 from pydantic import BaseModel, Field
@@ -18,16 +18,19 @@ from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.accounting.journal import Journal
-from circadia.ids import AgentId, AnswerId, BankId, CallId, IdSource
+from circadia.ids import AgentId, CallId, IdSource
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.usage import Usage
+from circadia.memory.redaction import redact
+from circadia.memory.search.question_counter import may_keep_question
 from circadia.records.agent import Agent
+from circadia.records.answer import SameQuestionVerdict
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
 from circadia.sleeptime.budget.model_calls import ENDPOINT
 from circadia.sleeptime.grounding.wording import one_line
-from circadia.sleeptime.proposals.prompts import build_fixed_prompt
-from circadia.stores.base import Store
+from circadia.sleeptime.proposals.prompts import build_fixed_prompt, prompt_version
+from circadia.stores.base import Store, Tx
 
 _logger = logging.getLogger(__name__)
 
@@ -42,8 +45,9 @@ _BREAKER_SECONDS: Final = 60.0
 _RECENT_LOOKUPS: Final = 100
 _MAX_WAITS: Final = 10
 """Maximum waits among an agent's recent lookups: one in ten (ANS-13)."""
-_KEPT_VERDICTS: Final = 20_000
-"""About 200 bytes each."""
+_CACHED_VERDICTS: Final = 20_000
+"""About 400 bytes each."""
+_PROMPT: Final = "same_question"
 _KEPT_AGENTS: Final = 2_000
 _NO_SECONDS: Final = 3600.0
 """Validity of a negative verdict (ANS-13)."""
@@ -61,6 +65,7 @@ class ModelJudge:
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, journal: Journal, model: ChatModel, *, calls_per_hour: int
     ) -> None:
+        self.name = f"{model.upstream} {model.name}, {_PROMPT} {prompt_version(_PROMPT)}"
         self._clock = clock
         self._ids = ids
         self._store = store
@@ -114,7 +119,7 @@ class ModelJudge:
 
 def judge_prompt(asked: str, candidates: Sequence[str], today: date) -> Prompt:
     lines = [f"{number}. {one_line(text)}" for number, text in enumerate(candidates, 1)]
-    return build_fixed_prompt("same_question", "\n".join([f"date: {today}", f"question: {one_line(asked)}", *lines]))
+    return build_fixed_prompt(_PROMPT, "\n".join([f"date: {today}", f"question: {one_line(asked)}", *lines]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +144,6 @@ class _AgentLookups:
         return sum(lookup.waited for lookup in self.recent)
 
 
-@dataclass(frozen=True, slots=True)
-class _VerdictEntry:
-    same: bool
-    at: datetime
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeStats:
     lookups: int
@@ -157,23 +156,30 @@ class JudgeStats:
 
 
 class JudgeLimits:
-    """Asks a judge within the limits of ANS-13 and caches its verdicts.
+    """Asks a judge within the limits of ANS-13 and keeps its verdicts.
 
-    A verdict is cached for the answer, both texts and the judge, in memory only. `forget` changes the bank's
-    generation, and an answer that sampling finds wrong gets a new id when it is prepared again.
+    A verdict is about one answer: it is deleted with it, and the answer that replaces it has another id.
     """
 
-    def __init__(self, clock: Clock, judge: Judge) -> None:
+    def __init__(self, clock: Clock, judge: Judge, store_later: Callable[[SameQuestionVerdict], None]) -> None:
+        """`store_later` queues a verdict for the database; it gets none where no question may be kept."""
         self._clock = clock
         self._judge = judge
-        self._verdicts: BoundedDict[tuple[BankId, int, AnswerId, bytes], _VerdictEntry] = BoundedDict(_KEPT_VERDICTS)
+        self._store_later = store_later
+        self._verdicts: BoundedDict[str, SameQuestionVerdict] = BoundedDict(_CACHED_VERDICTS)
         self._agents: BoundedDict[AgentId, _AgentLookups] = BoundedDict(_KEPT_AGENTS)
         self._timeouts = 0
         self._open_until = 0.0
 
-    def cached_verdict(self, bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> bool | None:
-        """Return the cached verdict about these two questions; None without one or if a negative one has expired."""
-        known = self._verdicts.get(_key(bank, asked, answer, phrasing))
+    async def find_verdicts(self, tx: Tx, bank: Bank, asked: str, matches: Sequence[Match]) -> Sequence[bool | None]:
+        """Return for each match whether it asks the same; None without a verdict or if a negative one has expired."""
+        ids = [self._verdict_id(bank, asked, match) for match in matches]
+        if unknown := [each for each in ids if self._cached(each) is None]:
+            self._verdicts.update((each.id, each) for each in await tx.answers.find_verdicts(bank.id, unknown))
+        return [self._cached(each) for each in ids]
+
+    def _cached(self, verdict_id: str) -> bool | None:
+        known = self._verdicts.get(verdict_id)
         if known is None or (not known.same and (self._clock.now() - known.at).total_seconds() >= _NO_SECONDS):
             return None
         return known.same
@@ -191,10 +197,15 @@ class JudgeLimits:
     async def ask(self, agent: Agent, bank: Bank, asked: str, matches: Sequence[Match]) -> bool:
         """Ask about all matches in one call and cache the verdicts; return whether any asks the same."""
         verdicts = await self._ask(agent, asked, [match.phrasing for match in matches])
-        now = self._clock.now()
+        now, stored = self._clock.now(), may_keep_question(bank, agent) and redact(asked) == asked
         for match, verdict in zip(matches, verdicts, strict=True) if verdicts is not None else ():
-            key = _key(bank, asked, match.answer, match.phrasing)
-            self._verdicts[key] = _VerdictEntry(verdict.same, now)
+            new = SameQuestionVerdict(
+                id=self._verdict_id(bank, asked, match), bank_id=bank.id, answer_id=match.answer, same=verdict.same,
+                at=now,
+            )  # fmt: skip
+            self._verdicts[new.id] = new
+            if stored:
+                self._store_later(new)
         return any(verdict.same for verdict in verdicts or ())
 
     async def try_once(self, agent: Agent, asked: str, phrasing: str) -> JudgeVerdict | None:
@@ -203,6 +214,17 @@ class JudgeLimits:
             return None
         verdicts = await self._ask(agent, asked, [phrasing])
         return verdicts[0] if verdicts else None
+
+    def _verdict_id(self, bank: Bank, asked: str, match: Match) -> str:
+        parts = (
+            self._judge.name,
+            bank.id,
+            str(bank.generation),
+            match.answer,
+            *normalize(asked),
+            *normalize(match.phrasing),
+        )
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def stats(self, agent: AgentId) -> JudgeStats:
         lookups = self._agents.get(agent) or _AgentLookups()
@@ -234,8 +256,3 @@ class JudgeLimits:
             return None
         self._timeouts = 0
         return verdicts
-
-
-def _key(bank: Bank, asked: str, answer: AnswerId, phrasing: str) -> tuple[BankId, int, AnswerId, bytes]:
-    texts = "\0".join("\0".join(normalize(text)) for text in (asked, phrasing))
-    return bank.id, bank.generation, answer, hashlib.sha256(texts.encode("utf-8", "surrogatepass")).digest()

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import MISS, AnswerLookup, LookupResult
+from circadia.answers.lookup import MISS, AnswerLookup, LookupResult, no_verdicts
 from circadia.answers.normalization import MAX_CHARACTERS, only_asks
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
@@ -26,7 +26,7 @@ from circadia.gateway.calls.headers import as_text, first_value, to_upstream
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.codecs.base import FramedCall
 from circadia.gateway.codecs.frame import VolatileSpans
-from circadia.ids import AgentId, AnswerId, IdSource
+from circadia.ids import AgentId, IdSource
 from circadia.memory.capture.harness import strip_harness_text
 from circadia.memory.context import estimate_tokens
 from circadia.records.agent import AgentPolicy
@@ -227,7 +227,7 @@ class AnswerResolver:
         return CallQuestion(
             call=call, framed=framed, user=user, conversation=conversation, headers=headers,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),
-            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
+            serves=policy.answer_mode is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
         )  # fmt: skip
 
     async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:
@@ -237,9 +237,9 @@ class AnswerResolver:
         question = asked.framed.question
         try:
             if bank.answers and len(question) <= MAX_CHARACTERS:
-                result = await self.lookup.find(
-                    tx, bank, asked.scope, question, asked.conversation, partial(self._verdict, bank, question)
-                )
+                judge = self.judge if asked.call.agent.policy.answers is AnswerMode.SERVE else None
+                verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
+                result = await self.lookup.find(tx, bank, asked.scope, question, asked.conversation, verdicts)
                 serves = asked.serves and (result.match is not None or bool(result.candidates))
                 serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
         except (CircadiaError, NotASingleRead):
@@ -263,9 +263,6 @@ class AnswerResolver:
             return False
         return await self.judge.ask(agent, lookup.bank, lookup.asked.framed.question, candidates)
 
-    def _verdict(self, bank: Bank, question: str, answer: AnswerId, phrasing: str) -> bool | None:
-        return None if self.judge is None else self.judge.cached_verdict(bank, question, answer, phrasing)
-
     def render_answer(self, lookup: Lookup) -> bytes:
         """Return the ready answer as the provider would send it, whole or as a stream, as the call requests."""
         call, answer = lookup.asked.call, lookup.found.answer
@@ -282,7 +279,7 @@ class AnswerResolver:
 def wants_lookups(policy: AgentPolicy) -> bool:
     """Return whether ready answers are looked up for an agent; hints need a place in its context."""
     hints = policy.inject and policy.fitting_tokens > 0
-    return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
+    return policy.answer_mode is AnswerMode.SERVE or (policy.answer_mode is AnswerMode.HINT and hints)
 
 
 def as_miss(lookup: Lookup) -> Lookup:

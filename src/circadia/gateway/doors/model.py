@@ -1,10 +1,8 @@
 """The model door: `/llm/{upstream}/…`.
 
-A call is checked, held while its agent sleeps, changed as declared, sent, and recorded. Every error in the call is
-reported before the hold (GATE-60).
+A call is checked here: every error in it is reported before the hold (GATE-60). `Relay` takes it from there.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
+from circadia.errors import Forbidden, NotFound
 from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget, require_model
 from circadia.gateway.accounting.id_owners import Owners
 from circadia.gateway.calls.headers import bearer, first_value, parse_seconds, query_without_token
@@ -23,12 +21,11 @@ from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.doors.exchange import run_until_disconnect, send_error
 from circadia.gateway.hold.bodies import BodyRef, read_body, run_off_loop
-from circadia.gateway.hold.gate import AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.gate import Gate
 from circadia.gateway.hold.reply import Reply
 from circadia.gateway.proxy.ledger import reservation
 from circadia.gateway.proxy.relay import Relay
 from circadia.gateway.proxy.reply_format import ModelReplyFormat
-from circadia.records.agent import Agent
 from circadia.settings import DefaultsSettings, LimitsSettings
 from circadia.suggestions import did_you_mean
 
@@ -69,7 +66,7 @@ class ModelDoor:
         try:
             call, parcel = await self._check_call(scope, receive, reply)
             silent = self._set_silent_seconds(call, reply)
-            await run_until_disconnect(scope, receive, reply, self._hold_and_send(call, parcel, reply, silent))
+            await run_until_disconnect(scope, receive, reply, self._relay.relay(call, parcel, reply, silent))
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
             await send_error(reply, error)
         finally:
@@ -142,46 +139,9 @@ class ModelDoor:
             self._routes[key] = route
         return route
 
-    async def _reauthorize(self, call: ModelCall) -> ModelCall:
-        """Return the call with its agent's current rights: a hold lasts hours, and rights are revoked meanwhile."""
-        agent = (await self._identity.authenticate(bearer(call.headers))).agent
-        if agent is None or agent.id != call.agent.id:
-            raise Forbidden("this token is no longer this agent's")
-        require_upstream(agent, call.provider.upstream.name)
-        require_model(agent, call.request, call.route)
-        return replace(call, agent=agent)
-
-    async def _hold_and_send(self, call: ModelCall, parcel: BodyRef, reply: Reply, silent: float) -> None:
-        if not call.route.generates:
-            await self._relay.pass_through(call, parcel.take(), reply)
-            return None
-        what = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
-        most = _hold_limit(call.agent)
-        with GateCall(
-            self._gate, call.agent, reply, parcel, door="model", what=what, grace_seconds=silent, most=most
-        ) as at_gate:
-            while True:
-                body, passage = await at_gate.admit()
-                if passage.was_held:
-                    call = await self._reauthorize(call)
-                    self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
-                try:
-                    return await self._relay.generate(call, body, passage, reply, at_gate.clear_to_send)
-                except AsleepAgain:
-                    continue
-
 
 def _upstream_and_path(scope: Scope) -> tuple[str, bytes]:
     """Return the upstream's name and the remaining path, both still encoded."""
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).split(b"?", 1)[0]
     _, _, name, *rest = [*raw.split(b"/", 3), b"", b""][:4] if raw.startswith(b"/") else (b"", b"", b"", b"")
     return name.decode("latin-1"), b"/" + rest[0]
-
-
-def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
-    seconds = agent.policy.hold_max_seconds
-    if seconds is None:
-        return None
-    return seconds, StillAsleep(
-        f"{agent.reference!r} is asleep; its call was held for {seconds:g} s", retry_after_seconds=30
-    )

@@ -1,42 +1,114 @@
-"""Usage records of a call: reserved before it is sent, settled once it has ended (GATE-64, GATE-66)."""
+"""Usage records of calls: reserved before a call is sent, settled once it has ended (GATE-64, GATE-66)."""
 
 from datetime import datetime
 from typing import Final
 
-from opentelemetry.trace import INVALID_SPAN, Span
+from opentelemetry.trace import Span
 
-from circadia.gateway.accounting.budget import DEFAULT_OUTPUT_TOKENS, has_budget
+from circadia.clock import Clock
+from circadia.gateway.accounting.budget import DEFAULT_OUTPUT_TOKENS, CallBudgetGuard, has_budget
+from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.dialects.base import Meter
 from circadia.gateway.hold.gate import Admission
-from circadia.gateway.memory.conversations import ConversationCall
-from circadia.ids import CallId
+from circadia.gateway.memory.conversations import ConversationCall, SleepTier, Turns
+from circadia.gateway.proxy.relayed_call import RelayedCall
+from circadia.ids import CallId, IdSource
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
+from circadia.records.event import EventType
+from circadia.telemetry.traces import Traces, end_call_span
 
 READY: Final = "ready"
 _UNKNOWN: Final = Usage()
 _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 
 
-class CallOutcome:
-    __slots__ = ("at", "began", "first", "free", "id", "ready", "sent", "span", "status", "too_long")
+class LedgerEntry:
+    __slots__ = ("admission", "at", "began", "id", "relayed", "span", "turn")
 
-    def __init__(self, call_id: CallId, at: datetime, began: float) -> None:
+    def __init__(
+        self, relayed: RelayedCall, turn: ConversationCall, admission: Admission,
+        call_id: CallId, at: datetime, began: float, span: Span,
+    ) -> None:  # fmt: skip
+        self.relayed = relayed
+        self.turn = turn
+        self.admission = admission
         self.id = call_id
         self.at = at
         self.began = began
-        self.first: float | None = None
-        self.status: int | None = None
-        self.span: Span = INVALID_SPAN
-        self.sent = False
-        """Whether it may have reached the upstream, or was answered without it."""
-        self.ready = False
-        """Whether it got a ready answer and never went upstream."""
-        self.too_long = False
-        """Whether the upstream refused it as longer than the model's context."""
-        self.free = False
-        """Whether the upstream certainly did no work for it."""
+        self.span = span
+
+
+class Ledger:
+    """Records a call in all places: usage, budget, trace, conversation and memory."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ids: IdSource,
+        journal: Journal,
+        budget: CallBudgetGuard,
+        turns: Turns,
+        tier: SleepTier,
+        traces: Traces,
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._journal = journal
+        self._budget = budget
+        self._turns = turns
+        self._tier = tier
+        self._traces = traces
+
+    def open_entry(self, relayed: RelayedCall, turn: ConversationCall, admission: Admission) -> LedgerEntry:
+        call, call_id = relayed.call, CallId(self._ids.new("call"))
+        at, began = self._clock.now(), self._clock.monotonic()
+        span = self._traces.start_gateway_span(
+            call.dialect.endpoint, call.provider.upstream.name, call.request.model, call.headers
+        )
+        return LedgerEntry(relayed, turn, admission, call_id, at, began, span)
+
+    async def reserve(self, entry: LedgerEntry) -> None:
+        """Reserve what the call may use of its agent's budget. Raises LimitReached if the day has no room."""
+        agent = entry.relayed.call.agent
+        if has_budget(agent.policy):
+            entry.at = (await self._budget.reserve(agent, _build_row(entry, None))).at
+
+    def record_error(self, call: ModelCall, status: int | None, message: str) -> None:
+        self._journal.event(
+            EventType.UPSTREAM_ERROR,
+            call.agent.session,
+            call.agent.name,
+            upstream=call.provider.upstream.name,
+            endpoint=call.dialect.endpoint,
+            status=status,
+            message=message,
+        )
+
+    def settle(self, entry: LedgerEntry) -> None:
+        """Record how the call ended, or release what was reserved for it if it was not sent."""
+        relayed, turn = entry.relayed, entry.turn
+        call, meter = relayed.call, relayed.meter
+        if not relayed.is_sent:
+            if has_budget(call.agent.policy):  # its caller left during the budget check: free the reservation
+                self._budget.release(entry.id)
+            end_call_span(entry.span, None)
+            self._tier.on_call_unsent(call, turn)
+            return
+        row = _build_row(entry, self._clock.monotonic() - entry.began)
+        end_call_span(entry.span, row)
+        self._journal.put(row)
+        answered = relayed.is_answered
+        self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered)
+        self._tier.on_call_ended(
+            call,
+            turn,
+            answered=answered,
+            noted=relayed.follow_up,
+            said=meter.answer_so_far(),
+            hashes=meter.answer_hashes,
+            filled=_context_share(relayed) if call.agent.policy.bank is not None else 0.0,
+        )
 
 
 def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:
@@ -49,50 +121,34 @@ def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:
     return request.input_estimate + output, worst or 0
 
 
-def build_reserved_row(call: ModelCall, turn: ConversationCall, passage: Admission, outcome: CallOutcome) -> Call:
-    return _build_row(call, turn, passage, outcome, None, None)
-
-
-def build_settled_row(
-    call: ModelCall, turn: ConversationCall, passage: Admission, outcome: CallOutcome, meter: Meter, seconds: float
-) -> Call:
-    return _build_row(call, turn, passage, outcome, meter, seconds)
-
-
-def _build_row(
-    call: ModelCall,
-    turn: ConversationCall,
-    passage: Admission,
-    outcome: CallOutcome,
-    meter: Meter | None,
-    seconds: float | None,
-) -> Call:
-    """Return the usage record; it is reserved while there is no meter.
+def _build_row(entry: LedgerEntry, seconds: float | None) -> Call:
+    """Return the usage record; without `seconds`, it is reserved.
 
     Half a count would be a guess (input without output), so the usage of a broken answer is unknown. Its reservation
     stays, unless the upstream did no work.
     """
-    usage = meter.usage if meter is not None and meter.complete else _UNKNOWN
-    if outcome.ready:  # even if its stream reports no usage
+    relayed, turn, call = entry.relayed, entry.turn, entry.relayed.call
+    usage = relayed.meter.usage if relayed.meter.complete else _UNKNOWN
+    if relayed.is_ready:  # even if its stream reports no usage
         usage = _NOTHING
     known = usage.input_tokens is not None or usage.output_tokens is not None
-    free = outcome.free or (outcome.status is not None and outcome.status >= 400)
-    tokens, nanousd = (0, 0) if known or free else reservation(call, outcome.at)
-    model = (meter.model if meter is not None else None) or call.request.model or "unknown"
-    ended = CallStatus.DONE if meter is not None and is_answered(meter, outcome) else CallStatus.FAILED
-    cost = call.provider.prices.price(model, usage, outcome.at) if known and not outcome.ready else None
+    free = relayed.is_free or (relayed.status is not None and relayed.status >= 400)
+    tokens, nanousd = (0, 0) if known or free else reservation(call, entry.at)
+    model = relayed.meter.model or call.request.model or "unknown"
+    ended = CallStatus.DONE if relayed.is_answered else CallStatus.FAILED
+    cost = call.provider.prices.price(model, usage, entry.at) if known and not relayed.is_ready else None
     return Call(
-        id=outcome.id,
-        at=outcome.at,
+        id=entry.id,
+        at=entry.at,
         agent_id=call.agent.id,
         session=call.agent.session,
         agent=call.agent.name,
-        tier=READY if outcome.ready else "hot",
+        tier=READY if relayed.is_ready else "hot",
         upstream=call.provider.upstream.name,
         endpoint=call.dialect.endpoint,
         model=model,
-        status=CallStatus.RESERVED if meter is None else ended,
-        http_status=outcome.status,
+        status=CallStatus.RESERVED if seconds is None else ended,
+        http_status=relayed.status,
         streamed=call.request.streamed,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -100,9 +156,9 @@ def _build_row(
         reasoning_tokens=usage.reasoning_tokens,
         reserved_tokens=tokens,
         reserved_nanousd=nanousd,
-        cost_nanousd=0 if outcome.ready else cost,
-        held_seconds=passage.held_seconds,
-        first_token_seconds=None if outcome.first is None else outcome.first - outcome.began,
+        cost_nanousd=0 if relayed.is_ready else cost,
+        held_seconds=entry.admission.held_seconds,
+        first_token_seconds=None if relayed.first_byte_at is None else relayed.first_byte_at - entry.began,
         total_seconds=seconds,
         conversation=turn.conversation.id,
         end_user=turn.conversation.end_user,
@@ -110,14 +166,11 @@ def _build_row(
     )
 
 
-def context_share(call: ModelCall, meter: Meter, outcome: CallOutcome) -> float:
+def _context_share(relayed: RelayedCall) -> float:
     """Return the share of the model's context that the call filled: 1 if refused as too long, 0 if unknown."""
-    if outcome.too_long:
+    if relayed.is_too_long:
         return 1.0
+    call, meter = relayed.call, relayed.meter
     read = meter.usage.input_tokens
     window = call.provider.prices.context_window(meter.model or call.request.model or "") if read else None
     return min(1.0, read / window) if read and window else 0.0
-
-
-def is_answered(meter: Meter, outcome: CallOutcome) -> bool:
-    return outcome.status is not None and outcome.status < 400 and meter.complete

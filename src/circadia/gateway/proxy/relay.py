@@ -1,52 +1,39 @@
-"""Sends an admitted model call to its upstream, passes the answer back, and records the usage."""
+"""Takes a checked model call from the gate to its provider and back: hold, prepare, send, pass on, record."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from opentelemetry.trace import INVALID_SPAN, Span
-
-from circadia.agents.presence import Presence, PresenceCell
+from circadia.agents.access import require_upstream
+from circadia.agents.identity import Identity
+from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
-from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
-from circadia.gateway.accounting.budget import CallBudgetGuard, has_budget
-from circadia.gateway.accounting.id_owners import Owners
-from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.calls import headers as crossing
+from circadia.errors import CircadiaError, Forbidden, StillAsleep, UpstreamFailed
+from circadia.gateway.accounting.budget import require_model
+from circadia.gateway.calls.headers import bearer, to_upstream
 from circadia.gateway.calls.model_call import ModelCall
-from circadia.gateway.calls.upstream import is_json, is_stream
-from circadia.gateway.dialects.base import Meter
 from circadia.gateway.dialects.errors import is_too_long
-from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.hold.bodies import run_off_loop
-from circadia.gateway.hold.gate import Admission
-from circadia.gateway.hold.reply import OPENED_STREAM, Headers, Phase, Reply
-from circadia.gateway.memory.conversations import NOTHING, CallFollowUp, ConversationCall, SleepTier, Turns
-from circadia.gateway.payload.server_sent_events import WholeEvents
-from circadia.gateway.proxy import opened_reply
-from circadia.gateway.proxy.ledger import CallOutcome, build_reserved_row, build_settled_row, context_share, is_answered
-from circadia.gateway.proxy.reply_format import ModelReplyFormat
-from circadia.gateway.proxy.wake_notice import wake_notice
-from circadia.gateway.wire.base import ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
+from circadia.gateway.hold.bodies import BodyRef, run_off_loop
+from circadia.gateway.hold.gate import Admission, AsleepAgain, Gate, GateCall
+from circadia.gateway.hold.reply import Phase, Reply
+from circadia.gateway.memory.conversations import SleepTier, Turns
+from circadia.gateway.proxy.answer_writer import AnswerWriter
+from circadia.gateway.proxy.ledger import Ledger
+from circadia.gateway.proxy.relayed_call import RelayedCall
+from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
-from circadia.ids import AgentId, CallId, IdSource
+from circadia.ids import AgentId
 from circadia.records.agent import Agent, OnWake
-from circadia.records.event import EventType
 from circadia.stores.base import Store
-from circadia.telemetry.traces import Traces, end_call_span
+from circadia.visibility import visible_text
 
 _logger = logging.getLogger(__name__)
 
-Clear = Callable[[], Awaitable[None]]
-Watch = Callable[[bool], Meter]
-
 _COUNTS_KEPT: Final = 10_000
 """Agents for which the number of unread messages at their last wake is kept."""
-_UNSENT_METER: Final[Meter] = Plain().meter(streamed=False, take_usage_out=False, chain=())
-"""Meter of a call that was not sent."""
 _SLEPT_SINCE: Final = "the agent slept after this call was written; build it again and send it"
 
 
@@ -54,49 +41,138 @@ class Relay:
     def __init__(
         self,
         clock: Clock,
-        ids: IdSource,
         store: Store,
-        presence: Presence,
-        journal: Journal,
-        owners: Owners,
-        budget: CallBudgetGuard,
+        identity: Identity,
+        gate: Gate,
         turns: Turns,
         tier: SleepTier,
-        traces: Traces | None = None,
+        ledger: Ledger,
+        writer: AnswerWriter,
+        silent_seconds: float,
     ) -> None:
+        """`silent_seconds` is how long the caller of a woken call gets no keep-alive, its hold included."""
         self._clock = clock
-        self._ids = ids
         self._store = store
-        self._presence = presence
-        self._journal = journal
-        self._owners = owners
-        self._budget = budget
+        self._identity = identity
+        self._gate = gate
         self._turns = turns
         self._tier = tier
-        self._traces = traces or Traces()
-        self._counts: dict[AgentId, tuple[int, asyncio.Future[int]]] = {}
+        self._ledger = ledger
+        self._writer = writer
+        self._silent_seconds = silent_seconds
+        self._unread: BoundedDict[AgentId, tuple[int, asyncio.Future[int]]] = BoundedDict(_COUNTS_KEPT)
 
-    async def pass_through(self, call: ModelCall, body: bytes, reply: Reply) -> None:
-        """Pass on a call that generates nothing: no hold, no usage.
+    async def relay(self, call: ModelCall, body: BodyRef, reply: Reply, grace_seconds: float) -> None:
+        """Hold the call while its agent sleeps, send it, pass the answer on, and record it.
+
+        A call that generates nothing is neither held nor recorded.
+        """
+        if not call.route.generates:
+            await self._pass_through(RelayedCall(call, reply), body.take())
+            return None
+        operation = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
+        limit = _hold_limit(call.agent)
+        with GateCall(
+            self._gate, call.agent, reply, body, door="model", what=operation, grace_seconds=grace_seconds, most=limit
+        ) as gate_call:
+            while True:
+                content, admission = await gate_call.admit()
+                if admission.was_held:
+                    call = await self._reauthorize(call)
+                    self._gate.keep_alive(reply, max(0.0, self._silent_seconds - admission.held_seconds))
+                try:
+                    return await self._generate(RelayedCall(call, reply, gate_call), content, admission)
+                except AsleepAgain:
+                    continue
+
+    async def _reauthorize(self, call: ModelCall) -> ModelCall:
+        """Return the call with its agent's current rights: a hold lasts hours, and rights are revoked meanwhile."""
+        agent = (await self._identity.authenticate(bearer(call.headers))).agent
+        if agent is None or agent.id != call.agent.id:
+            raise Forbidden("this token is no longer this agent's")
+        require_upstream(agent, call.provider.upstream.name)
+        require_model(agent, call.request, call.route)
+        return replace(call, agent=agent)
+
+    async def _generate(self, relayed: RelayedCall, body: bytes, admission: Admission) -> None:
+        """Send an admitted call with the declared changes; record its usage whatever happens.
+
+        The gate clears it directly before each send; the gate's errors reach the caller, and nothing is sent.
+        """
+        call, on_wake = relayed.call, relayed.call.agent.policy.on_wake
+        if admission.was_held and on_wake is OnWake.REFRESH and relayed.reply.phase is Phase.SILENT:
+            await relayed.clear_to_send()
+            raise StillAsleep(_SLEPT_SINCE, retry_after_seconds=1)
+        turn = await self._turns.begin(call.agent, call.request, call.headers)
+        entry = self._ledger.open_entry(relayed, turn, admission)
+        try:
+            prepared = await self._tier.prepare_call(call, turn, body, held=admission.was_held)
+            relayed.call, relayed.follow_up = _with_size_of(call, body, prepared.body), prepared.noted
+            if prepared.answer is not None:
+                await relayed.clear_to_send()
+                await self._writer.write_ready_answer(relayed, prepared.answer)
+                return
+            await self._ledger.reserve(entry)
+            is_stale = admission.was_held and on_wake is not OnWake.FORWARD
+            notice = _wake_notice(admission, await self._count_unread(call.agent, admission)) if is_stale else ""
+            without_memory = None if prepared.body is body else body
+            await self._exchange(relayed, prepared.body, notice, without_memory)
+        finally:
+            # After the answer: data written to the caller goes out at the end of this step of the event loop.
+            asyncio.get_running_loop().call_soon(self._ledger.settle, entry)
+
+    async def _pass_through(self, relayed: RelayedCall, body: bytes) -> None:
+        """Pass on a call that generates nothing.
 
         Token counts cover what would be sent. An answer made in the background is reported when it is fetched.
         """
+        call = relayed.call
         if call.dialect.counts_tokens:
             turn = await self._turns.begin(call.agent, call.request, call.headers)
             body = (await self._tier.prepare_call(call, turn, body)).body
-        meter = _UNSENT_METER
-
-        def watch(streamed: bool) -> Meter:
-            nonlocal meter
-            meter = call.dialect.meter(streamed=streamed, take_usage_out=False, chain=())
-            return meter
-
-        status = await self._pass_on(call, body, reply, watch, None)
-        if call.method == "DELETE" and status < 300:
+        await self._exchange(relayed, body)
+        if call.method == "DELETE" and relayed.status is not None and relayed.status < 300:
             self._report_deletion(call)
-        answer = meter.answer_so_far()
-        if answer is not None and answer.handle is not None:
-            self._tier.on_background_answer(call, answer.handle, answer)
+        content = relayed.meter.answer_so_far()
+        if content is not None and content.handle is not None:
+            self._tier.on_background_answer(call, content.handle, content)
+
+    async def _exchange(
+        self, relayed: RelayedCall, body: bytes, notice: str = "", without_memory: bytes | None = None
+    ) -> None:
+        """Send the body, or the one without memory if that is too long for the model, and pass the answer on."""
+        call = relayed.call
+        answer: ProviderResponse | None = None
+        try:
+            answer, whole = await self._send(relayed, body, notice)
+            if without_memory is not None and whole is not None and is_too_long(answer.status, whole):
+                _logger.warning(
+                    "a call of %r is too long for its model with memory, and goes without", call.agent.reference
+                )
+                relayed.drop_memory()
+                answer.close()
+                answer, whole = await self._send(relayed, without_memory, notice)
+            relayed.status, relayed.first_byte_at = answer.status, self._clock.monotonic()
+            if answer.status >= 400:
+                relayed.is_too_long |= whole is not None and is_too_long(answer.status, whole)
+                self._ledger.record_error(call, answer.status, "answered with an error")
+            await self._writer.write_answer(relayed, answer, whole)
+        except UpstreamFailed as error:
+            relayed.is_free = isinstance(error.__cause__, ConnectFailed | ConnectTimedOut)
+            self._ledger.record_error(call, None, error.message)
+            raise
+        finally:
+            if answer is not None:  # the caller is gone or the rest is not wanted: end the upstream's work too
+                answer.close()
+
+    async def _send(self, relayed: RelayedCall, body: bytes, notice: str) -> tuple[ProviderResponse, bytes | None]:
+        call = relayed.call
+        body, relayed.adds_usage = await run_off_loop(body, partial(_outgoing_body, call, body, notice))
+        again = call.route.dialect != "plain" or call.method == "GET"
+        headers = to_upstream(call.headers)
+        return await call.provider.upstream.send(
+            call.method, call.target, headers, body, again=again, clear=relayed.clear_to_send
+        )
 
     def _report_deletion(self, call: ModelCall) -> None:
         """Report a conversation that cannot continue because it, or its last response, was deleted at the provider."""
@@ -111,254 +187,26 @@ class Relay:
         ):
             self._tier.on_conversation_ended(call, conversation.end_user)
 
-    async def generate(
-        self, call: ModelCall, body: bytes, passage: Admission, reply: Reply, clear_to_send: Clear
-    ) -> None:
-        """Send the call with the declared changes and pass the answer on; record its usage whatever happens.
-
-        `clear_to_send` is awaited directly before each send; its errors reach the caller, and nothing is sent.
-        """
-        policy = call.agent.policy
-        if passage.was_held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
-            await clear_to_send()
-            raise StillAsleep(_SLEPT_SINCE, retry_after_seconds=1)
-        turn = await self._turns.begin(call.agent, call.request, call.headers)
-        meter, noted, adds_usage = _UNSENT_METER, NOTHING, False
-        outcome = CallOutcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
-        outcome.span = self._start_span(call)
-
-        async def clear() -> None:
-            await clear_to_send()
-            outcome.sent = True
-
-        def watch(streamed: bool) -> Meter:
-            nonlocal meter
-            meter = _build_meter(call, noted, streamed=streamed, take_usage_out=adds_usage)
-            return meter
-
-        try:
-            prepared = await self._tier.prepare_call(call, turn, body, held=passage.was_held)
-            plain, body = body, prepared.body
-            call = _with_size_of(call, plain, body)
-            noted, ready = prepared.noted, prepared.answer
-            del prepared
-            if ready is not None:
-                await clear()
-                meter = watch(call.request.streamed)
-                await self._send_ready_answer(call, ready, reply, meter, outcome, _answer_headers(noted))
-                return
-            if has_budget(policy):
-                row = build_reserved_row(call, turn, passage, outcome)
-                outcome.at = (await self._budget.reserve(call.agent, row)).at
-            stale = passage.was_held and policy.on_wake is not OnWake.FORWARD
-            line = wake_notice(passage, await self._unread_count(call.agent, passage)) if stale else ""
-            sent, adds_usage = await run_off_loop(body, partial(_outgoing_body, call, body, line))
-            shorter = None if body is plain else lambda: run_off_loop(plain, partial(_outgoing_body, call, plain, line))
-            await self._pass_on(call, sent, reply, watch, outcome, _answer_headers(noted), shorter, clear)
-        except UpstreamFailed as error:
-            outcome.free = isinstance(error.__cause__, ConnectFailed | ConnectTimedOut)
-            raise
-        finally:
-            # After the answer: data written to the caller goes out at the end of this step of the event loop.
-            asyncio.get_running_loop().call_soon(self._write_down, call, turn, passage, meter, outcome, noted)
-
-    def _start_span(self, call: ModelCall) -> Span:
-        if not self._traces.on:
-            return INVALID_SPAN
-        target = (call.dialect.endpoint, call.provider.upstream.name, call.request.model)
-        return self._traces.start_gateway_span(*target, call.headers)
-
-    async def _send_ready_answer(
-        self, call: ModelCall, ready: bytes, reply: Reply, meter: Meter, outcome: CallOutcome, told: Headers
-    ) -> None:
-        """Send a ready answer; everything else happens as if it came from the upstream."""
-        meter.feed(ready)
-        meter.end()
-        await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
-        outcome.ready, outcome.status = True, 200
-        if not call.request.streamed:
-            await reply.send_whole(200, [(b"content-type", b"application/json"), *told], ready)
-            return
-        await reply.start(200, [*OPENED_STREAM, *told])
-        await reply.finish(ready)
-
-    async def _pass_on(
-        self, call: ModelCall, body: bytes, reply: Reply, watch: Watch, outcome: CallOutcome | None, told: Headers = (),
-        shorter: Callable[[], Awaitable[tuple[bytes, bool]]] | None = None, clear: Clear | None = None,
-    ) -> int:  # fmt: skip
-        """Send the body and pass the answer on; send `shorter` instead if the call is too long for its model."""
-        headers = crossing.to_upstream(call.headers)
-        again = call.route.dialect != "plain" or call.method == "GET"
-        answer: ProviderResponse | None = None
-        try:
-            send = partial(call.provider.upstream.send, call.method, call.target, headers, again=again, clear=clear)
-            answer, whole = await send(body)
-            if outcome is not None and shorter is not None and whole is not None and is_too_long(answer.status, whole):
-                outcome.too_long, told = True, ()
-                _logger.warning(
-                    "a call of %r is too long for its model with memory, and goes without", call.agent.reference
-                )
-                answer.close()
-                answer, whole = await send((await shorter())[0])
-            if outcome is not None:
-                outcome.status = answer.status
-                outcome.first = self._clock.monotonic()
-            if answer.status >= 400:
-                if outcome is not None and whole is not None:
-                    outcome.too_long = outcome.too_long or is_too_long(answer.status, whole)
-                self._record_error_event(call, answer.status, "answered with an error")
-            if reply.phase is Phase.OPENED:
-                whole = await opened_reply.gather_answer(call, answer, whole)
-            meter = watch(_is_read_as_stream(call, answer))
-            if whole is None:
-                await self._pass_stream(call, answer, reply, meter, told)
-            else:
-                await self._pass_whole(call, answer, whole, reply, meter, told)
-            return answer.status
-        except UpstreamFailed as error:
-            self._record_error_event(call, None, error.message)
-            raise
-        finally:
-            if answer is not None:  # the caller is gone or the rest is not wanted: end the upstream's work too
-                answer.close()
-
-    async def _pass_whole(
-        self, call: ModelCall, answer: ProviderResponse, whole: bytes, reply: Reply, meter: Meter, told: Headers
-    ) -> None:
-        if answer.status < 300:
-            meter.feed(whole)
-            meter.end()
-            await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
-        whole = call.provider.upstream.without_key(whole)
-        if reply.phase is Phase.OPENED:
-            await reply.send_whole(200, (), opened_reply.fit_to_request(call, answer, whole))
-        else:
-            await reply.send_whole(answer.status, [*call.provider.upstream.headers_back(answer), *told], whole)
-
-    async def _pass_stream(
-        self, call: ModelCall, answer: ProviderResponse, reply: Reply, meter: Meter, told: Headers
-    ) -> None:
-        owned = 0
-        last = b""
-        events = WholeEvents() if is_stream(answer) else None
-        if events is None:  # an error cannot be sent in band
-            reply.voice = ModelReplyFormat(call.dialect, streamed=False)
-        cell = self._presence.synced_cell(call.agent.id) if call.agent.policy.abort_streams else None
-        cut = None if cell is None else _cut_on_sleep(cell, answer)
-        try:
-            await reply.start(answer.status, [*call.provider.upstream.headers_back(answer), *told])
-            async for chunk in answer:
-                passed = meter.feed(chunk)
-                if events is not None:
-                    passed = events.feed(passed)
-                passed = call.provider.upstream.without_key(passed)
-                if len(meter.ids) > owned:
-                    await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
-                    owned = len(meter.ids)
-                if answer.at_end:
-                    last += passed  # goes out with the end; more may have arrived while an id was recorded
-                else:
-                    await reply.write(passed)
-        except ConnectionStalled as error:
-            raise UpstreamTimedOut(f"upstream {call.provider.upstream.name!r} stopped in its stream") from error
-        except ConnectionBroken as error:
-            if cut is not None and cut.done():
-                raise StillAsleep("the agent was put to sleep and its stream cut") from error
-            raise UpstreamFailed(f"upstream {call.provider.upstream.name!r} broke off in its stream") from error
-        finally:
-            if cell is not None and cut is not None:
-                cell.streams.discard(cut)
-        await reply.finish(last + (b"" if events is None else events.end()) + meter.end())
-
-    def _record_error_event(self, call: ModelCall, status: int | None, message: str) -> None:
-        self._journal.event(
-            EventType.UPSTREAM_ERROR,
-            call.agent.session,
-            call.agent.name,
-            upstream=call.provider.upstream.name,
-            endpoint=call.dialect.endpoint,
-            status=status,
-            message=message,
-        )
-
-    async def _unread_count(self, agent: Agent, passage: Admission) -> int:
+    async def _count_unread(self, agent: Agent, admission: Admission) -> int:
         """Count the agent's unread messages, once for all calls that one wake admits."""
-        known = self._counts.get(agent.id)
-        if known is None or known[0] != passage.generation:
-            if len(self._counts) >= _COUNTS_KEPT:
-                self._counts.clear()
-            known = self._counts[agent.id] = (
-                passage.generation,
-                asyncio.ensure_future(self._query_unread_count(agent)),
-            )
+        known = self._unread.get(agent.id)
+        if known is None or known[0] != admission.generation:
+            known = admission.generation, asyncio.ensure_future(self._query_unread_count(agent))
+            self._unread[agent.id] = known
         return await asyncio.shield(known[1])
 
     async def _query_unread_count(self, agent: Agent) -> int:
         async with self._store.begin_read() as tx:
             return await tx.deliveries.count_unread(agent.id)
 
-    def _write_down(
-        self,
-        call: ModelCall,
-        turn: ConversationCall,
-        passage: Admission,
-        meter: Meter,
-        outcome: CallOutcome,
-        noted: CallFollowUp,
-    ) -> None:
-        if not outcome.sent:
-            if has_budget(call.agent.policy):  # its caller left during the budget check: free the reservation
-                self._budget.release(outcome.id)
-            if self._traces.on:
-                end_call_span(outcome.span, None)
-            self._tier.on_call_unsent(call, turn)
-            return
-        seconds = self._clock.monotonic() - outcome.began
-        line = build_settled_row(call, turn, passage, outcome, meter, seconds)
-        if self._traces.on:
-            end_call_span(outcome.span, line)
-        self._journal.put(line)
-        whole = is_answered(meter, outcome)
-        if outcome.too_long:
-            noted = replace(noted, used=None, lookup=None)  # the answered body contained no memory
-        self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
-        share = context_share(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
-        self._tier.on_call_ended(
-            call,
-            turn,
-            answered=whole,
-            noted=noted,
-            said=meter.answer_so_far(),
-            hashes=meter.answer_hashes,
-            filled=share,
-        )
 
-
-def _asks_for_stream(call: ModelCall) -> bool:
-    query = call.target.partition("?")[2]
-    return call.route.dialect == "stored_response" and "stream=true" in query.lower().split("&")
-
-
-def _is_read_as_stream(call: ModelCall, answer: ProviderResponse) -> bool:
-    """Return whether an answer is parsed as events, also if it has no type but a stream was requested."""
-    return is_stream(answer) or (not is_json(answer) and (call.request.streamed or _asks_for_stream(call)))
-
-
-def _build_meter(call: ModelCall, noted: CallFollowUp, *, streamed: bool, take_usage_out: bool = False) -> Meter:
-    return call.dialect.meter(
-        streamed=streamed, take_usage_out=take_usage_out, chain=call.request.chain, words=noted.told is not None
+def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:
+    seconds = agent.policy.hold_max_seconds
+    if seconds is None:
+        return None
+    return seconds, StillAsleep(
+        f"{agent.reference!r} is asleep; its call was held for {seconds:g} s", retry_after_seconds=30
     )
-
-
-def _outgoing_body(call: ModelCall, body: bytes, line: str) -> tuple[bytes, bool]:
-    """Return the outgoing body with the notice, and whether it requests usage that its caller did not request."""
-    body = call.dialect.with_line(body, line) if line else body
-    with_usage = call.dialect.with_usage(body) if call.agent.policy.include_usage and call.request.streamed else None
-    return (body, False) if with_usage is None else (with_usage, True)
-
-
-def _answer_headers(noted: CallFollowUp) -> Headers:
-    return () if noted.lookup is None else noted.lookup.headers
 
 
 def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
@@ -369,11 +217,35 @@ def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
     return replace(call, request=replace(call.request, input_estimate=call.request.input_estimate + -(-added // 3)))
 
 
-def _cut_on_sleep(cell: PresenceCell, answer: ProviderResponse) -> asyncio.Future[None]:
-    """Close the stream when its agent falls asleep (GATE-45); the returned future is then done."""
-    cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    cut.add_done_callback(lambda _: answer.close())
-    cell.streams.add(cut)
-    if cell.asleep:  # it fell asleep before the first byte
-        cut.set_result(None)
-    return cut
+def _outgoing_body(call: ModelCall, body: bytes, notice: str) -> tuple[bytes, bool]:
+    """Return the outgoing body with the notice, and whether it requests usage that its caller did not request."""
+    body = call.dialect.with_line(body, notice) if notice else body
+    with_usage = call.dialect.with_usage(body) if call.agent.policy.include_usage and call.request.streamed else None
+    return (body, False) if with_usage is None else (with_usage, True)
+
+
+def _wake_notice(admission: Admission, unread: int) -> str:
+    """Return the fenced line that tells a woken agent that its prompt is old (GATE-65).
+
+    It states the sleep time, who woke the agent, and the unread messages and how to read them.
+    """
+    woken = f", woken by {_plain_text(admission.woken_by)}" if admission.woken_by else ""
+    mail = (
+        f"{unread} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
+        if unread
+        else "no unread messages"
+    )
+    return f"<circadia-notice>You slept {_format_duration(admission.slept_seconds)}{woken}; {mail}.</circadia-notice>"
+
+
+def _format_duration(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _plain_text(text: str) -> str:
+    """Remove characters that could end the fence or the line."""
+    printable = (character for character in visible_text(text) if character.isprintable() and character not in "<>")
+    return "".join(printable)[:100]

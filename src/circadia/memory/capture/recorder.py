@@ -14,7 +14,7 @@ from circadia.memory.context import strip_fences
 from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, EpisodeService, NewEpisode
 from circadia.memory.redaction import redact
 from circadia.records.agent import AgentPolicy
-from circadia.records.bank import Bank, Capture, Trust
+from circadia.records.bank import Bank, CaptureMode, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.stores.base import Tx
 from circadia.time_slice import TimeSlice
@@ -197,9 +197,9 @@ class ExchangeRecorder:
 
 
 def _skip_reason(bank: Bank, said: Utterance) -> str | None:
-    if bank.policy.capture is Capture.EXPLICIT:
+    if bank.policy.capture_mode is CaptureMode.EXPLICIT:
         return "explicit"
-    if not said.text or (bank.policy.capture is Capture.CONTENT and not is_content(said.text)):
+    if not said.text or (bank.policy.capture_mode is CaptureMode.CONTENT and not is_content(said.text)):
         return "no_content"
     if said.importance < bank.policy.least_importance:
         return "importance"

@@ -17,7 +17,7 @@ from circadia.ids import BankId
 from circadia.memory.redaction import redact
 from circadia.memory.search.index import DEPTH, RANKING, Question
 from circadia.records.agent import Agent
-from circadia.records.bank import Bank, Capture
+from circadia.records.bank import Bank, CaptureMode
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import BankHeads, ReadyView
 
@@ -83,7 +83,7 @@ class QuestionCounter:
 
 def may_keep_question(bank: Bank, agent: Agent | None) -> bool:
     """Return whether a question may be stored: capture is on and not only explicit; None is the operator."""
-    if bank.policy.capture is Capture.EXPLICIT:
+    if bank.policy.capture_mode is CaptureMode.EXPLICIT:
         return False
     return agent is None or (agent.policy.capture and {bank.name, bank.template}.isdisjoint(agent.policy.read_banks))
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
-from circadia.records.bank import Bank, Capture, Trust
+from circadia.records.bank import Bank, CaptureMode, Trust
 from circadia.records.block import Block
 from circadia.records.end_user import LONGEST, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
@@ -43,7 +43,7 @@ class ExportLine(BaseModel):
 
 
 class PolicyPart(ExportLine):
-    capture: Capture = Capture.CONTENT
+    capture_mode: CaptureMode = CaptureMode.CONTENT
     capture_tools: bool = False
     min_importance: Share = 0.0
     tune_importance: bool = False

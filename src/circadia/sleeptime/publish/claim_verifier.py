@@ -1,9 +1,10 @@
 """Asks the tier's model whether generated text is supported by its cited sources (SLEEP-33).
 
-One question holds all claims of a page, each with the lines that it cites. Changes of operations without a model and
-exact extracts are not judged. A missing verdict is a no.
+One question holds all claims of a page below the lines that they cite. Changes of operations without a model and exact
+extracts are not judged. A missing verdict is a no.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, cast
@@ -27,9 +28,13 @@ MOST_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
 MOST_CHARACTERS: Final = 60_000
 """Characters of a question, unless a single claim has more."""
+FEW_LINES: Final = 8
+"""Sources of a claim up to which all are shown."""
 MOST_LINES: Final = 40
-"""Sources shown with a claim: those that share most words with it."""
-VERDICT_TOKENS: Final = 40
+"""Sources of a claim that are shown at most."""
+LINES_A_WORD: Final = 2
+"""Of more sources, those that are shown of each word of the claim: enough to see that one says otherwise."""
+VERDICT_TOKENS: Final = 30
 VERDICT: Final = "verdict"
 """Key of the verdict in `Change.after`."""
 SAID: Final = "said"
@@ -46,9 +51,7 @@ REASONS: Final[Mapping[str, str]] = {
 
 class ClaimVerdict(BaseModel):
     id: str
-    verdict: Literal["said", "not_said", "contradicted"]
-    instructs: bool
-    undated: bool
+    verdict: Literal["said", "not_said", "contradicted", "instructs", "undated"]
 
 
 class ClaimVerdicts(BaseModel):
@@ -66,11 +69,8 @@ class Claim:
     sources: Sequence[Episode]
     before: str = ""
     """Lines of the block that it replaces."""
-
-    @property
-    def cites(self) -> tuple[str, ...]:
-        """Return what it is shown with; claims that share all of it are shown together."""
-        return (self.before, *(each.id for each in self.sources))
+    alone: bool = False
+    """Whether its question holds no other claim: each pass proposes a refused summary again, and pays for it once."""
 
 
 class ClaimVerifier:
@@ -87,15 +87,13 @@ class ClaimVerifier:
         ids = {key for each in view.proposed for key in _cited_episode_ids(each)}
         rows = await view.look.fetch_episodes(sorted(ids))
         verdicts: dict[int, list[str]] = {}
-        for part in _split_questions(
-            [each for at, change in enumerate(view.proposed) for each in _find_claims(at, change, rows)]
-        ):
+        claims = [each for at, change in enumerate(view.proposed) for each in _find_claims(at, change, rows)]
+        together = [each for each in claims if not each.alone]
+        for part in (*_split_questions(together), *({"c1": each} for each in claims if each.alone)):
             most = VERDICT_TOKENS * (len(part) + 2)
             answer = await ask(build_fixed_prompt(self.name, _build_question(part)), ClaimVerdicts, most_tokens=most)
             for key, claim in part.items():
-                results = {
-                    _worst_verdict(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key
-                }
+                results = {each.verdict for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
                 verdicts.setdefault(claim.number, []).append(next(iter(sorted(results - {SAID}) or results), MISSING))
         return [
             replace(each, after={**(each.after or {}), VERDICT: next((v for v in verdicts[at] if v != SAID), SAID)})
@@ -112,12 +110,6 @@ def refusal_reason(change: Change) -> str:
 
 def mark_missing_verdict(change: Change) -> Change:
     return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited_episode_ids(change) else change
-
-
-def _worst_verdict(given: ClaimVerdict) -> str:
-    if given.instructs:
-        return "instructs"
-    return "undated" if given.verdict == SAID and given.undated else given.verdict
 
 
 def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
@@ -138,7 +130,8 @@ def _find_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode])
         if not is_extract(text, cited):
             belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
             mark = " (open)" if change.kind is ChangeKind.FLAG else belief
-            yield Claim(number=number, text=text, mark=mark, sources=_select_sources(text, cited))
+            alone = after.get("kind") == NoteKind.SUMMARY.value
+            yield Claim(number=number, text=text, mark=mark, sources=_select_sources(text, cited), alone=alone)
 
 
 def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
@@ -157,39 +150,46 @@ def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Epis
 
 
 def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
-    wanted = set(question_terms(text)) if len(cited) > MOST_LINES else set[int]()
-    shared = {each.id: len(wanted.intersection(question_terms(each.text))) if wanted else 0 for each in cited}
-    best = sorted(cited, key=lambda each: (-shared[each.id], each.number))[:MOST_LINES]
-    return sorted(best, key=lambda each: each.number)
+    """Return the sources to show with a claim: of many, those that have its words."""
+    cited = sorted(cited, key=lambda each: each.number)
+    if len(cited) <= FEW_LINES:
+        return cited
+    missing = Counter(dict.fromkeys(question_terms(text), LINES_A_WORD))
+    terms = {each.number: missing.keys() & question_terms(each.text) for each in cited}
+    shown: set[int] = set()
+    while terms and len(shown) < MOST_LINES:
+        gains = {number: sum(missing[term] > 0 for term in has) for number, has in terms.items()}
+        best = max(gains, key=gains.__getitem__)
+        if not gains[best] and len(shown) >= FEW_LINES:
+            break
+        missing.subtract(terms.pop(best))
+        shown.add(best)
+    return [each for each in cited if each.number in shown]
 
 
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
-    part: dict[str, Claim] = {}
-    for claim in claims:
-        wider = {**part, f"c{len(part) + 1}": claim}
-        if part and (len(part) == MOST_CLAIMS or len(_build_question(wider)) > MOST_CHARACTERS):
-            yield part
-            wider = {"c1": claim}
-        part = wider
-    if part:
+    """Yield the claims of each question by id, in halves where there are too many for one."""
+    part = {f"c{number}": claim for number, claim in enumerate(claims, 1)}
+    if len(part) > 1 and (len(part) > MOST_CLAIMS or len(_build_question(part)) > MOST_CHARACTERS):
+        yield from _split_questions(claims[: len(claims) // 2])
+        yield from _split_questions(claims[len(claims) // 2 :])
+    elif part:
         yield part
 
 
 def _build_question(part: Mapping[str, Claim]) -> str:
-    """Return the text of a question: claims, each above the lines that it cites."""
-    together: dict[tuple[str, ...], list[str]] = {}
+    """Return the text of a question: all lines, each once, then the claims with the ids of those that they cite."""
+    sheet = NumberedLines()
+    sheet.add_heading("Lines")
+    sheet.add_episodes(sorted((row for each in part.values() for row in each.sources), key=lambda row: row.number))
+    replaced: dict[str, list[str]] = {}
     for key, claim in part.items():
-        together.setdefault(claim.cites, []).append(key)
-    texts: list[str] = []
-    for keys in together.values():
-        sheet = NumberedLines()
-        sheet.add_heading("Claims")
-        for key in keys:
-            sheet.add_line(f"{key}{part[key].mark} {part[key].text}")
-        first = part[keys[0]]
-        if first.before:
-            sheet.add_block("The text before", first.before)
-        sheet.add_heading("Their lines")
-        sheet.add_episodes(first.sources)
-        texts.append(sheet.text)
-    return "\n".join(texts)
+        if claim.before:
+            replaced.setdefault(claim.before, []).append(key)
+    for before, keys in replaced.items():
+        sheet.add_block(f"Replaced by {' '.join(keys)}", before)
+    sheet.add_heading("Claims")
+    for key, claim in part.items():
+        ids = " ".join(sheet.id_of(each) for each in claim.sources)
+        sheet.add_line(f"{key}{claim.mark} [{ids}] {claim.text}")
+    return sheet.text

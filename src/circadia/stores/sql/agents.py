@@ -62,7 +62,7 @@ _REMEMBERED: Final = 4096
 """Number of cached policies and settings: parsing one costs more than reading the row."""
 _POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
 _POLICY_TUPLES: Final = (
-    "upstreams", "mcp_servers", "tools", "sessions", "may_wake", "may_sleep", "models", "banks", "read_banks",
+    "upstreams", "mcp_servers", "tools", "sessions", "may_wake", "may_sleep", "models", "write_banks", "read_banks",
 )  # fmt: skip
 _NAMES = NamesNear(
     select(agents).where(agents.c.session_id == bindparam("session_id"), agents.c.deleted_at.is_(None)),
@@ -236,8 +236,8 @@ def _policy(stored: str) -> AgentPolicy:
             values[name] = tuple(values[name])
     if "on_wake" in values:
         values["on_wake"] = OnWake(values["on_wake"])
-    if "answers" in values:
-        values["answers"] = AnswerMode(values["answers"])
+    if "answer_mode" in values:
+        values["answer_mode"] = AnswerMode(values["answer_mode"])
     return AgentPolicy(**values)
 
 

@@ -88,6 +88,19 @@ Index("answer_uses_bank", answer_uses.c.bank_id, answer_uses.c.judged, answer_us
 Index("answer_uses_agent", *(answer_uses.c[name] for name in ("bank_id", "agent_id", "judged", "id")))
 Index("answer_uses_at", answer_uses.c.at)
 
+answer_verdicts = Table(
+    "answer_verdicts",
+    metadata,
+    Column("id", String, primary_key=True),
+    _bank(),
+    Column("answer_id", String, nullable=False),
+    Column("same", Boolean, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+Index("answer_verdicts_answer", answer_verdicts.c.answer_id)
+Index("answer_verdicts_at", answer_verdicts.c.at)
+Index("answer_verdicts_bank", answer_verdicts.c.bank_id, answer_verdicts.c.at)
+
 answer_days = Table(
     "answer_days",
     metadata,

@@ -9,12 +9,22 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Connection, Row, bindparam, case, delete, func, literal_column, or_, select, update
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
-from circadia.records.answer import Answer, AnswerBasis, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, DropReason
+from circadia.records.answer import (
+    Answer,
+    AnswerBasis,
+    AnswerDay,
+    AnswerFrame,
+    AnswerScope,
+    AnswerUse,
+    DropReason,
+    SameQuestionVerdict,
+)
 from circadia.records.ready_view import BankHeads
 from circadia.stores.answers import SEEN, AnswerChanges, AnswerEntry, RecentScope
 from circadia.stores.sql import answer_frames as frames_of
 from circadia.stores.sql import answer_uses as uses_of
-from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answers
+from circadia.stores.sql import answer_verdicts as verdicts_of
+from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.searchable import fetch_by_ids, select_by_ids
@@ -97,6 +107,7 @@ _PURGE: Final = (
     Statement(delete(answers).where(answers.c.dropped_at < bindparam("before"))),
     Statement(delete(answer_uses).where(answer_uses.c.at < bindparam("before"))),
     Statement(delete(answer_frames).where(answer_frames.c.at < bindparam("before"))),
+    Statement(delete(answer_verdicts).where(answer_verdicts.c.at < bindparam("before"))),
 )
 _CLEAR: Final = (
     Statement(
@@ -106,7 +117,7 @@ _CLEAR: Final = (
     ),
     *(
         Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
-        for table in (answers, answer_uses, answer_frames)
+        for table in (answers, answer_uses, answer_verdicts, answer_frames)
     ),
 )
 
@@ -195,6 +206,13 @@ class SqlAnswers:
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
         await self._run(lambda connection: uses_of.save_judgment(connection, bank_id, use_id, right, at))
 
+    async def save_verdicts(self, verdicts: Sequence[SameQuestionVerdict]) -> None:
+        if verdicts:
+            await self._run(lambda connection: verdicts_of.save_verdicts(connection, verdicts))
+
+    async def find_verdicts(self, bank_id: BankId, ids: Collection[str]) -> Sequence[SameQuestionVerdict]:
+        return await self._run(ShortRead(lambda connection: verdicts_of.find_verdicts(connection, bank_id, ids)))
+
     async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
         if frames:
             await self._run(lambda connection: frames_of.save_frames(connection, frames))
@@ -258,6 +276,7 @@ def _save_phrasings(connection: Connection, bank_id: BankId, answer_id: AnswerId
     revision = _NEXT.scalar(connection, {"bank": bank_id})
     values = {"of_id": answer_id, "new_phrasings": storable, "new_size": size, "new_revision": revision}
     _PHRASE.execute(connection, values)
+    verdicts_of.delete_verdicts(connection, [answer_id])
 
 
 def _drop(
@@ -268,6 +287,7 @@ def _drop(
     if rows:
         revision = _NEXT.scalar(connection, {"bank": bank_id})
         _DROP.run_many(connection, [(row.id, why.value, at, revision) for row in rows])
+        verdicts_of.delete_verdicts(connection, [row.id for row in rows])
     return [_answer(row) for row in rows]
 
 

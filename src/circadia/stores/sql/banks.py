@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, 
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
-from circadia.records.bank import Bank, BankPolicy, Capture, ImportanceTuning
+from circadia.records.bank import Bank, BankPolicy, CaptureMode, ImportanceTuning
 from circadia.records.index_entry import IndexDelta, Layer
-from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
+from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
@@ -67,7 +67,7 @@ _TOUCH = Statement(
 _EDIT = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
 _SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 _OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
-_OF_ANSWERS: Final = (answers, answer_uses, answer_frames, answer_days)
+_OF_ANSWERS: Final = (answers, answer_uses, answer_verdicts, answer_frames, answer_days)
 _OF_SLEEP: Final = (passes, sleep_states, sleep_calls, benefits)
 _PASSES = select(passes.c.id).where(passes.c.bank_id == bindparam("bank"))
 _REMOVE = (
@@ -229,7 +229,7 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
 
 def _bank(row: Row[Any]) -> Bank:
     policy: dict[str, Any] = {name: value for name, value in row.policy.items() if name in _POLICY}
-    policy["capture"] = Capture(policy.get("capture", Capture.CONTENT))
+    policy["capture_mode"] = CaptureMode(policy.get("capture_mode", CaptureMode.CONTENT))
     policy["tuned"] = ImportanceTuning(**policy["tuned"]) if policy.get("tuned") else None
     return Bank(
         id=BankId(row.id),

@@ -1,0 +1,186 @@
+"""Passes answers to the caller as they come.
+
+A reply that was opened before its answer arrived, as a 200 of the requested content type, gets what fits into it.
+"""
+
+import asyncio
+
+import orjson
+
+from circadia.agents.presence import Presence, PresenceCell
+from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.accounting.id_owners import Owners
+from circadia.gateway.calls.model_call import ModelCall
+from circadia.gateway.calls.upstream import is_json, is_stream
+from circadia.gateway.hold.reply import OPENED_STREAM, Phase
+from circadia.gateway.payload.server_sent_events import WholeEvents
+from circadia.gateway.proxy.relayed_call import RelayedCall
+from circadia.gateway.proxy.reply_format import ModelReplyFormat
+from circadia.gateway.wire.base import ConnectionBroken, ConnectionStalled
+from circadia.gateway.wire.connection import ProviderResponse
+
+_LONGEST_ERROR = 65_536
+"""Maximum number of bytes read of an error that an upstream sends as a stream."""
+
+
+class AnswerWriter:
+    def __init__(self, presence: Presence, owners: Owners) -> None:
+        self._presence = presence
+        self._owners = owners
+
+    async def write_ready_answer(self, relayed: RelayedCall, ready: bytes) -> None:
+        """Write a ready answer; everything else happens as if it came from the upstream."""
+        reply, streamed = relayed.reply, relayed.call.request.streamed
+        relayed.start_meter(streamed=streamed)
+        await self._feed_whole(relayed, ready)
+        relayed.is_ready, relayed.status = True, 200
+        if not streamed:
+            await reply.send_whole(200, [(b"content-type", b"application/json"), *relayed.answer_headers], ready)
+            return
+        await reply.start(200, [*OPENED_STREAM, *relayed.answer_headers])
+        await reply.finish(ready)
+
+    async def write_answer(self, relayed: RelayedCall, answer: ProviderResponse, whole: bytes | None) -> None:
+        """Write the provider's answer, of which `whole` is the body unless it streams."""
+        if relayed.reply.phase is Phase.OPENED:
+            whole = await _gather_answer(relayed.call, answer, whole)
+        relayed.start_meter(streamed=_is_read_as_stream(relayed.call, answer))
+        if whole is None:
+            await self._write_stream(relayed, answer)
+        else:
+            await self._write_whole(relayed, answer, whole)
+
+    async def _write_whole(self, relayed: RelayedCall, answer: ProviderResponse, whole: bytes) -> None:
+        reply, upstream = relayed.reply, relayed.call.provider.upstream
+        if answer.status < 300:
+            await self._feed_whole(relayed, whole)
+        whole = upstream.without_key(whole)
+        if reply.phase is Phase.OPENED:
+            await reply.send_whole(200, (), _fit_to_request(relayed.call, answer, whole))
+        else:
+            await reply.send_whole(answer.status, [*upstream.headers_back(answer), *relayed.answer_headers], whole)
+
+    async def _feed_whole(self, relayed: RelayedCall, whole: bytes) -> None:
+        relayed.meter.feed(whole)
+        relayed.meter.end()
+        await self._record_ids(relayed, relayed.meter.ids)
+
+    async def _write_stream(self, relayed: RelayedCall, answer: ProviderResponse) -> None:
+        call, reply, meter, upstream = relayed.call, relayed.reply, relayed.meter, relayed.call.provider.upstream
+        owned = 0
+        last = b""
+        events = WholeEvents() if is_stream(answer) else None
+        if events is None:  # an error cannot be sent in band
+            reply.voice = ModelReplyFormat(call.dialect, streamed=False)
+        cell = self._presence.synced_cell(call.agent.id) if call.agent.policy.abort_streams else None
+        cut = None if cell is None else _cut_on_sleep(cell, answer)
+        try:
+            await reply.start(answer.status, [*upstream.headers_back(answer), *relayed.answer_headers])
+            async for chunk in answer:
+                passed = meter.feed(chunk)
+                if events is not None:
+                    passed = events.feed(passed)
+                passed = upstream.without_key(passed)
+                if len(meter.ids) > owned:
+                    await self._record_ids(relayed, meter.ids[owned:])
+                    owned = len(meter.ids)
+                if answer.at_end:
+                    last += passed  # goes out with the end; more may have arrived while an id was recorded
+                else:
+                    await reply.write(passed)
+        except ConnectionStalled as error:
+            raise UpstreamTimedOut(f"upstream {upstream.name!r} stopped in its stream") from error
+        except ConnectionBroken as error:
+            if cut is not None and cut.done():
+                raise StillAsleep("the agent was put to sleep and its stream cut") from error
+            raise UpstreamFailed(f"upstream {upstream.name!r} broke off in its stream") from error
+        finally:
+            if cell is not None and cut is not None:
+                cell.streams.discard(cut)
+        await reply.finish(last + (b"" if events is None else events.end()) + meter.end())
+
+    async def _record_ids(self, relayed: RelayedCall, ids: list[str]) -> None:
+        await self._owners.record(relayed.call.agent, relayed.call.provider.upstream.name, ids)
+
+
+def _is_read_as_stream(call: ModelCall, answer: ProviderResponse) -> bool:
+    """Return whether an answer is parsed as events, also if it has no type but a stream was requested."""
+    return is_stream(answer) or (not is_json(answer) and (call.request.streamed or _asks_for_stream(call)))
+
+
+def _asks_for_stream(call: ModelCall) -> bool:
+    query = call.target.partition("?")[2]
+    return call.route.dialect == "stored_response" and "stream=true" in query.lower().split("&")
+
+
+def _cut_on_sleep(cell: PresenceCell, answer: ProviderResponse) -> asyncio.Future[None]:
+    """Close the stream when its agent falls asleep (GATE-45); the returned future is then done."""
+    cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    cut.add_done_callback(lambda _: answer.close())
+    cell.streams.add(cut)
+    if cell.asleep:  # it fell asleep before the first byte
+        cut.set_result(None)
+    return cut
+
+
+async def _gather_answer(call: ModelCall, answer: ProviderResponse, whole: bytes | None) -> bytes | None:
+    """Read the whole answer; None for a stream to pass on. Raises UpstreamFailed if neither is possible."""
+    upstream = call.provider.upstream
+    if whole is None and not is_stream(answer):
+        try:
+            return await upstream.read_whole(answer)
+        except ConnectionBroken as error:
+            raise UpstreamFailed(f"upstream {upstream.name!r} broke off in its answer") from error
+    if whole is None:
+        if answer.status >= 300:
+            raise _refusal_error(call, answer.status, await _read_error_start(answer))
+        _require_unpacked(call, answer)
+        if not call.request.streamed:
+            raise UpstreamFailed(f"upstream {upstream.name!r} sent a stream that the call did not request")
+    return whole
+
+
+def _fit_to_request(call: ModelCall, answer: ProviderResponse, whole: bytes) -> bytes:
+    """Convert an answer or error to the requested shape. Raises UpstreamFailed if it cannot have that shape."""
+    name = call.provider.upstream.name
+    if answer.status >= 300:
+        event = call.dialect.event_of_error(whole) if call.request.streamed else None
+        if event is None or answer.status < 400:
+            raise _refusal_error(call, answer.status, whole)
+        return event
+    _require_unpacked(call, answer)
+    if not call.request.streamed:
+        if not whole.lstrip().startswith((b"{", b"[")):
+            raise UpstreamFailed(f"upstream {name!r} answered with something that is not JSON")
+        return whole
+    events = call.dialect.as_stream(whole, usage=call.request.wants_usage)
+    if events is None:
+        raise UpstreamFailed(f"upstream {name!r} answered with neither a stream nor an answer that can be one")
+    return events
+
+
+def _require_unpacked(call: ModelCall, answer: ProviderResponse) -> None:
+    name, coding = call.provider.upstream.name, answer.header(b"content-encoding") or "identity"
+    if coding.lower() != "identity":
+        raise UpstreamFailed(f"upstream {name!r} compressed its answer ({coding}), although the gateway requested none")
+
+
+def _refusal_error(call: ModelCall, status: int, body: bytes) -> UpstreamFailed:
+    upstream = call.provider.upstream
+    return UpstreamFailed(f"upstream {upstream.name!r} answered {status}{_error_message(upstream.without_key(body))}")
+
+
+async def _read_error_start(answer: ProviderResponse) -> bytes:
+    """Read the beginning of a streamed error, which may never end."""
+    try:
+        return (await anext(answer, b""))[:_LONGEST_ERROR]
+    except (ConnectionBroken, ConnectionStalled):
+        return b""
+
+
+def _error_message(body: bytes) -> str:
+    try:
+        error = orjson.loads(body)["error"]
+        return f": {str(error['message'])[:300]}"
+    except (ValueError, TypeError, KeyError):
+        return ""
