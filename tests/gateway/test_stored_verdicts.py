@@ -11,7 +11,7 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.records.answer import DropReason
-from circadia.records.bank import Capture
+from circadia.records.bank import CaptureMode
 from circadia.testing.clock import ManualClock
 from tests.gateway.bound_agent import chat
 from tests.gateway.readied import ASKED, OTHER, SAID, ReadyAnswerServer, readied
@@ -66,7 +66,7 @@ async def test_a_no_is_kept_for_an_hour(tmp_path: Path, seconds: int, expected: 
 async def test_where_no_question_may_be_kept_a_verdict_is_kept_in_memory_only(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
-        status, _ = await ann.at.rest("PATCH", "/banks/memory", {"policy": {"capture": Capture.EXPLICIT}})
+        status, _ = await ann.at.rest("PATCH", "/banks/memory", {"policy": {"capture_mode": CaptureMode.EXPLICIT}})
         assert status == 200
         assert await ask(ann, REWORDED, YES) == ("hit", 1)
         assert await ask(ann, REWORDED) == ("hit", 0)

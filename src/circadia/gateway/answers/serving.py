@@ -237,7 +237,7 @@ class AnswerResolver:
         question = asked.framed.question
         try:
             if bank.answers and len(question) <= MAX_CHARACTERS:
-                judge = self.judge if asked.call.agent.policy.answers is AnswerMode.SERVE else None
+                judge = self.judge if asked.call.agent.policy.answer_mode is AnswerMode.SERVE else None
                 verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
                 result = await self.lookup.find(tx, bank, asked.scope, question, asked.conversation, verdicts)
                 serves = asked.serves and (result.match is not None or bool(result.candidates))
