@@ -1,10 +1,10 @@
-"""`circadia schedule`."""
+"""`circadia agents schedule`."""
 
 from typing import Any
 
 import pytest
 
-from circadia.cli.waking.schedule import timeline
+from circadia.cli.agents.schedule import timeline
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 
@@ -53,21 +53,21 @@ def test_a_blackout_that_is_cut_off_by_the_window_is_marked_from_there_on() -> N
 @pytest.mark.asyncio(loop_scope="module")
 async def test_routines_the_next_occurrences_and_the_picture_are_shown(operator: CircadiaProcess) -> None:
     await operator.create_session("plan", [{"name": "writer"}])
-    await run("coordination", "plan:writer", "zone=Asia/Kolkata")  # where each day has 24 hours
+    await run("agents", "coordination", "plan:writer", "zone=Asia/Kolkata")  # where each day has 24 hours
     routines = [
         {"name": "nightly", "cron": "0 3 * * *", "instructions": "tidy up"},
         {"name": "hourly", "every_seconds": 3600},
         {"name": "never", "every_seconds": 3600, "enabled": False},
     ]
     await operator.call("PUT", "/agents/plan:writer/schedule", {"routines": routines, "blackouts": [NIGHT]})
-    out = (await run("schedule", "writer", "--session", "plan", "--days", "2")).out
+    out = (await run("agents", "schedule", "writer", "--session", "plan", "--days", "2")).out
     assert "plan:writer, clock of Asia/Kolkata" in out
     assert "cron 0 3 * * *" in out
     assert "off (every 1:00:00)" in out
     assert "tidy up" in out
     assert "░" in out
     assert "●" in out
-    found = (await run("schedule", "plan:writer", "--days", "2", "--json")).json
+    found = (await run("agents", "schedule", "plan:writer", "--days", "2", "--json")).json
     nightly = [each for each in found["occurrences"] if each["routine"] == "nightly"]
     assert len(nightly) == 2
     assert {each["policy"] for each in nightly} == {"skip"}
@@ -76,6 +76,6 @@ async def test_routines_the_next_occurrences_and_the_picture_are_shown(operator:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_agent_without_routines_is_told_so(operator: CircadiaProcess) -> None:
     await operator.create_session("idle", [{"name": "writer"}])
-    result = await run("schedule", "idle:writer")
+    result = await run("agents", "schedule", "idle:writer")
     assert "no routine" in result.err
-    refused(await run("schedule", "idle:wirter"), 4, "'writer'")
+    refused(await run("agents", "schedule", "idle:wirter"), 4, "'writer'")

@@ -1,15 +1,15 @@
-"""`circadia answers list`, `explain`, `test`, `stats` and `drop`: expected questions, answered ahead."""
+"""`circadia answers`: expected questions, answered ahead."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
-from circadia.cli.memory.banks import Bank, User
+from circadia.cli.remote.bank import Bank, BankToList, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
+from circadia.cli.remote.paging import Limit, gather_pages
 from circadia.cli.terminal.confirmation import Yes, confirm, require_person
+from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     AsJson,
     console,
@@ -20,6 +20,8 @@ from circadia.cli.terminal.output import (
     note,
     parse_instant,
     print_json,
+    print_list,
+    print_result,
     shorten,
     table,
 )
@@ -29,7 +31,7 @@ from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.end_user import display_alias
 
-app = typer.Typer(no_args_is_help=True, help="Inspect and drop ready answers: expected questions, answered ahead.")
+app = typer.Typer(cls=NounGroup)
 
 Answer = Annotated[str, typer.Argument(metavar="ANSWER", help="Ready answer ID.")]
 OfAgent = Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only answers of this agent.")]
@@ -39,23 +41,16 @@ _COLOURS: Final = {"hit": "green", "hint": "yellow", "miss": "red"}
 _DAYS: Final = ("day", "served", "hints", "misses", "made", "used", "wasted", "wasted tokens", "right", "wrong")
 
 
-@app.callback()
-def answers() -> None:
-    """Inspect and drop ready answers: expected questions, answered ahead."""
-
-
-@app.command("list", epilog="Example: circadia answers list support --agent helper")
-def list_(
+@app.callback(epilog="Example: circadia answers support --agent helper")
+def answers(
     server: RemoteServer,
-    bank: Bank,
+    bank: BankToList,
     agent: OfAgent = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 100,
+    limit: Limit = 100,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the ready answers of a bank, and which of them are valid."""
+    """List the ready answers of a bank: expected questions, answered ahead."""
 
     async def fetch_answers(client: Client) -> dict[str, Any]:
         return await gather_pages(
@@ -66,32 +61,24 @@ def list_(
         )
 
     page = server.ask(fetch_answers)
-    if as_json:
-        print_json(page)
-        return
-    rows: Sequence[ReadyAnswerAnswer] = page["answers"]
-    if not rows:
-        note("no answer is ready; passes make answers once somebody has asked an agent with a bank")
-        return
-    now = SystemClock().now()
-    lines = [
-        (
-            each["id"],
-            each["agent"],
-            each["end_user"] and display_alias(each["end_user"]),
-            shorten(each["question"], _LETTERS),
-            shorten(each["text"], _LETTERS),
-            f"{each['confidence']:.2f}",
-            each["uses"],
-            format_duration((parse_instant(each["expires_at"]) - now).total_seconds()),
-            Text("yes", "green") if each["stands"] else Text(display_text(each["why_not"]), "red"),
-        )
-        for each in rows
-    ]
     columns = ("answer", "agent", "for", "question", "text", "likely", "uses", "valid for", "valid")
-    console().print(table(columns, lines, numbers=("likely", "uses")))
-    if page["after"] is not None:
-        note(f"more than {limit}; --limit shows them")
+    nothing = "no answer is ready; passes make answers once somebody has asked an agent with a bank"
+    numbers, more = ("likely", "uses"), page["after"] is not None
+    print_list(page, page["answers"], columns, _row, as_json=as_json, nothing=nothing, numbers=numbers, more=more)
+
+
+def _row(answer: ReadyAnswerAnswer) -> tuple[object, ...]:
+    return (
+        answer["id"],
+        answer["agent"],
+        answer["end_user"] and display_alias(answer["end_user"]),
+        shorten(answer["question"], _LETTERS),
+        shorten(answer["text"], _LETTERS),
+        f"{answer['confidence']:.2f}",
+        answer["uses"],
+        format_duration((parse_instant(answer["expires_at"]) - SystemClock().now()).total_seconds()),
+        Text("yes", "green") if answer["stands"] else Text(display_text(answer["why_not"]), "red"),
+    )
 
 
 @app.command(epilog="Example: circadia answers explain support ans_01a2…")
@@ -158,8 +145,8 @@ def stats(
         _show_stats(report)
 
 
-@app.command(epilog="Example: circadia answers drop support ans_01a2…")
-def drop(
+@app.command(epilog="Example: circadia answers delete support ans_01a2…")
+def delete(
     server: RemoteServer,
     bank: Bank,
     answer: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="Ready answer ID.")] = None,
@@ -169,7 +156,7 @@ def drop(
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drop a ready answer, or all. They are no longer found from the next call on."""
+    """Delete a ready answer, or all. They are no longer found from the next call on."""
     if (answer is None) != every or (agent is not None and not every):
         raise InvalidRequest("name one answer, or use --all (with --agent for the answers of one agent)")
     if answer is not None:
@@ -178,12 +165,9 @@ def drop(
     else:
         if not yes:
             require_person(as_json)
-            confirm(f"This would drop all ready answers of {display_text(agent or bank)}.", "Drop them?")
+            confirm(f"This would delete all ready answers of {display_text(agent or bank)}.", "Delete them?")
         dropped = dict(server.ask(lambda client: client.drop_answers(bank, agent=agent, user=user)))
-    if as_json:
-        print_json(dropped)
-    else:
-        note(f"{dropped['dropped']} dropped")
+    print_result(dropped, f"deleted {dropped['dropped']} ready answers", as_json=as_json)
 
 
 def _show_test(result: TestedAnswer) -> None:

@@ -57,7 +57,7 @@ async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     dry = ", as a dry run" if run.dry_run else ""
     text = (
         f"A pass over the memory bank {bank!r} is asked for: {run.id}{dry}. It runs "
-        "while nobody waits. Tell the person so in one sentence, and that `circadia sleeptime diff "
+        "while nobody waits. Tell the person so in one sentence, and that `circadia passes diff "
         f"{run.id}` shows what it changes once it has ended. Do nothing else."
     )
     message = PromptMessage(role="user", content=TextContent(type="text", text=text))

@@ -84,7 +84,7 @@ class AgentSettings(PolicySettings, ScheduleSettings):
     """An agent of the session `default` that the file defines."""
 
     token_env: str | None = Field(
-        None, description="Environment variable with its token; without it, `circadia agent token` makes one."
+        None, description="Environment variable with its token; without it, `circadia agents token` makes one."
     )
     description: str = Field("", description="Purpose of the agent, shown to other agents.")
     sleep_events: frozenset[SleepEvent] = Field(frozenset(), description="Events that put it to sleep.")

@@ -276,9 +276,7 @@ def _match(found: CheckedMatch, outcome: LookupOutcome, why: str) -> TestedMatch
 async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
     ready = await tx.answers.get(bank.id, AnswerId(key))
     if ready is None or ready.dropped:
-        raise NotFound(
-            f"bank {bank.name!r} has no ready answer {key!r}; `circadia answers list {bank.name}` lists them"
-        )
+        raise NotFound(f"bank {bank.name!r} has no ready answer {key!r}; `circadia answers {bank.name}` lists them")
     return ready
 
 

@@ -210,7 +210,7 @@ async def _open_pass(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> t
     run = await tx.passes.get(PassId(pass_id))
     bank = None if run is None else await tx.banks.get(run.bank_id)
     if run is None or bank is None:
-        raise NotFound(f"no pass {pass_id!r}; `circadia sleeptime passes` lists them")
+        raise NotFound(f"no pass {pass_id!r}; `circadia passes BANK` lists them")
     if not who.is_operator:
         await parts.memory.banks.open_bank(tx, who, bank.name)
     return run, bank

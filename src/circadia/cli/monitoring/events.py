@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, compact, console, display_text, local_time, print_json, print_json_line
 from circadia.client import Client
 from circadia.client.answers import EventAnswer
@@ -37,8 +38,8 @@ def events(
         int | None, typer.Option("--after", min=0, metavar="N", help="Print all events after this number.")
     ] = None,
     last: Annotated[int, typer.Option("--last", min=0, metavar="N", help="Without --after, the N newest events.")] = 20,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name.")] = None,
+    session: OnlySession = None,
+    agent: OnlyAgent = None,
     kinds: Annotated[
         list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
     ] = None,

@@ -8,6 +8,7 @@ from rich.live import Live
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, console, format_duration, note, print_json, print_json_line, table
 from circadia.client import Client
 from circadia.client.answers import HoldListAnswer
@@ -22,8 +23,8 @@ LOOK_SECONDS = 1.0
 def holds(
     server: RemoteServer,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every second until Ctrl-C.")] = False,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name.")] = None,
+    session: OnlySession = None,
+    agent: OnlyAgent = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum number of rows.")
     ] = 1000,

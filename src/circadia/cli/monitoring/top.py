@@ -19,6 +19,7 @@ from rich.text import Text
 
 from circadia.cli.monitoring.events import EventFilter, event_line, fetch_events_after, fetch_newest_events
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import OnlySession
 from circadia.cli.terminal.output import (
     AsJson,
     console,
@@ -57,7 +58,7 @@ class TopSnapshot:
 @app.command(epilog="Example: circadia top --session team")
 def top(
     server: RemoteServer,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
+    session: OnlySession = None,
     every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Seconds per refresh.")] = 1.0,
     once: Annotated[
         bool, typer.Option("--once", help="Print one frame and exit; the default without a terminal.")

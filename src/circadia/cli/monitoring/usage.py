@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, console, dollars, format_duration, note, print_json, table
 from circadia.client.answers import UsageTotalAnswer
 from circadia.records.end_user import display_alias
@@ -32,10 +33,8 @@ def usage(
         str | None, typer.Option("--since", metavar="TIME", help="Calls since this date or time; UTC if no zone.")
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Calls before this time.")] = None,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name, in any session.")
-    ] = None,
+    session: OnlySession = None,
+    agent: OnlyAgent = None,
     as_json: AsJson = False,
 ) -> None:
     """Sum up the ended model calls: tokens, cost at list prices, time held."""

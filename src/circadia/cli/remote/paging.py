@@ -1,8 +1,11 @@
 """Lists that the server returns page by page."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")]
 PAGE = 1000
 
 

@@ -1,4 +1,4 @@
-"""`circadia sleeptime diff` and `explain`: the changes of a pass, and the provenance of a note."""
+"""`circadia passes diff`: the changes of a pass."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -7,15 +7,19 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from circadia.cli.remote.bank import User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.sleeptime.status import Bank, User
-from circadia.cli.terminal.output import AsJson, console, display_text, local_time, note, print_json
+from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json
 from circadia.client import Client
 from circadia.client.sleep_answers import ChangeAnswer
-from circadia.errors import InvalidRequest, NotFound
+from circadia.errors import NotFound
 from circadia.records.change import ChangeState
 
 app = typer.Typer()
+
+PassOrBank = Annotated[
+    str, typer.Argument(metavar="PASS", help="Pass ID, or a bank or template name for its newest pass.")
+]
 
 _LINES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _SIGNS: Final = {
@@ -25,13 +29,10 @@ _SIGNS: Final = {
 }  # fmt: skip
 
 
-@app.command(epilog="Example: circadia sleeptime diff --bank team")
+@app.command(epilog="Example: circadia passes diff team")
 def diff(
     server: RemoteServer,
-    run: Annotated[
-        str | None, typer.Argument(metavar="[PASS]", help="Pass ID; defaults to the bank's newest pass.")
-    ] = None,
-    bank: Annotated[str | None, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")] = None,
+    run: PassOrBank,
     state: Annotated[ChangeState | None, typer.Option("--state", help="Only changes in this state.")] = None,
     user: User = None,
     as_json: AsJson = False,
@@ -40,7 +41,7 @@ def diff(
     stands = None if state is None else state.value
 
     async def fetch_changes(client: Client) -> list[ChangeAnswer]:
-        return await fetch_all_changes(client, await resolve_pass_key(client, run, bank, user), stands)
+        return await fetch_all_changes(client, await resolve_pass_key(client, run, user), stands)
 
     changes = server.ask(fetch_changes)
     if as_json:
@@ -51,50 +52,13 @@ def diff(
         note("no change")
 
 
-@app.command(epilog="Example: circadia sleeptime explain not_3f2a --bank team")
-def explain(
-    server: RemoteServer,
-    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID, as searches show it.")],
-    bank: Bank,
-    user: User = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show where a note comes from: the episodes that support it, and what passes did to it."""
-    answer = server.ask(lambda client: client.explain_note(bank, note_key, user=user))
-    if as_json:
-        print_json(answer)
-        return
-    out = console()
-    out.print(Text(display_text(answer["text"]), "bold"))
-    away = "" if answer["retired_at"] is None else f", retired {local_time(answer['retired_at'])}"
-    origin = f"made by pass {answer['pass']}" if answer["pass"] else "made by hand"
-    out.print(
-        Text(f"{answer['kind']}, trust {answer['trust']}, {origin} at {local_time(answer['created_at'])}{away}", "dim")
-    )
-    for each in answer["evidence"]:
-        out.print(
-            Text.assemble(
-                (f"  {each['id']} {local_time(each['at'])} ", "dim"),
-                f"{display_text(each['speaker'])}: {display_text(each['text'])}",
-            )
-        )
-    for each in answer["changes"]:
-        out.print(Text(f"  {each['pass']} {each['kind']} {each['state']}: {display_text(each['why'])}", "cyan"))
-
-
-async def resolve_pass_key(client: Client, run: str | None, bank: str | None, user: str | None) -> str:
-    """Return the given id, or the id of the bank's newest pass.
-
-    Raises:
-        InvalidRequest: neither a pass nor a bank is named. NotFound: the bank has no pass.
-    """
-    if run is not None:
+async def resolve_pass_key(client: Client, run: str, user: str | None) -> str:
+    """Return the given id, or the id of the newest pass over the given bank. Raises NotFound if it has none."""
+    if run.startswith("pas_"):
         return run
-    if bank is None:
-        raise InvalidRequest("name a pass, or a bank with --bank for its newest one")
-    newest = (await client.list_passes(bank, limit=1, user=user))["passes"]
+    newest = (await client.list_passes(run, limit=1, user=user))["passes"]
     if not newest:
-        raise NotFound(f"there was no pass over {bank!r} yet")
+        raise NotFound(f"there was no pass over {run!r} yet")
     return newest[0]["id"]
 
 

@@ -1,4 +1,4 @@
-"""`circadia sleeptime passes`, `why`, `run`, `undo`, `accept`, `refuse` and `cancel`."""
+"""`circadia passes`: passes over memory banks, and what is done with one."""
 
 import sys
 from collections import Counter
@@ -9,10 +9,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from circadia.cli.remote.bank import Bank, BankToListIfAny, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
-from circadia.cli.sleeptime.changes import fetch_all_changes, print_changes, resolve_pass_key
-from circadia.cli.sleeptime.status import Bank, User, format_price
+from circadia.cli.remote.paging import PAGE, Limit, gather_pages
+from circadia.cli.sleeptime import changes
+from circadia.cli.sleeptime import status as bank_status
+from circadia.cli.sleeptime.changes import PassOrBank, fetch_all_changes, print_changes, resolve_pass_key
+from circadia.cli.sleeptime.status import format_price, show_all
+from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     AsJson,
     compact,
@@ -23,14 +27,19 @@ from circadia.cli.terminal.output import (
     note,
     parse_instant,
     print_json,
+    print_list,
+    print_result,
     table,
 )
 from circadia.client import Client
 from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassDetailAnswer
 from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
 from circadia.records.sleep_pass import PassStatus
 
-app = typer.Typer()
+app = typer.Typer(cls=NounGroup)
+app.add_typer(bank_status.app)
+app.add_typer(changes.app)
 
 LOOK_SECONDS: Final = 0.5
 COLOURS: Final = {
@@ -46,18 +55,19 @@ Numbers = Annotated[
 ]
 
 
-@app.command(epilog="Example: circadia sleeptime passes --bank team")
+@app.callback(epilog="Example: circadia passes team --status failed")
 def passes(
     server: RemoteServer,
-    bank: Bank,
+    bank: BankToListIfAny = None,
     status: Annotated[PassStatus | None, typer.Option("--status", help="Only passes with this status.")] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 50,
+    limit: Limit = 50,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the passes over a bank with their changes and cost, newest first."""
+    """List the passes over a bank, newest first; without a bank, what waits and runs in all banks."""
+    if bank is None:
+        _list_banks(server, status, limit, user, as_json=as_json)
+        return
     stands = None if status is None else status.value
 
     async def fetch_passes(client: Client) -> dict[str, Any]:
@@ -68,31 +78,28 @@ def passes(
         )
 
     page = server.ask(fetch_passes)
-    if as_json:
-        print_json(page)
-    elif page["passes"]:
-        rows = [_row(each) for each in page["passes"]]
-        console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
-        if page["before"] is not None:
-            note(f"more than {limit}; --limit shows them")
-    else:
-        note("no pass")
+    numbers, more = ("calls", "tokens", "cost"), page["before"] is not None
+    print_list(page, page["passes"], _COLUMNS, _row, as_json=as_json, nothing="no pass", numbers=numbers, more=more)
 
 
-@app.command(epilog="Example: circadia sleeptime why --bank team")
-def why(
-    server: RemoteServer,
-    run: Annotated[
-        str | None, typer.Argument(metavar="[PASS]", help="Pass ID; defaults to the bank's newest pass.")
-    ] = None,
-    bank: Annotated[str | None, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")] = None,
-    user: User = None,
-    as_json: AsJson = False,
+def _list_banks(
+    server: RemoteServer, status: PassStatus | None, limit: int, user: str | None, *, as_json: bool
 ) -> None:
+    if status is not None or user is not None:
+        raise InvalidRequest("--status and --user need a bank; name one")
+    answer = server.ask(lambda client: client.show_sleeptime_of_all(limit=min(limit, PAGE)))
+    if as_json:
+        print_json(answer)
+    else:
+        show_all(answer)
+
+
+@app.command(epilog="Example: circadia passes explain team")
+def explain(server: RemoteServer, run: PassOrBank, user: User = None, as_json: AsJson = False) -> None:
     """Show a pass's trigger, input and changes, and the cost of each model call."""
 
     async def fetch_pass(client: Client) -> PassDetailAnswer:
-        return await client.show_pass(await resolve_pass_key(client, run, bank, user))
+        return await client.show_pass(await resolve_pass_key(client, run, user))
 
     details = server.ask(fetch_pass)
     if as_json:
@@ -101,7 +108,7 @@ def why(
         _show(details)
 
 
-@app.command(epilog="Example: circadia sleeptime run --bank team --dry-run --wait")
+@app.command(epilog="Example: circadia passes run team --dry-run --wait")
 def run(
     server: RemoteServer,
     bank: Bank,
@@ -138,7 +145,7 @@ def run(
     if as_json:
         print_json(details)
     elif not wait:
-        note(f"requested pass {details['id']} over {details['bank']}; see `circadia sleeptime why {details['id']}`")
+        note(f"requested pass {details['id']} over {details['bank']}; see `circadia passes explain {details['id']}`")
     else:
         print_changes(server.ask(lambda client: fetch_all_changes(client, details["id"])))
         _show(details)
@@ -146,7 +153,7 @@ def run(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: circadia sleeptime undo pas_0cwd4f7k2m")
+@app.command(epilog="Example: circadia passes undo pas_0cwd4f7k2m")
 def undo(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     """Undo everything that a pass did. Later changes by others stay."""
     _print_result(
@@ -156,28 +163,25 @@ def undo(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     )
 
 
-@app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
+@app.command(epilog="Example: circadia passes accept pas_0cwd4f7k2m")
 def accept(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Publish the changes of a pass that wait for review, all or single ones."""
     result = server.ask(lambda client: client.accept_pass(run, numbers=numbers or ()))
     _print_result(result, as_json, "no change waits for review")
 
 
-@app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
+@app.command(epilog="Example: circadia passes refuse pas_0cwd4f7k2m --change 3")
 def refuse(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Refuse the changes of a pass that wait for review, all or single ones. They are never published."""
     result = server.ask(lambda client: client.refuse_pass(run, numbers=numbers or ()))
     _print_result(result, as_json, "no change waits for review")
 
 
-@app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
+@app.command(epilog="Example: circadia passes cancel pas_0cwd4f7k2m")
 def cancel(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     """Cancel a pass. Its published changes stay."""
     ended = server.ask(lambda client: client.cancel_pass(run))
-    if as_json:
-        print_json(ended)
-    else:
-        note(f"pass {ended['id']} over {ended['bank']}: {ended['status']}")
+    print_result(ended, f"pass {ended['id']} over {ended['bank']}: {ended['status']}", as_json=as_json)
 
 
 def _print_result(result: PassChangedAnswer, as_json: bool, nothing: str) -> None:

@@ -1,11 +1,12 @@
-"""`circadia sleeptime status`, `why-not`, `pause` and `resume`: the state of passes over a bank."""
+"""`circadia passes status`, `why-not`, `pause` and `resume`: the state of passes over a bank."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 from rich.text import Text
 
+from circadia.cli.remote.bank import Bank, User
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.output import (
     AsJson,
@@ -17,6 +18,7 @@ from circadia.cli.terminal.output import (
     note,
     parse_instant,
     print_json,
+    print_result,
     table,
     time_since,
 )
@@ -25,42 +27,22 @@ from circadia.clock import SystemClock
 
 app = typer.Typer()
 
-Bank = Annotated[str, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")]
-User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="End user, if BANK is a template such as support-{user}.")
-]
-
 _COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed", "spent", "problem")
 _BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent", "ratio", "state")
 _LETTERS: Final = 60
 
 
-@app.command(epilog="Example: circadia sleeptime status")
-def status(
-    server: RemoteServer,
-    bank: Annotated[
-        str | None, typer.Option("--bank", metavar="BANK", help="Show only this bank; otherwise all banks with work.")
-    ] = None,
-    user: User = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of banks.")] = 100,
-    as_json: AsJson = False,
-) -> None:
-    """Show what is waiting and running, in one bank or in all banks with work."""
-    if bank is not None:
-        one = server.ask(lambda client: client.show_sleeptime(bank, user=user))
-        if as_json:
-            print_json(one)
-        else:
-            _show(one)
-        return
-    answer = server.ask(lambda client: client.show_sleeptime_of_all(limit=limit))
+@app.command(epilog="Example: circadia passes status team")
+def status(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+    """Show what waits and runs in a bank, which triggers begin a pass, and what passes saved and spent."""
+    answer = server.ask(lambda client: client.show_sleeptime(bank, user=user))
     if as_json:
         print_json(answer)
     else:
-        _show_all(answer)
+        _show(answer)
 
 
-@app.command("why-not", epilog="Example: circadia sleeptime why-not --bank team")
+@app.command("why-not", epilog="Example: circadia passes why-not team")
 def why_not(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Show why no pass over a bank starts now, or what would trigger one."""
     answer = server.ask(lambda client: client.show_sleeptime(bank, user=user))
@@ -78,24 +60,19 @@ def why_not(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson
         typer.echo(f"looked at again at {local_time(verdict['at'])}, {_time_until(verdict['at'])}")
 
 
-@app.command(epilog="Example: circadia sleeptime pause --bank team")
+@app.command(epilog="Example: circadia passes pause team")
 def pause(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Pause passes over a bank. A running pass ends at its next step."""
     answer = server.ask(lambda client: client.pause_sleeptime(bank, user=user))
-    if as_json:
-        print_json(answer)
-    else:
-        note(f"paused passes over {answer['bank']}; to go on: `circadia sleeptime resume --bank {answer['bank']}`")
+    text = f"paused passes over {answer['bank']}; to go on: `circadia passes resume {answer['bank']}`"
+    print_result(answer, text, as_json=as_json)
 
 
-@app.command(epilog="Example: circadia sleeptime resume --bank team")
+@app.command(epilog="Example: circadia passes resume team")
 def resume(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Resume passes over a bank, including those that wait after failures, and paused operations."""
     answer = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
-    if as_json:
-        print_json(answer)
-    else:
-        note(f"{answer['bank']}: {answer['verdict']['why']}")
+    print_result(answer, f"{answer['bank']}: {answer['verdict']['why']}", as_json=as_json)
 
 
 def _show(answer: SleeptimeStatusAnswer) -> None:
@@ -145,7 +122,7 @@ def _balance(each: BalanceAnswer) -> tuple[object, ...]:
     )
 
 
-def _show_all(answer: SleeptimeAnswer) -> None:
+def show_all(answer: SleeptimeAnswer) -> None:
     counts = ", ".join(f"{number} {name}" for name, number in answer["passes"].items() if number)
     spent = answer["spent"]
     if answer["banks"]:

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -47,6 +47,36 @@ def print_json(document: object) -> None:
 
 def print_json_line(document: object) -> None:
     typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=str))
+
+
+def print_result(document: object, text: str, *, as_json: bool) -> None:
+    """Print what a command has done: the document, or one line of text."""
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(display_text(text))
+
+
+def print_list(
+    document: object,
+    entries: Sequence[Any],
+    columns: Sequence[str],
+    row: Callable[[Any], Sequence[object]],
+    *,
+    as_json: bool,
+    nothing: str,
+    numbers: Sequence[str] = (),
+    more: bool = False,
+) -> None:
+    """Print the document, or its entries as a table; `nothing` stands for an empty one, `more` says it is cut."""
+    if as_json:
+        print_json(document)
+    elif entries:
+        console().print(table(columns, map(row, entries), numbers=numbers))
+        if more:
+            note(f"more than {len(entries)}; --limit shows them")
+    else:
+        note(nothing)
 
 
 def escape_unencodable() -> None:

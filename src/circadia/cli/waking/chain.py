@@ -1,4 +1,4 @@
-"""`circadia chain`: messages, wakes and pulses with their causes."""
+"""`circadia wakes chain`: messages, wakes and pulses with their causes."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ _COLOURS = {
 }  # fmt: skip
 
 
-@app.command(epilog="Example: circadia chain wak_0cwd4f7k2m")
+@app.command(epilog="Example: circadia wakes chain wak_0cwd4f7k2m")
 def chain(
     server: RemoteServer,
     root: Annotated[

@@ -6,8 +6,8 @@ import typer
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
-from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.remote.paging import Limit, gather_pages
+from circadia.cli.remote.reference import Agent, Session, full_reference
 from circadia.cli.terminal.output import AsJson, console, note, print_json, shorten, table, time_since
 from circadia.client import Client
 from circadia.clock import SystemClock
@@ -22,14 +22,12 @@ _COLOURS = {"urgent": "red", "high": "yellow", "low": "dim"}
 @app.command(epilog="Example: circadia inbox writer --search deploy")
 def inbox(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
+    agent: Agent,
     every: Annotated[bool, typer.Option("--all", help="All states, oldest first; else unread, urgent first.")] = False,
     search: Annotated[
         str | None, typer.Option("--search", metavar="WORDS", help="Only messages that contain these words.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 50,
+    limit: Limit = 50,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`circadia coordination`: how an agent may be woken, with the value and source of each setting."""
+"""`circadia agents coordination`: how an agent may be woken, with the value and source of each setting."""
 
 from typing import Annotated, Any, cast
 
@@ -7,7 +7,7 @@ from rich.text import Text
 
 from circadia import settings
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.remote.reference import Agent, Session, full_reference
 from circadia.cli.terminal.output import AsJson, compact, console, local_time, print_json, table
 from circadia.client import Client
 from circadia.client.wake_answers import CoordinationAnswer
@@ -19,10 +19,10 @@ app = typer.Typer()
 _COLOURS = {"file": "green", "patch": "cyan"}
 
 
-@app.command(epilog="Example: circadia coordination writer max_wakes_per_day=4 on_busy=refuse")
+@app.command(epilog="Example: circadia agents coordination writer max_wakes_per_day=4 on_busy=refuse")
 def coordination(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
+    agent: Agent,
     changes: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as max_wakes_per_day=4; null: no limit."),

@@ -1,4 +1,4 @@
-"""`circadia schedule`: an agent's routines, their next occurrences, and its blackouts."""
+"""`circadia agents schedule`: an agent's routines, their next occurrences, and its blackouts."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.remote.reference import Agent, Session, full_reference
 from circadia.cli.terminal.output import AsJson, console, display_text, note, parse_instant, print_json, shorten, table
 from circadia.clock import SystemClock
 from circadia.records.schedule import load_zone
@@ -21,10 +21,10 @@ NEXT: Final = 10
 FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
 
 
-@app.command(epilog="Example: circadia schedule writer --days 3")
+@app.command(epilog="Example: circadia agents schedule writer --days 3")
 def schedule(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
+    agent: Agent,
     days: Annotated[int, typer.Option("--days", min=1, max=31, metavar="N", help="Days to show, from today on.")] = 7,
     session: Session = None,
     as_json: AsJson = False,
