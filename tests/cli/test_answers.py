@@ -2,6 +2,8 @@
 
 import pytest
 
+from circadia.records.answer import AnswerMode, LookupOutcome
+from circadia.schemas import answers
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 
@@ -38,11 +40,11 @@ async def test_a_wrong_name_or_an_unclear_drop_is_refused(operator: CircadiaProc
 async def test_each_step_of_a_test_is_a_line(operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = ["same text: no expected question has it", "judge: it says that both ask the same", "so it is a hit"]
 
-    async def tried(*_: object, **__: object) -> dict[str, object]:
-        return {
-            "bank": "expects", "agent": "expecting", "mode": "serve", "trusted": True, "outcome": "hit", "judge": "yes",
-            "judge_confidence": 0.91, "answer": None, "steps": steps, "matches": [], "frames": 1,
-        }  # fmt: skip
+    async def tried(*_: object, **__: object) -> answers.TestView:
+        return answers.TestView(
+            bank="expects", agent="expecting", mode=AnswerMode.SERVE, trusted=True, outcome=LookupOutcome.HIT,
+            judge=answers.JudgeTestOutcome.YES, judge_confidence=0.91, answer=None, steps=steps, matches=[], frames=1,
+        )  # fmt: skip
 
     monkeypatch.setattr("circadia.client.Client.try_answers", tried)
     told = await run("answers", "test", "expects", "expecting", "When do you open?")

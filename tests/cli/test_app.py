@@ -165,7 +165,7 @@ async def test_an_encoding_without_all_letters_is_no_error_and_json_stays_whole(
     assert values["agents.ann.description"] == text
 
 
-@pytest.mark.parametrize("loaded", ["typer", "circadia.cli.terminal.output", "circadia.client.answers"])
+@pytest.mark.parametrize("loaded", ["typer", "circadia.cli.terminal.output", "circadia.schemas.view"])
 async def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(loaded: str) -> None:
     program = (sys.executable, "-X", "importtime", "-m", "circadia", "sessions")
     process = await asyncio.create_subprocess_exec(

@@ -1,28 +1,28 @@
 """`circadia agents schedule`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from circadia.cli.agents.schedule import timeline
+from circadia.schemas.schedule import ScheduleView
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 
 NIGHT = {"label": "night", "start_time": "22:00", "end_time": "06:00"}
 
 
-def window(**more: Any) -> dict[str, Any]:
+def window(*, spans: Sequence[Any] = (), occurrences: Sequence[Any] = ()) -> ScheduleView:
     """Return the schedule of two days in Berlin, as the server tells it."""
-    told: dict[str, Any] = {
-        "zone": "Europe/Berlin",
-        "since": "2026-06-01T06:10:00Z",
-        "until": "2026-06-02T22:00:00Z",
-        "spans": [],
-    }
-    return {**told, "occurrences": [], **more}
+    due = [{"routine": "nightly", "policy": "run", **each} for each in occurrences]
+    return ScheduleView.model_validate({
+        "agent": "writer", "zone": "Europe/Berlin", "routines": [], "blackouts": [], "since": "2026-06-01T06:10:00Z",
+        "until": "2026-06-02T22:00:00Z", "occurrences": due, "spans": spans, "complete": True,
+    })  # fmt: skip
 
 
-def marks(found: dict[str, Any]) -> dict[str, str]:
+def marks(found: ScheduleView) -> dict[str, str]:
     """Return the marks of each day."""
     return {line.plain[:9]: line.plain[12:] for line in timeline(found)[1:]}
 

@@ -263,5 +263,5 @@ async def test_in_a_narrow_terminal_a_pass_keeps_its_key_in_one_piece_and_no_pri
     assert "for idle by circadia" in said
     assert "calls 0 tokens 0 cost $0.00 ran 0 s" in said
     assert all(len(each) <= 80 for each in lines)
-    assert format_price({"tokens": 7, "usd": 0.0}) == "no price", "it is not known"
-    assert format_price({"tokens": 7, "usd": 0.25}) == "$0.2500"
+    assert format_price(7, 0.0) == "no price", "it is not known"
+    assert format_price(7, 0.25) == "$0.2500"

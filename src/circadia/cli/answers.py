@@ -1,6 +1,6 @@
 """`circadia answers`: expected questions, answered ahead."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -18,7 +18,6 @@ from circadia.cli.terminal.output import (
     format_duration,
     local_time,
     note,
-    parse_instant,
     print_json,
     print_list,
     print_result,
@@ -26,10 +25,10 @@ from circadia.cli.terminal.output import (
     table,
 )
 from circadia.client import Client
-from circadia.client.ready_answers import AnswerStatsAnswer, ReadyAnswerAnswer, TestedAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.end_user import display_alias
+from circadia.schemas.answers import AnswerPage, AnswerStats, AnswerView, TestView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -52,7 +51,7 @@ def answers(
 ) -> None:
     """List the ready answers of a bank: expected questions, answered ahead."""
 
-    async def fetch_answers(client: Client) -> dict[str, Any]:
+    async def fetch_answers(client: Client) -> AnswerPage:
         return await gather_pages(
             lambda place, count: client.list_answers(bank, agent=agent, after=place, limit=count, user=user),
             key="answers",
@@ -63,21 +62,21 @@ def answers(
     page = server.ask(fetch_answers)
     columns = ("answer", "agent", "for", "question", "text", "likely", "uses", "valid for", "valid")
     nothing = "no answer is ready; passes make answers once somebody has asked an agent with a bank"
-    numbers, more = ("likely", "uses"), page["after"] is not None
-    print_list(page, page["answers"], columns, _row, as_json=as_json, nothing=nothing, numbers=numbers, more=more)
+    numbers, more = ("likely", "uses"), page.after is not None
+    print_list(page, page.answers, columns, _row, as_json=as_json, nothing=nothing, numbers=numbers, more=more)
 
 
-def _row(answer: ReadyAnswerAnswer) -> tuple[object, ...]:
+def _row(answer: AnswerView) -> tuple[object, ...]:
     return (
-        answer["id"],
-        answer["agent"],
-        answer["end_user"] and display_alias(answer["end_user"]),
-        shorten(answer["question"], _LETTERS),
-        shorten(answer["text"], _LETTERS),
-        f"{answer['confidence']:.2f}",
-        answer["uses"],
-        format_duration((parse_instant(answer["expires_at"]) - SystemClock().now()).total_seconds()),
-        Text("yes", "green") if answer["stands"] else Text(display_text(answer["why_not"]), "red"),
+        answer.id,
+        answer.agent,
+        answer.end_user and display_alias(answer.end_user),
+        shorten(answer.question, _LETTERS),
+        shorten(answer.text, _LETTERS),
+        f"{answer.confidence:.2f}",
+        answer.uses,
+        format_duration((answer.expires_at - SystemClock().now()).total_seconds()),
+        Text("yes", "green") if answer.stands else Text(display_text(answer.why_not), "red"),
     )
 
 
@@ -88,25 +87,25 @@ def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None,
     if as_json:
         print_json(details)
         return
-    blocks = ", ".join(f"{label} (version {version})" for label, version in details["blocks"].items())
+    blocks = ", ".join(f"{label} (version {version})" for label, version in details.blocks.items())
     rows = [
-        ("question", details["question"]),
-        ("other wordings", "\n".join(details["phrasings"][1:]) or "none"),
-        ("answer", details["text"]),
-        ("reasoning", details["reasoning"] or "none given"),
-        ("for", f"{details['agent']}, {details['end_user'] or 'any end user'}"),
-        ("likely", f"{details['confidence']:.2f}"),
-        ("valid", "yes" if details["stands"] else f"no: {details['why_not']}"),
-        ("rests on", f"{blocks or 'no block'}; {len(details['notes'])} notes, {len(details['episodes'])} episodes"),
-        ("made", f"{local_time(details['made_at'])} by {details['pass_id'] or 'an unknown pass'}"),
-        ("valid until", local_time(details["expires_at"])),
-        ("cost", f"{details['tokens']:,} tokens, {_price(details['usd'])}, {details['seconds']:.1f} s"),
+        ("question", details.question),
+        ("other wordings", "\n".join(details.phrasings[1:]) or "none"),
+        ("answer", details.text),
+        ("reasoning", details.reasoning or "none given"),
+        ("for", f"{details.agent}, {details.end_user or 'any end user'}"),
+        ("likely", f"{details.confidence:.2f}"),
+        ("valid", "yes" if details.stands else f"no: {details.why_not}"),
+        ("rests on", f"{blocks or 'no block'}; {len(details.notes)} notes, {len(details.episodes)} episodes"),
+        ("made", f"{local_time(details.made_at)} by {details.pass_id or 'an unknown pass'}"),
+        ("valid until", local_time(details.expires_at)),
+        ("cost", f"{details.tokens:,} tokens, {_price(details.usd)}, {details.seconds:.1f} s"),
         (
             "uses",
-            f"{details['uses']}" + ("" if details["used_at"] is None else f", last {local_time(details['used_at'])}"),
+            f"{details.uses}" + ("" if details.used_at is None else f", last {local_time(details.used_at)}"),
         ),
     ]
-    console().print(table((details["id"], ""), rows))
+    console().print(table((details.id, ""), rows))
 
 
 @app.command("test", epilog="Example: circadia answers test support helper 'When do you open on Sunday?'")
@@ -170,54 +169,54 @@ def delete(
     print_result(dropped, f"deleted {dropped['dropped']} ready answers", as_json=as_json)
 
 
-def _show_test(result: TestedAnswer) -> None:
-    outcome = Text(result["outcome"], _COLOURS.get(result["outcome"], ""))
-    console().print(Text.assemble(outcome, f" for {display_text(result['agent'])} in mode {result['mode']}"))
-    if not result["frames"]:
+def _show_test(result: TestView) -> None:
+    outcome = Text(result.outcome, _COLOURS.get(result.outcome, ""))
+    console().print(Text.assemble(outcome, f" for {display_text(result.agent)} in mode {result.mode}"))
+    if not result.frames:
         note("no call of this agent for this end user is known, so no answer is ready for it")
         note("the gateway notes such calls while passes have a model: the setting `sleeptime.model`")
         return
-    if not result["trusted"]:
+    if not result.trusted:
         note("too many sampled answers were wrong; none is served until they are right again")
-    for step in result["steps"]:
+    for step in result.steps:
         note(display_text(step))
-    if result["answer"] is not None:
-        console().print(Text(display_text(result["answer"]["text"])))
+    if result.answer is not None:
+        console().print(Text(display_text(result.answer.text)))
     lines = [
         (
-            Text(each["outcome"], _COLOURS.get(each["outcome"], "")),
-            f"{each['similarity']:.2f}",
-            each["kind"],
-            shorten(each["phrasing"], _LETTERS),
-            each["answer"],
+            Text(each.outcome, _COLOURS.get(each.outcome, "")),
+            f"{each.similarity:.2f}",
+            each.kind,
+            shorten(each.phrasing, _LETTERS),
+            each.answer,
         )
-        for each in result["matches"]
+        for each in result.matches
     ]
     if lines:
         columns = ("outcome", "similarity", "kind", "compared with", "answer")
         console().print(table(columns, lines, numbers=("similarity",)))
 
 
-def _show_stats(report: AnswerStatsAnswer) -> None:
+def _show_stats(report: AnswerStats) -> None:
     rows = [
-        ("ready", report["live"]),
-        ("answered", _share(report["hit_rate"])),
-        ("given a hint", _share(report["hint_rate"])),
-        (f"right, of {report['samples']} sampled", _share(report["precision"])),
-        ("used, of those made", _share(report["used_share"])),
-        ("wasted", f"{report['wasted_tokens']:,} tokens"),
+        ("ready", report.live),
+        ("answered", _share(report.hit_rate)),
+        ("given a hint", _share(report.hint_rate)),
+        (f"right, of {report.samples} sampled", _share(report.precision)),
+        ("used, of those made", _share(report.used_share)),
+        ("wasted", f"{report.wasted_tokens:,} tokens"),
     ]
     rows += [
         (
-            f"judge, {display_text(each['agent'])}",
-            f"{each['waits']} of the last {each['lookups']} lookups waited; bar {each['bar']:.2f}"
-            + ("; too slow, so it pauses for a minute" if each["breaker_open"] else ""),
+            f"judge, {display_text(each.agent)}",
+            f"{each.waits} of the last {each.lookups} lookups waited; bar {each.bar:.2f}"
+            + ("; too slow, so it pauses for a minute" if each.breaker_open else ""),
         )
-        for each in report["judge"]
+        for each in report.judge
     ]
-    console().print(table((display_text(report["bank"]), ""), rows))
-    if report["days"]:
-        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, report["days"])]
+    console().print(table((display_text(report.bank), ""), rows))
+    if report.days:
+        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, report.days)]
         console().print(table(_DAYS, lines, numbers=_DAYS[1:]))
 
 

@@ -20,10 +20,10 @@ from circadia.cli.terminal.output import (
     table,
     time_since,
 )
-from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
+from circadia.schemas.agents import AgentView
 from circadia.suggestions import did_you_mean
 
 app = typer.Typer(cls=NounGroup)
@@ -85,11 +85,9 @@ def add(
     if as_json:
         print_json(created)
         return
-    typer.echo(
-        f"agent {created['reference']}, {'asleep' if created['sleeping'] else 'awake'}. Its token, shown only once:"
-    )
-    typer.echo(f"  {created['token']}")
-    _hint(server.url, created["token"])
+    typer.echo(f"agent {created.reference}, {'asleep' if created.sleeping else 'awake'}. Its token, shown only once:")
+    typer.echo(f"  {created.token}")
+    _hint(server.url, created.token)
 
 
 def _hint(url: str, token: str) -> None:
@@ -146,17 +144,17 @@ _CHANGED_BY: Final = {
 """How the table names who changed the sleep state, by its cause."""
 
 
-def agent_table(agents: list[AgentAnswer]) -> Any:
+def agent_table(agents: list[AgentView]) -> Any:
     now = SystemClock().now()
     rows = [
         (
-            each["name"],
-            state_text(each["sleeping"]) if each["enabled"] else "disabled",
-            time_since(each["since"], now),
-            _CHANGED_BY.get(each["cause"], "{actor}").format(actor=each["actor"]),
-            each["held"],
-            each["wake_events"] or None,
-            each["description"],
+            each.name,
+            state_text(each.sleeping) if each.enabled else "disabled",
+            time_since(each.since, now),
+            _CHANGED_BY.get(each.cause, "{actor}").format(actor=each.actor),
+            each.held,
+            each.wake_events or None,
+            each.description,
         )
         for each in agents
     ]
@@ -173,12 +171,12 @@ def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: A
         print_json(answer)
         return
     console().print(agent_table([answer]))
-    if answer["sleep_events"]:
-        typer.echo(f"falls asleep when {', '.join(answer['sleep_events'])}")
-    if answer["in_file"]:
+    if answer.sleep_events:
+        typer.echo(f"falls asleep when {', '.join(answer.sleep_events)}")
+    if answer.in_file:
         typer.echo("is reset to the configuration file at each start, and whenever that file changes")
-    if answer["policy"] is not None:  # only the operator and the agent itself may see it
-        rows = [(key, format_setting(value)) for key, value in answer["policy"].items()]
+    if answer.policy is not None:  # only the operator and the agent itself may see it
+        rows = [(key, format_setting(value)) for key, value in answer.policy.model_dump(mode="json").items()]
         console().print(table(("policy", "value"), rows))
 
 
@@ -208,8 +206,8 @@ def change(
             policy=changes or None,
         )
     )
-    print_result(changed, f"changed agent {changed['reference']}", as_json=as_json)
-    if changed["in_file"] and (description is not None or sleep_on or wake_on or changes):
+    print_result(changed, f"changed agent {changed.reference}", as_json=as_json)
+    if changed.in_file and (description is not None or sleep_on or wake_on or changes):
         note("the configuration file takes this back when it changes or the server starts; change it there")
 
 

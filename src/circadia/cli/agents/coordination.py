@@ -10,9 +10,9 @@ from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.reference import Agent, Session, full_reference
 from circadia.cli.terminal.output import AsJson, compact, console, local_time, print_json, table
 from circadia.client import Client
-from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import KEYS
+from circadia.schemas.coordination import CoordinationView
 
 app = typer.Typer()
 
@@ -40,7 +40,7 @@ def coordination(
     body = {full_key(key): value for key, value in settings_of(changes or []).items()}
     whose = full_reference(agent, session)
 
-    async def apply_changes(client: Client) -> CoordinationAnswer:
+    async def apply_changes(client: Client) -> CoordinationView:
         for key in reset or []:
             await client.reset_coordination(whose, full_key(key))
         return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
@@ -52,11 +52,11 @@ def coordination(
     rows = [
         (
             key,
-            _format_value(each["value"]),
-            Text(each["source"], _COLOURS.get(each["source"], "dim")),
-            local_time(each["at"]) if each["at"] else "",
+            _format_value(each.value),
+            Text(each.source, _COLOURS.get(each.source, "dim")),
+            local_time(each.at) if each.at else "",
         )
-        for key, each in answer["settings"].items()
+        for key, each in answer.settings.items()
     ]
     console().print(table(("key", "value", "source", "since"), rows))
 

@@ -23,8 +23,9 @@ from circadia.cli.terminal.output import (
     table,
 )
 from circadia.client import Client
-from circadia.client.answers import SessionCreatedAnswer
 from circadia.errors import InvalidRequest
+from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionView
+from circadia.schemas.threads import ThreadView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -103,19 +104,19 @@ def _all_but(preset: object) -> list[str] | None:
     return split_list(names.strip().removeprefix("[").removesuffix("]"))
 
 
-def _show_created(created: SessionCreatedAnswer) -> None:
-    typer.echo(f"session {created['name']}")
-    if created["agents"]:
-        rows = [(each["name"], state_text(each["sleeping"]), each["token"]) for each in created["agents"]]
+def _show_created(created: SessionCreated) -> None:
+    typer.echo(f"session {created.name}")
+    if created.agents:
+        rows = [(each.name, state_text(each.sleeping), each.token) for each in created.agents]
         console().print(table(("agent", "state", "token, shown only once"), rows))
-    if created["threads"]:
-        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in created["threads"]]))
-    for each in created["warnings"]:
+    if created.threads:
+        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in created.threads]))
+    for each in created.warnings:
         note(f"warning: {each}")
 
 
-def _thread_row(thread: Mapping[str, Any]) -> tuple[object, ...]:
-    return thread["name"], thread["id"], thread["participants"]
+def _thread_row(thread: ThreadView) -> tuple[object, ...]:
+    return thread.name, thread.id, thread.participants
 
 
 @app.callback(epilog="Example: circadia sessions --closed --json")
@@ -130,29 +131,28 @@ def sessions(
     print_list({"sessions": listed}, listed, columns, _row, as_json=as_json, nothing="no session")
 
 
-def _row(session: Mapping[str, Any]) -> tuple[object, ...]:
-    status = "stalled" if session["stalled"] else session["status"]
-    return session["name"], status, local_time(session["created_at"]), local_time(session["touched_at"])
+def _row(session: SessionView) -> tuple[object, ...]:
+    status = "stalled" if session.stalled else session.status
+    return session.name, status, local_time(session.created_at), local_time(session.touched_at)
 
 
 @app.command(epilog="Example: circadia sessions show team")
 def show(server: RemoteServer, session: Name = "default", as_json: AsJson = False) -> None:
     """Show a session with its agents and threads."""
 
-    async def fetch_session(client: Client) -> dict[str, Any]:
-        details = await client.show_session(session)
-        return {**details, "threads": await client.list_threads(session)}
+    async def fetch_session(client: Client) -> tuple[SessionDetail, list[ThreadView]]:
+        return await client.show_session(session), await client.list_threads(session)
 
-    answer = server.ask(fetch_session)
+    answer, threads = server.ask(fetch_session)
     if as_json:
-        print_json(answer)
+        print_json({**answer.model_dump(mode="json"), "threads": threads})
         return
-    stalled = ", stalled: all its agents sleep and nobody acts" if answer["stalled"] else ""
-    typer.echo(f"session {answer['name']}, {answer['status']}{stalled}")
-    if answer["agents"]:
-        console().print(agent_table(answer["agents"]))
-    if answer["threads"]:
-        rows = [(each["name"], each["status"], each["id"], each["participants"]) for each in answer["threads"]]
+    stalled = ", stalled: all its agents sleep and nobody acts" if answer.stalled else ""
+    typer.echo(f"session {answer.name}, {answer.status}{stalled}")
+    if answer.agents:
+        console().print(agent_table(answer.agents))
+    if threads:
+        rows = [(each.name, each.status, each.id, each.participants) for each in threads]
         console().print(table(("thread", "status", "id", "participants"), rows))
 
 
@@ -160,4 +160,4 @@ def show(server: RemoteServer, session: Name = "default", as_json: AsJson = Fals
 def close(server: RemoteServer, session: Name, as_json: AsJson = False) -> None:
     """Close a session with its threads. Its agents' tokens stop working and their held calls end."""
     closed = server.ask(lambda client: client.close_session(session))
-    print_result(closed, f"closed session {closed['name']}", as_json=as_json)
+    print_result(closed, f"closed session {closed.name}", as_json=as_json)

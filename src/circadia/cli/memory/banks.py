@@ -1,7 +1,7 @@
 """`circadia banks`: memory banks, and what is done to a whole one."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,10 +20,10 @@ from circadia.cli.terminal.output import (
     time_since,
 )
 from circadia.client import Client
-from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
 from circadia.clock import SystemClock
 from circadia.records.bank import CaptureMode
 from circadia.records.end_user import display_alias
+from circadia.schemas.banks import BankList, BankView, ForgottenView
 
 app = typer.Typer(cls=NounGroup)
 app.add_typer(search.app)
@@ -41,7 +41,7 @@ def banks(
 ) -> None:
     """List memory banks by name, with their size and policy."""
 
-    async def fetch_banks(client: Client) -> dict[str, Any]:
+    async def fetch_banks(client: Client) -> BankList:
         return await gather_pages(
             lambda place, count: client.list_banks(template=template, after=place, limit=count),
             key="banks",
@@ -52,20 +52,20 @@ def banks(
     page = server.ask(fetch_banks)
     columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
     nothing = "no bank; create one with `circadia banks add BANK`, or bind an agent to one"
-    more = page["after"] is not None
-    print_list(page, page["banks"], columns, _row, as_json=as_json, nothing=nothing, numbers=("episodes",), more=more)
+    more = page.after is not None
+    print_list(page, page.banks, columns, _row, as_json=as_json, nothing=nothing, numbers=("episodes",), more=more)
 
 
-def _row(bank: BankAnswer) -> tuple[object, ...]:
+def _row(bank: BankView) -> tuple[object, ...]:
     return (
-        bank["name"],
-        bank["episodes"],
-        bank["end_user"] and display_alias(bank["end_user"]),
-        bank["policy"]["capture_mode"],
-        "yes" if bank["policy"]["hot_edits"] else "no",
-        format_skips(bank["skipped"]),
-        "never" if bank["written_at"] is None else f"{time_since(bank['written_at'], SystemClock().now())} ago",
-        bank["description"],
+        bank.name,
+        bank.episodes,
+        bank.end_user and display_alias(bank.end_user),
+        bank.policy.capture_mode,
+        "yes" if bank.policy.hot_edits else "no",
+        format_skips(bank.skipped),
+        "never" if bank.written_at is None else f"{time_since(bank.written_at, SystemClock().now())} ago",
+        bank.description,
     )
 
 
@@ -88,7 +88,7 @@ def add(
     """Create a bank. A bank that an agent is bound to is created by itself."""
     policy = {"capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days}
     created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
-    text = f"created bank {created['name']}; bind an agent to it with `bank: {created['name']}` in its policy"
+    text = f"created bank {created.name}; bind an agent to it with `bank: {created.name}` in its policy"
     print_result(created, text, as_json=as_json)
 
 
@@ -98,9 +98,7 @@ def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False
     if not yes:
         require_person(as_json)
         details = server.ask(lambda client: client.show_bank(bank, user=user))
-        confirm(
-            f"This would delete bank {display_text(details['name'])} with {details['episodes']} episodes.", "Delete it?"
-        )
+        confirm(f"This would delete bank {display_text(details.name)} with {details.episodes} episodes.", "Delete it?")
     server.ask(lambda client: client.delete_bank(bank, user=user))
     deleted = {"deleted": {"bank": bank, "user": user}}
     print_result(deleted, f"deleted bank {bank}" + (f" of {user}" if user else ""), as_json=as_json)
@@ -125,7 +123,7 @@ def forget(
 ) -> None:
     """Delete the episodes that match all options, with everything derived from them. Shows what would go first."""
 
-    async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenAnswer:
+    async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenView:
         return await client.forget_episodes(
             bank, ids=episodes or None, session=session, speaker=speaker, since=since, until=until, dry_run=dry_run,
             user=user,
@@ -134,7 +132,7 @@ def forget(
     if not yes:
         require_person(as_json)
         would = server.ask(lambda client: forget_episodes(client, dry_run=True))
-        if not would["episodes"]:
+        if not would.episodes:
             note("nothing to forget")
             return
         confirm(f"This would delete {_describe_forgotten(would)}.", "Forget them?")
@@ -146,9 +144,9 @@ def format_skips(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {why}" for why, number in sorted(counts.items())) or "0"
 
 
-def _describe_forgotten(gone: ForgottenAnswer) -> str:
+def _describe_forgotten(gone: ForgottenView) -> str:
     return (
-        f"{gone['episodes']} episodes of {display_text(gone['bank'])}, {gone['notes']} notes, "
-        f"parts of {gone['versions']} "
+        f"{gone.episodes} episodes of {display_text(gone.bank)}, {gone.notes} notes, "
+        f"parts of {gone.versions} "
         "versions of blocks"
     )

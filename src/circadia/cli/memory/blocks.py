@@ -22,8 +22,8 @@ from circadia.cli.terminal.output import (
     print_list,
     print_result,
 )
-from circadia.client.memory_answers import BlockAnswer
 from circadia.errors import InvalidRequest, NotFound
+from circadia.schemas.blocks import BlockView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -40,10 +40,10 @@ def blocks(server: RemoteServer, bank: BankToList, user: User = None, as_json: A
     print_list(rows, rows, columns, _row, as_json=as_json, nothing=nothing, numbers=("version", "characters"))
 
 
-def _row(each: BlockAnswer) -> tuple[object, ...]:
-    flags = [name for name in ("pinned", "read_only") if each[name]]
-    size = f"{len(each['value'])}/{each['limit']}"
-    return (each["label"], each["version"], size, flags, each["by"], local_time(each["at"]), each["value"])
+def _row(each: BlockView) -> tuple[object, ...]:
+    flags = [name for name in ("pinned", "read_only") if getattr(each, name)]
+    size = f"{len(each.value)}/{each.limit}"
+    return (each.label, each.version, size, flags, each.by, local_time(each.at), each.value)
 
 
 @app.command(epilog="Example: circadia blocks write team human 'Ann lives in Porto.' --expected-version 3")
@@ -83,7 +83,7 @@ def write(
             expected_version=expected_version, why=why, user=user,
         )
     )  # fmt: skip
-    text = f"block {written['label']} of {written['bank']} is at version {written['version']}"
+    text = f"block {written.label} of {written.bank} is at version {written.version}"
     print_result(written, text, as_json=as_json)
 
 
@@ -107,9 +107,9 @@ def history(server: RemoteServer, bank: Bank, label: Label, user: User = None, a
     print_list(versions, versions, columns, _version_row, as_json=as_json, nothing="no version", numbers=numbers)
 
 
-def _version_row(each: BlockAnswer) -> tuple[object, ...]:
-    text = Text("deleted", "red") if each["deleted"] else each["value"]
-    return each["version"], each["parent"], local_time(each["at"]), each["by"], each["why"], text
+def _version_row(each: BlockView) -> tuple[object, ...]:
+    text = Text("deleted", "red") if each.deleted else each.value
+    return each.version, each.parent, local_time(each.at), each.by, each.why, text
 
 
 @app.command(epilog="Example: circadia blocks diff team human 2 5")
@@ -132,13 +132,13 @@ def diff(
     before = (
         _version(all_versions, old)
         if old is not None
-        else _version(all_versions, after["parent"])
-        if after["parent"]
+        else _version(all_versions, after.parent)
+        if after.parent
         else None
     )
     lines = list(_lines(before, after))
     if as_json:
-        versions = {"old": before and before["version"], "new": after["version"]}
+        versions = {"old": before and before.version, "new": after.version}
         print_json({"bank": bank, "label": label, **versions, "diff": lines})
     elif lines:
         for line in lines:
@@ -149,18 +149,18 @@ def diff(
         note("the texts are the same")
 
 
-def _version(versions: Sequence[BlockAnswer], number: int) -> BlockAnswer:
+def _version(versions: Sequence[BlockView], number: int) -> BlockView:
     for each in versions:
-        if each["version"] == number:
+        if each.version == number:
             return each
-    raise NotFound(f"block {versions[0]['label']!r} has no version {number}; it has 1 to {versions[-1]['version']}")
+    raise NotFound(f"block {versions[0].label!r} has no version {number}; it has 1 to {versions[-1].version}")
 
 
-def _lines(before: BlockAnswer | None, after: BlockAnswer) -> Iterable[str]:
-    label = after["label"]
-    name = "nothing" if before is None else f"{label} {before['version']}"
-    old = [] if before is None else before["value"].split("\n")
-    return difflib.unified_diff(old, after["value"].split("\n"), name, f"{label} {after['version']}", lineterm="")
+def _lines(before: BlockView | None, after: BlockView) -> Iterable[str]:
+    label = after.label
+    name = "nothing" if before is None else f"{label} {before.version}"
+    old = [] if before is None else before.value.split("\n")
+    return difflib.unified_diff(old, after.value.split("\n"), name, f"{label} {after.version}", lineterm="")
 
 
 @app.command(epilog="Example: circadia blocks undo team human")
@@ -176,5 +176,5 @@ def undo(
 ) -> None:
     """Restore an earlier version of a block. The undone version stays in the history."""
     written = server.ask(lambda client: client.undo_block(bank, label, to=to, user=user))
-    text = f"block {written['label']} of {written['bank']} is at version {written['version']}: {written['why']}"
+    text = f"block {written.label} of {written.bank} is at version {written.version}: {written.why}"
     print_result(written, text, as_json=as_json)

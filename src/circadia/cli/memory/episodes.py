@@ -1,8 +1,7 @@
 """`circadia episodes`: the raw things that happened."""
 
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -23,6 +22,7 @@ from circadia.cli.terminal.output import (
 )
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
+from circadia.schemas.episodes import EpisodeView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -62,7 +62,7 @@ def add(
             importance=importance, key=key, user=user,
         )
     )  # fmt: skip
-    text = f"{stored['id']} {'is stored' if stored['new'] else 'was there already'} in {stored['bank']}"
+    text = f"{stored.id} {'is stored' if stored.new else 'was there already'} in {stored.bank}"
     print_result(stored, text, as_json=as_json)
 
 
@@ -80,7 +80,7 @@ def episodes(
         lambda client: client.list_episodes(bank, session=session, order="newest", limit=limit, user=user)
     )
     columns = ("episode", "when", "speaker", "kind", "trust", "session", "text")
-    print_list(page, page["episodes"], columns, _row, as_json=as_json, nothing="no episode")
+    print_list(page, page.episodes, columns, _row, as_json=as_json, nothing="no episode")
 
 
 @app.command(epilog="Example: circadia episodes show team epi_0cwd4f7k2m")
@@ -99,31 +99,35 @@ def show(
         _show_episode(answer)
 
 
-def _row(each: Mapping[str, Any]) -> tuple[object, ...]:
-    weak = f" (stale × {_weight(each):.2g})" if each["stale"] else ""
-    trust = Text(each["trust"], TRUSTS[each["trust"]])
-    when = local_time(each["at"])
-    text = shorten(each["text"], LETTERS) + weak
-    return (each["id"], when, each["speaker"], each["kind"], trust, each["session"], text)
+def _row(each: EpisodeView) -> tuple[object, ...]:
+    weak = f" (stale × {_weight(each):.2g})" if each.stale else ""
+    trust = Text(each.trust, TRUSTS[each.trust])
+    when = local_time(each.at)
+    text = shorten(each.text, LETTERS) + weak
+    return (each.id, when, each.speaker, each.kind, trust, each.session, text)
 
 
-def _weight(episode: Mapping[str, Any]) -> float:
+def _weight(episode: EpisodeView) -> float:
     weight = 1.0
-    for each in episode["stale"]:
-        weight *= each["weight"]
+    for each in episode.stale:
+        weight *= each.weight
     return weight
 
 
-def _show_episode(episode: Mapping[str, Any]) -> None:
+def _show_episode(episode: EpisodeView) -> None:
     out = console()
-    lines = [(Text(name, "dim"), value) for name, value in episode.items() if name not in ("text", "stale")]
+    lines = [
+        (Text(name, "dim"), value)
+        for name, value in episode.model_dump(mode="json").items()
+        if name not in ("text", "stale")
+    ]
     out.print(table(("", ""), lines, numbers=()))
-    for each in episode["stale"]:
+    for each in episode.stale:
         out.print(
             Text(
-                display_text(f"stale × {each['weight']:g} by {each['by']}: {each['reason']} ({each['evidence']})"),
+                display_text(f"stale × {each.weight:g} by {each.by}: {each.reason} ({each.evidence})"),
                 "yellow",
             )
         )
     out.print()
-    out.print(Text(display_text(episode["text"])))
+    out.print(Text(display_text(episode.text)))

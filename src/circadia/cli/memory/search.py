@@ -21,9 +21,9 @@ from circadia.cli.terminal.output import (
     shorten,
     table,
 )
-from circadia.client.memory_answers import HitAnswer, ReadyAnswer
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
+from circadia.schemas.search import FrequentQuestionView, HitView
 
 app = typer.Typer()
 
@@ -77,8 +77,8 @@ def search(
     )  # fmt: skip
     if as_json:
         print_json(answer)
-    elif answer["hits"]:
-        _show_hits(answer["hits"])
+    elif answer.hits:
+        _show_hits(answer.hits)
     else:
         note("nothing found")
 
@@ -95,30 +95,30 @@ def views(
     answer = server.ask(lambda client: client.list_views(bank, hits=hits, user=user))
     columns = ("kind", "text", "filters", "asked", "state", "says")
     nothing = "nothing is ready yet; a pass keeps questions ready that were asked more than once"
-    print_list(answer, answer["views"], columns, _view, as_json=as_json, nothing=nothing, numbers=("asked",))
+    print_list(answer, answer.views, columns, _view, as_json=as_json, nothing=nothing, numbers=("asked",))
 
 
-def _view(each: ReadyAnswer) -> tuple[object, ...]:
-    state = "ready" if each["current"] else "counted" if each["made_at"] is None else "waits for a pass"
-    says = "\n".join(shorten(hit["text"], LETTERS) for hit in each["hits"])
-    return (each["kind"], shorten(each["text"], LETTERS), compact(each["filters"]), each["asked"] or "", state, says)
+def _view(each: FrequentQuestionView) -> tuple[object, ...]:
+    state = "ready" if each.current else "counted" if each.made_at is None else "waits for a pass"
+    says = "\n".join(shorten(hit.text, LETTERS) for hit in each.hits)
+    return (each.kind, shorten(each.text, LETTERS), compact(each.filters), each.asked or "", state, says)
 
 
-def _show_hits(hits: Sequence[HitAnswer]) -> None:
-    best = max(each["score"] for each in hits)
-    names = [name for name in COLOURS if any(name in each["parts"] for each in hits)]
-    if any(each["parts"].get("weight", 1) != 1 for each in hits):
+def _show_hits(hits: Sequence[HitView]) -> None:
+    best = max(each.score for each in hits)
+    names = [name for name in COLOURS if any(name in each.parts for each in hits)]
+    if any(each.parts.get("weight", 1) != 1 for each in hits):
         names.append("weight")
     rows = [
         (
-            f"{each['score']:.3f}",
-            bar(each["parts"], best),
-            *(f"{each['parts'][name]:.2f}" if name in each["parts"] else "" for name in names),
-            each["speaker"] or each["kind"],
-            Text(each["trust"], TRUSTS[each["trust"]]),
-            local_time(each["at"])[:10],
-            each["id"],
-            shorten(each["text"], LETTERS),
+            f"{each.score:.3f}",
+            bar(each.parts, best),
+            *(f"{each.parts[name]:.2f}" if name in each.parts else "" for name in names),
+            each.speaker or each.kind,
+            Text(each.trust, TRUSTS[each.trust]),
+            local_time(each.at)[:10],
+            each.id,
+            shorten(each.text, LETTERS),
         )
         for each in hits
     ]
@@ -167,11 +167,11 @@ def context(
         print_json(parts)
         return
     out = console()
-    for title, text in (("for the system side", parts["stable"]), ("for the last user turn", parts["fitting"])):
+    for title, text in (("for the system side", parts.stable), ("for the last user turn", parts.fitting)):
         out.print(Text(f"── {title} ──", "bold cyan"))
         out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
-    if parts["left_out"]:
-        note(f"no room for the blocks {', '.join(parts['left_out'])}; raise --stable-tokens")
+    if parts.left_out:
+        note(f"no room for the blocks {', '.join(parts.left_out)}; raise --stable-tokens")
 
 
 @app.command(epilog="Example: circadia banks explain team not_3f2a")
@@ -188,18 +188,16 @@ def explain(
         print_json(answer)
         return
     out = console()
-    out.print(Text(display_text(answer["text"]), "bold"))
-    away = "" if answer["retired_at"] is None else f", retired {local_time(answer['retired_at'])}"
-    origin = f"made by pass {answer['pass']}" if answer["pass"] else "made by hand"
-    out.print(
-        Text(f"{answer['kind']}, trust {answer['trust']}, {origin} at {local_time(answer['created_at'])}{away}", "dim")
-    )
-    for each in answer["evidence"]:
+    out.print(Text(display_text(answer.text), "bold"))
+    away = "" if answer.retired_at is None else f", retired {local_time(answer.retired_at)}"
+    origin = f"made by pass {answer.pass_id}" if answer.pass_id else "made by hand"
+    out.print(Text(f"{answer.kind}, trust {answer.trust}, {origin} at {local_time(answer.created_at)}{away}", "dim"))
+    for each in answer.evidence:
         out.print(
             Text.assemble(
-                (f"  {each['id']} {local_time(each['at'])} ", "dim"),
-                f"{display_text(each['speaker'])}: {display_text(each['text'])}",
+                (f"  {each.id} {local_time(each.at)} ", "dim"),
+                f"{display_text(each.speaker)}: {display_text(each.text)}",
             )
         )
-    for each in answer["changes"]:
-        out.print(Text(f"  {each['pass']} {each['kind']} {each['state']}: {display_text(each['why'])}", "cyan"))
+    for each in answer.changes:
+        out.print(Text(f"  {each.pass_id} {each.kind} {each.state}: {display_text(each.why)}", "cyan"))

@@ -116,10 +116,10 @@ async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total
     for batch in _batches(lines):
         if first == 1 and not _begins_with_bank(batch):
             await client.import_lines(bank, line_format.head_line(bank))
-        answer: Any = await client.import_lines(bank, b"".join(batch), first_line=first)
+        answer = await client.import_lines(bank, b"".join(batch), first_line=first)
         first += len(batch)
         for name in _COUNTS:
-            total[name] += answer[name]
+            total[name] += getattr(answer, name)
         whole.add_batch(batch)
     whole.require_complete()
 

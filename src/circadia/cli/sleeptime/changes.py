@@ -11,9 +11,9 @@ from circadia.cli.remote.bank import User
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json
 from circadia.client import Client
-from circadia.client.sleep_answers import ChangeAnswer
 from circadia.errors import NotFound
 from circadia.records.change import ChangeState
+from circadia.schemas.passes import ChangeView
 
 app = typer.Typer()
 
@@ -40,7 +40,7 @@ def diff(
     """Show what a pass changed or proposes: notes and blocks before and after, with the reason."""
     stands = None if state is None else state.value
 
-    async def fetch_changes(client: Client) -> list[ChangeAnswer]:
+    async def fetch_changes(client: Client) -> list[ChangeView]:
         return await fetch_all_changes(client, await resolve_pass_key(client, run, user), stands)
 
     changes = server.ask(fetch_changes)
@@ -56,38 +56,38 @@ async def resolve_pass_key(client: Client, run: str, user: str | None) -> str:
     """Return the given id, or the id of the newest pass over the given bank. Raises NotFound if it has none."""
     if run.startswith("pas_"):
         return run
-    newest = (await client.list_passes(run, limit=1, user=user))["passes"]
+    newest = (await client.list_passes(run, limit=1, user=user)).passes
     if not newest:
         raise NotFound(f"there was no pass over {run!r} yet")
-    return newest[0]["id"]
+    return newest[0].id
 
 
-async def fetch_all_changes(client: Client, run: str, state: str | None = None) -> list[ChangeAnswer]:
-    changes: list[ChangeAnswer] = []
+async def fetch_all_changes(client: Client, run: str, state: str | None = None) -> list[ChangeView]:
+    changes: list[ChangeView] = []
     after: int | None = 0
     while after is not None:
         page = await client.list_changes(run, state=state, after=after)
-        changes += page["changes"]
-        after = page["after"]
+        changes += page.changes
+        after = page.after
     return changes
 
 
-def print_changes(changes: Sequence[ChangeAnswer]) -> None:
+def print_changes(changes: Sequence[ChangeView]) -> None:
     out = console()
     for each in changes:
         for line in _lines(each):
             out.print(line)
 
 
-def _lines(each: ChangeAnswer) -> Iterator[Text]:
-    sign, colour, noun = _SIGNS.get(each["kind"], ("?", "", each["kind"]))
-    dim = "dim " if each["state"] in ("refused", "undone") else ""
-    head = f"{sign} {noun} {each['target']}"
-    waits = f" {each['number']}" if each["state"] == "staged" else ""
-    state = "" if each["state"] == "published" else f" [{each['state']}{waits}]"
-    yield Text.assemble((display_text(head), f"{dim}bold {colour}"), (f"{state} {each['operation']}", "dim"))
-    before, after = each["before"] or {}, each["after"] or {}
-    match each["kind"]:
+def _lines(each: ChangeView) -> Iterator[Text]:
+    sign, colour, noun = _SIGNS.get(each.kind, ("?", "", each.kind))
+    dim = "dim " if each.state in ("refused", "undone") else ""
+    head = f"{sign} {noun} {each.target}"
+    waits = f" {each.number}" if each.state == "staged" else ""
+    state = "" if each.state == "published" else f" [{each.state}{waits}]"
+    yield Text.assemble((display_text(head), f"{dim}bold {colour}"), (f"{state} {each.operation}", "dim"))
+    before, after = each.before or {}, each.after or {}
+    match each.kind:
         case "write_block":
             for line in _unified(str(before.get("value", "")), str(after.get("value", ""))):
                 yield Text(f"    {display_text(line)}", f"{dim}{_LINES.get(line[:1], '')}")
@@ -101,10 +101,10 @@ def _lines(each: ChangeAnswer) -> Iterator[Text]:
             )
         case _:
             pass
-    if after.get("evidence") and each["kind"] == "add_note":
+    if after.get("evidence") and each.kind == "add_note":
         yield Text(f"    from {display_text(after['evidence'])}", "dim")
-    if each["why"]:
-        yield Text(f"    {'refused: ' if each['state'] == 'refused' else ''}{display_text(each['why'])}", "dim italic")
+    if each.why:
+        yield Text(f"    {'refused: ' if each.state == 'refused' else ''}{display_text(each.why)}", "dim italic")
 
 
 def _indented(text: Any, sign: str, style: str) -> Iterator[Text]:

@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -25,17 +25,16 @@ from circadia.cli.terminal.output import (
     format_duration,
     local_time,
     note,
-    parse_instant,
     print_json,
     print_list,
     print_result,
     table,
 )
 from circadia.client import Client
-from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassDetailAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.sleep_pass import PassStatus
+from circadia.schemas.passes import PassChangeResult, PassDetail, PassList, PassView
 
 app = typer.Typer(cls=NounGroup)
 app.add_typer(bank_status.app)
@@ -70,7 +69,7 @@ def passes(
         return
     stands = None if status is None else status.value
 
-    async def fetch_passes(client: Client) -> dict[str, Any]:
+    async def fetch_passes(client: Client) -> PassList:
         return await gather_pages(
             lambda place, count: client.list_passes(bank, status=stands, before=place, limit=count, user=user),
             key="passes",
@@ -78,8 +77,8 @@ def passes(
         )
 
     page = server.ask(fetch_passes)
-    numbers, more = ("calls", "tokens", "cost"), page["before"] is not None
-    print_list(page, page["passes"], _COLUMNS, _row, as_json=as_json, nothing="no pass", numbers=numbers, more=more)
+    numbers, more = ("calls", "tokens", "cost"), page.before is not None
+    print_list(page, page.passes, _COLUMNS, _row, as_json=as_json, nothing="no pass", numbers=numbers, more=more)
 
 
 def _list_banks(
@@ -98,7 +97,7 @@ def _list_banks(
 def explain(server: RemoteServer, run: PassOrBank, user: User = None, as_json: AsJson = False) -> None:
     """Show a pass's trigger, input and changes, and the cost of each model call."""
 
-    async def fetch_pass(client: Client) -> PassDetailAnswer:
+    async def fetch_pass(client: Client) -> PassDetail:
         return await client.show_pass(await resolve_pass_key(client, run, user))
 
     details = server.ask(fetch_pass)
@@ -134,22 +133,22 @@ def run(
 ) -> None:
     """Request a pass over all that waits in a bank. With --wait, the exit status is 1 if it fails."""
 
-    async def request_pass(client: Client) -> PassDetailAnswer:
+    async def request_pass(client: Client) -> PassDetail:
         requested = await client.run_pass(
             bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, full=full,
             needed=needed, user=user,
         )  # fmt: skip
-        return await (_wait_for_pass(client, requested["id"]) if wait else client.show_pass(requested["id"]))
+        return await (_wait_for_pass(client, requested.id) if wait else client.show_pass(requested.id))
 
     details = server.ask(request_pass)
     if as_json:
         print_json(details)
     elif not wait:
-        note(f"requested pass {details['id']} over {details['bank']}; see `circadia passes explain {details['id']}`")
+        note(f"requested pass {details.id} over {details.bank}; see `circadia passes explain {details.id}`")
     else:
-        print_changes(server.ask(lambda client: fetch_all_changes(client, details["id"])))
+        print_changes(server.ask(lambda client: fetch_all_changes(client, details.id)))
         _show(details)
-    if wait and details["status"] == "failed":
+    if wait and details.status == "failed":
         raise typer.Exit(1)
 
 
@@ -181,28 +180,28 @@ def refuse(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json:
 def cancel(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     """Cancel a pass. Its published changes stay."""
     ended = server.ask(lambda client: client.cancel_pass(run))
-    print_result(ended, f"pass {ended['id']} over {ended['bank']}: {ended['status']}", as_json=as_json)
+    print_result(ended, f"pass {ended.id} over {ended.bank}: {ended.status}", as_json=as_json)
 
 
-def _print_result(result: PassChangedAnswer, as_json: bool, nothing: str) -> None:
+def _print_result(result: PassChangeResult, as_json: bool, nothing: str) -> None:
     if as_json:
         print_json(result)
         return
-    if not result["changes"]:
-        note(f"pass {result['pass']['id']}: {nothing}")
+    if not result.changes:
+        note(f"pass {result.run.id}: {nothing}")
         return
-    print_changes(result["changes"])
-    states = Counter(each["state"] for each in result["changes"])
-    note(f"pass {result['pass']['id']}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
+    print_changes(result.changes)
+    states = Counter(each.state for each in result.changes)
+    note(f"pass {result.run.id}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
 
 
-async def _wait_for_pass(client: Client, key: str) -> PassDetailAnswer:
+async def _wait_for_pass(client: Client, key: str) -> PassDetail:
     """Return the pass when it has ended; show its progress on a terminal."""
     clock, last = SystemClock(), ""
     with Console(stderr=True, quiet=not sys.stderr.isatty()).status("waiting for a worker") as line:
         while True:
             details = await client.show_pass(key)
-            if details["status"] not in _OPEN:
+            if details.status not in _OPEN:
                 return details
             progress = _progress(details)
             if progress != last:
@@ -211,74 +210,74 @@ async def _wait_for_pass(client: Client, key: str) -> PassDetailAnswer:
             await clock.sleep(LOOK_SECONDS)
 
 
-def _progress(details: PassAnswer) -> str:
-    spent = details["spent"]
-    words = [details["status"], details["detail"] if details["status"] == "pending" else ""]
+def _progress(details: PassView) -> str:
+    spent = details.spent
+    words = [details.status, details.detail if details.status == "pending" else ""]
     words += [
-        f"episodes to {details['after']} of {details['upto']}",
-        f"{spent['calls']} calls",
-        f"{spent['tokens']} tokens",
+        f"episodes to {details.after} of {details.upto}",
+        f"{spent.calls} calls",
+        f"{spent.tokens} tokens",
     ]
-    return " · ".join(each for each in [*words, format_price(spent), _counts(details["counts"])] if each)
+    return " · ".join(each for each in [*words, format_price(spent.tokens, spent.usd), _counts(details.counts)] if each)
 
 
-def _generation(view: PassDetailAnswer) -> str:
-    before, after = view["generation_before"], view["generation_after"]
+def _generation(view: PassDetail) -> str:
+    before, after = view.generation_before, view.generation_after
     return f"{before}, unchanged" if after in (None, before) else f"{before} → {after}"
 
 
-def _show(view: PassDetailAnswer) -> None:
-    spent = view["spent"]
-    flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if view[name]]
+def _show(view: PassDetail) -> None:
+    spent = view.spent
+    flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if getattr(view, name)]
     rows = [
-        ("trigger", view["trigger"] + (f", asked by {view['by']}" if view["by"] else "")),
-        ("instructions", view["instructions"] or None),
-        ("operations", view["operations"] or "those of the bank's policy"),
+        ("trigger", view.trigger + (f", asked by {view.by}" if view.by else "")),
+        ("instructions", view.instructions or None),
+        ("operations", view.operations or "those of the bank's policy"),
         ("kind", flags or "writes"),
-        ("asked", local_time(view["created_at"])),
-        ("ended", None if view["ended_at"] is None else local_time(view["ended_at"])),
-        ("input", f"episodes up to {view['upto']}; processed up to {view['after']}"),
-        ("status", Text(view["status"], COLOURS.get(view["status"], ""))),
-        ("detail", view["detail"] or None),
-        ("changes", _counts(view["counts"]) or "none"),
+        ("asked", local_time(view.created_at)),
+        ("ended", None if view.ended_at is None else local_time(view.ended_at)),
+        ("input", f"episodes up to {view.upto}; processed up to {view.after}"),
+        ("status", Text(view.status, COLOURS.get(view.status, ""))),
+        ("detail", view.detail or None),
+        ("changes", _counts(view.counts) or "none"),
         ("generation", _generation(view)),
-        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {format_price(spent)}"),
+        ("cost", f"{spent.calls} calls, {spent.tokens:,} tokens, {format_price(spent.tokens, spent.usd)}"),
     ]
-    console().print(table((view["id"], display_text(view["bank"])), rows))
-    if view["ledger"]:
+    console().print(table((view.id, display_text(view.bank)), rows))
+    if view.ledger:
         columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
         lines = [
-            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], format_price(each),
-             f"{each['seconds']:.1f}")
-            for each in view["ledger"]
+            (each.operation, each.model, each.calls, each.failed, each.tokens, format_price(each.tokens, each.usd),
+             f"{each.seconds:.1f}")
+            for each in view.ledger
         ]  # fmt: skip
         console().print()
         console().print(table(columns, lines, numbers=columns[2:]))
-    for each in view["errors"]:
+    for each in view.errors:
         console().print(Text(display_text(each), "red"))
 
 
-def _row(each: PassAnswer) -> tuple[object, ...]:
-    spent = each["spent"]
+def _row(each: PassView) -> tuple[object, ...]:
+    spent = each.spent
     return (
-        each["id"],
-        local_time(each["created_at"]),
-        each["trigger"],
-        each["by"],
-        Text(each["status"] + (" (dry run)" if each["dry_run"] else ""), COLOURS.get(each["status"], "")),
-        _counts(each["counts"]),
-        spent["calls"],
-        f"{spent['tokens']:,}",
-        format_price(spent),
+        each.id,
+        local_time(each.created_at),
+        each.trigger,
+        each.by,
+        Text(each.status + (" (dry run)" if each.dry_run else ""), COLOURS.get(each.status, "")),
+        _counts(each.counts),
+        spent.calls,
+        f"{spent.tokens:,}",
+        format_price(spent.tokens, spent.usd),
         format_duration(_run_seconds(each)),
-        each["detail"],
+        each.detail,
     )
 
 
-def _run_seconds(each: PassAnswer) -> float:
-    if each["status"] == "running" and each["started_at"] is not None:
-        return each["run_seconds"] + (SystemClock().now() - parse_instant(each["started_at"])).total_seconds()
-    return each["run_seconds"]
+def _run_seconds(each: PassView) -> float:
+    if each.status == "running" and each.started_at is not None:
+        return each.run_seconds + (SystemClock().now() - each.started_at).total_seconds()
+    return each.run_seconds
 
 
 def _counts(counts: Mapping[str, int]) -> str:

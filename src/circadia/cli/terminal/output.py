@@ -41,12 +41,18 @@ def note(text: str) -> None:
     Console(stderr=True, width=None if sys.stderr.isatty() else _UNCUT, highlight=False).print(Text(display_text(text)))
 
 
+def _encode(value: object) -> object:
+    """Return an answer of the client as the REST API sends it."""
+    dump = getattr(value, "model_dump", None)
+    return str(value) if dump is None else dump(mode="json", by_alias=True)
+
+
 def print_json(document: object) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=_ascii(), default=str))
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=_ascii(), default=_encode))
 
 
 def print_json_line(document: object) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=str))
+    typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=_encode))
 
 
 def print_result(document: object, text: str, *, as_json: bool) -> None:
@@ -194,17 +200,13 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def parse_instant(value: str) -> datetime:
-    return datetime.fromisoformat(value)
+def time_since(value: datetime, now: datetime) -> str:
+    return format_duration((now - value).total_seconds())
 
 
-def time_since(value: str, now: datetime) -> str:
-    return format_duration((now - parse_instant(value)).total_seconds())
-
-
-def local_time(value: str) -> str:
-    """Return an instant of the REST API in this machine's time zone, to the second."""
-    return f"{parse_instant(value).astimezone():%Y-%m-%d %H:%M:%S}"
+def local_time(value: datetime) -> str:
+    """Return an instant in this machine's time zone, to the second."""
+    return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def dollars(value: float) -> str:

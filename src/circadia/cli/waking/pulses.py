@@ -1,6 +1,6 @@
 """`circadia pulses`: bounded runs of agents."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -12,6 +12,7 @@ from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import AsJson, format_duration, local_time, print_list, print_result, shorten
 from circadia.client import Client
 from circadia.records.pulse import PulseStatus
+from circadia.schemas.pulses import PulseView
 
 app = typer.Typer(cls=NounGroup)
 
@@ -35,8 +36,8 @@ def pulses(
     """List the pulses of an agent, or of all agents in a session, newest first."""
     stands = None if status is None else status.value
 
-    async def fetch_pulses(client: Client) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
+    async def fetch_pulses(client: Client) -> list[PulseView]:
+        rows: list[PulseView] = []
         for each in [full_reference(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
             answer = await gather_pages(
                 lambda place, count, each=each: client.list_pulses(
@@ -45,8 +46,8 @@ def pulses(
                 key="pulses",
                 limit=limit,
             )
-            rows += answer["pulses"]
-        return sorted(rows, key=lambda each: (each["created_at"], each["id"]), reverse=True)[:limit]
+            rows += answer.pulses
+        return sorted(rows, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
 
     rows = server.ask(fetch_pulses)
     print_list({"pulses": rows}, rows, _COLUMNS, _row, as_json=as_json, nothing="no pulse", numbers=("attempt",))
@@ -71,7 +72,7 @@ def start(
     outcome = server.ask(
         lambda client: client.start_pulse(whose, reason, timeout_seconds=timeout_seconds, override=override)
     )
-    print_result(outcome, outcome["summary"], as_json=as_json)
+    print_result(outcome, outcome.summary, as_json=as_json)
 
 
 @app.command(epilog="Example: circadia pulses cancel pls_0cwd4f7k2m")
@@ -82,25 +83,25 @@ def cancel(
 ) -> None:
     """Stop a pulse. Its messages are unread again."""
     stopped = server.ask(lambda client: client.cancel_pulse(pulse))
-    print_result(stopped, f"pulse {stopped['id']} of {stopped['agent']}: {stopped['status']}", as_json=as_json)
+    print_result(stopped, f"pulse {stopped.id} of {stopped.agent}: {stopped.status}", as_json=as_json)
 
 
 async def _agents(client: Client, session: str) -> list[str]:
-    return [f"{session}:{each['name']}" for each in await client.list_agents(session)]
+    return [f"{session}:{each.name}" for each in await client.list_agents(session)]
 
 
-def _row(pulse: dict[str, Any]) -> tuple[object, ...]:
+def _row(pulse: PulseView) -> tuple[object, ...]:
     return (
-        pulse["id"],
-        local_time(pulse["created_at"]),
-        pulse["agent"],
-        pulse["kind"],
-        pulse["by"],
-        pulse["routine"] or pulse["reason"],
-        Text(pulse["status"], _COLOURS.get(pulse["status"], "")),
-        format_duration(pulse["run_seconds"]),
-        pulse["attempt"],
-        _shorten_detail(pulse["detail"]),
+        pulse.id,
+        local_time(pulse.created_at),
+        pulse.agent,
+        pulse.kind,
+        pulse.by,
+        pulse.routine or pulse.reason,
+        Text(pulse.status, _COLOURS.get(pulse.status, "")),
+        format_duration(pulse.run_seconds),
+        pulse.attempt,
+        _shorten_detail(pulse.detail),
     )
 
 

@@ -1,7 +1,7 @@
 """`circadia wakes`: wake requests, their decisions, and what would be decided under other limits."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId
 from circadia.records.wake import Decision, WakeReason
+from circadia.schemas.wakes import WakeDetail, WakeList, WakeOutcome, WakePairCounts, WakeView
 from circadia.wake.admission import replay as replaying
 
 app = typer.Typer(cls=NounGroup)
@@ -61,7 +62,7 @@ def wakes(
     whom, who = (None if each is None else full_reference(each, session) for each in (agent, sender))
     became = None if decision is None else decision.value
 
-    async def fetch_wakes(client: Client) -> dict[str, Any]:
+    async def fetch_wakes(client: Client) -> WakeList:
         return await gather_pages(
             lambda place, count: client.list_wakes(
                 agent=whom, sender=who, decision=became, since=since, before=place, limit=count
@@ -72,17 +73,17 @@ def wakes(
 
     page = server.ask(fetch_wakes)
     columns = ("wake", "asked", "agent", "from", "for", "decision", "why")
-    more = page["before"] is not None
-    print_list(page, page["wakes"], columns, _row, as_json=as_json, nothing="no wake", more=more)
+    more = page.before is not None
+    print_list(page, page.wakes, columns, _row, as_json=as_json, nothing="no wake", more=more)
 
 
 @app.command(epilog="Example: circadia wakes explain wak_0cwd4f7k2m")
 def explain(server: RemoteServer, wake: WakeKey, as_json: AsJson = False) -> None:
     """Show the decision on a wake request, and the result of each guardrail."""
     details = server.ask(lambda client: client.show_wake(wake))
-    why = ": ".join(each for each in (details["rule"], details["detail"]) if each)
-    asked = f"{details['from']} asked to wake {details['agent']} for {details['reason']}"
-    _show_trace(details, f"{asked}: {details['decision']}" + (f" ({why})" if why else ""), as_json=as_json)
+    why = ": ".join(each for each in (details.rule, details.detail) if each)
+    asked = f"{details.sender} asked to wake {details.agent} for {details.reason}"
+    _show_trace(details, f"{asked}: {details.decision}" + (f" ({why})" if why else ""), as_json=as_json)
 
 
 @app.command("why-not", epilog="Example: circadia wakes why-not writer --from lead")
@@ -104,22 +105,22 @@ def why_not(
     answer = server.ask(
         lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who, override=override)
     )
-    _show_trace(answer, answer["summary"], as_json=as_json)
+    _show_trace(answer, answer.summary, as_json=as_json)
 
 
-def _show_trace(document: Mapping[str, Any], summary: str, *, as_json: bool) -> None:
+def _show_trace(document: WakeDetail | WakeOutcome, summary: str, *, as_json: bool) -> None:
     if as_json:
         print_json(document)
         return
     rows = [
         (
-            each["rule"],
-            Text("passes", "green") if each["passed"] else Text("fails", "red"),
-            _number(each["value"]),
-            _number(each["limit"]),
-            each["detail"],
+            each.rule,
+            Text("passes", "green") if each.passed else Text("fails", "red"),
+            _number(each.value),
+            _number(each.limit),
+            each.detail,
         )
-        for each in document["trace"]
+        for each in document.trace
     ]
     console().print(table(("guardrail", "result", "counts", "limit", "why"), rows, numbers=("counts", "limit")))
     typer.echo(display_text(summary))
@@ -179,42 +180,42 @@ def cancel(
 ) -> None:
     """Cancel a deferred request. Its message stays in the inbox."""
     cancelled = server.ask(lambda client: client.cancel_wake(wake))
-    text = f"wake {cancelled['id']} of {cancelled['agent']}: {cancelled['decision']}"
+    text = f"wake {cancelled.id} of {cancelled.agent}: {cancelled.decision}"
     print_result(cancelled, text, as_json=as_json)
 
 
-def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Listing:
+def matrix_table(pairs: Sequence[WakePairCounts]) -> Listing:
     """Return a matrix with a row per sender and a column per target, or a list if it would be too wide."""
-    targets = sorted({each["to"] for each in pairs})
+    targets = sorted({each.to for each in pairs})
     if len(targets) > WIDEST:
-        rows = [(each["from"], each["to"], each["total"], _not_granted(each)) for each in pairs]
+        rows = [(each.sender, each.to, each.total, _not_granted(each)) for each in pairs]
         return table(("from", "to", "asked", "not granted"), rows, numbers=("asked", "not granted"))
-    cells = {(each["from"], each["to"]): each for each in pairs}
-    senders = sorted({each["from"] for each in pairs})
+    cells = {(each.sender, each.to): each for each in pairs}
+    senders = sorted({each.sender for each in pairs})
     rows = [(name, *(_cell(cells.get((name, target))) for target in targets)) for name in senders]
     return table(("from \\ to", *map(display_text, targets)), rows, numbers=targets)
 
 
-def _not_granted(pair: Mapping[str, Any]) -> int:
-    return sum(pair["decisions"].get(each, 0) for each in ("refused", "expired"))
+def _not_granted(pair: WakePairCounts) -> int:
+    return sum(pair.decisions.get(each, 0) for each in (Decision.REFUSED, Decision.EXPIRED))
 
 
-def _cell(pair: Mapping[str, Any] | None) -> Text:
+def _cell(pair: WakePairCounts | None) -> Text:
     if pair is None:
         return Text("·", "dim")
     against = _not_granted(pair)
-    return Text.assemble(str(pair["total"]), (f" ({against} not)" if against else "", "red"))
+    return Text.assemble(str(pair.total), (f" ({against} not)" if against else "", "red"))
 
 
-def _row(wake: Mapping[str, Any]) -> tuple[object, ...]:
+def _row(wake: WakeView) -> tuple[object, ...]:
     return (
-        wake["id"],
-        local_time(wake["at"]),
-        wake["agent"],
-        wake["from"],
-        wake["reason"],
-        Text(wake["decision"], _COLOURS.get(wake["decision"], "")),
-        ": ".join(each for each in (wake["rule"], wake["detail"]) if each),
+        wake.id,
+        local_time(wake.at),
+        wake.agent,
+        wake.sender,
+        wake.reason,
+        Text(wake.decision, _COLOURS.get(wake.decision, "")),
+        ": ".join(each for each in (wake.rule, wake.detail) if each),
     )
 
 
@@ -248,7 +249,7 @@ def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], data: ReplayData
         rows = [
             (
                 each.wake.id,
-                local_time(each.wake.at.isoformat()),
+                local_time(each.wake.at),
                 each.wake.agent,
                 each.wake.sender,
                 each.wake.decision.value,
