@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.interleaved import SCOPE, Process
-from circadia.answers.lookup import LookupOutcome
 from circadia.ids import AnswerId
 from circadia.memory.banks import NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
-from circadia.records.answer import Answer, AnswerBasis
+from circadia.records.answer import Answer, AnswerBasis, LookupOutcome
 from circadia.records.bank import Bank, Trust
 from circadia.records.ready_view import BankHeads
 from circadia.stores.base import Store

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final, Self
 
 from benchmarks.talks import small_talk
-from circadia.answers.lookup import AnswerLookup, LookupOutcome
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AgentId, AnswerId, RandomIds
 from circadia.memory.banks import BankService, NewBank
@@ -27,7 +27,7 @@ from circadia.memory.search.index import Question
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_terms
 from circadia.memory.search.vectors import stored_vector
-from circadia.records.answer import Answer, AnswerScope, DropReason
+from circadia.records.answer import Answer, AnswerScope, DropReason, LookupOutcome
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode
 from circadia.settings.answers import AnswersSettings

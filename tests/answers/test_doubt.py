@@ -3,10 +3,9 @@
 import pytest
 
 from circadia.answers.freshness import states_nothing
-from circadia.answers.lookup import LookupOutcome
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import WordTable
-from circadia.records.answer import Answer, DropReason
+from circadia.records.answer import Answer, DropReason, LookupOutcome
 from circadia.records.bank import Trust
 from circadia.records.ready_view import BankHeads
 from tests.answers.shop import Shop

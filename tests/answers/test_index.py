@@ -2,9 +2,9 @@
 
 import pytest
 
-from circadia.answers.index import AnswerIndex, MatchKind
+from circadia.answers.index import AnswerIndex
 from circadia.ids import AnswerId
-from circadia.records.answer import AnswerableQuestion
+from circadia.records.answer import AnswerableQuestion, MatchKind
 from circadia.testing.language_suite import load_english_pairs, load_language_suite
 
 

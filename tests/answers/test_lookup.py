@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from circadia.answers import lookup
-from circadia.answers.lookup import AnswerLookup, LookupOutcome
+from circadia.answers.lookup import AnswerLookup
 from circadia.errors import UpstreamFailed
 from circadia.ids import AgentId
 from circadia.memory.blocks import BlockAuthor
@@ -17,7 +17,7 @@ from circadia.memory.search import retrieval
 from circadia.memory.search.index import BankIndex
 from circadia.memory.search.later_rows import LaterRows
 from circadia.memory.search.question import Question
-from circadia.records.answer import DropReason
+from circadia.records.answer import DropReason, LookupOutcome
 from circadia.records.bank import Trust
 from circadia.records.ready_view import BankHeads
 from circadia.settings.answers import AnswersSettings

@@ -23,6 +23,7 @@ from circadia.records.answer import (
     SameQuestionVerdict,
 )
 from circadia.records.bank import Bank
+from circadia.schemas.answers import JudgeUsageView
 from tests.api.service import ADMIN, Service
 
 QUESTION = "When does the bakery in Porto open?"
@@ -78,39 +79,39 @@ async def test_a_ready_answer_is_listed_with_what_it_rests_on_until_that_changes
 ) -> None:
     made = await ready(service)
     page = await client.list_answers("support", agent="helper")
-    (shown,) = page["answers"]
-    assert (shown["id"], shown["agent"], shown["question"], shown["text"]) == (made.id, "helper", QUESTION, "At 9.")
-    assert (shown["stands"], shown["why_not"], shown["blocks"], shown["usd"]) == (True, "", {"hours": 1}, 2e-6)
-    assert page["after"] is None
+    (shown,) = page.answers
+    assert (shown.id, shown.agent, shown.question, shown.text) == (made.id, "helper", QUESTION, "At 9.")
+    assert (shown.stands, shown.why_not, shown.blocks, shown.usd) == (True, "", {"hours": 1}, 2e-6)
+    assert page.after is None
     assert await client.show_answer("support", made.id) == shown
     await client.write_block("support", "hours", "The bakery opens at 8.")
     changed = await client.show_answer("support", made.id)
-    assert not changed["stands"]
-    assert "hours" in changed["why_not"]
+    assert not changed.stands
+    assert "hours" in changed.why_not
 
 
 @pytest.mark.spec("ANS-02")
 async def test_a_question_is_tried_and_each_step_says_why(service: Service, client: Client) -> None:
     made = await ready(service)
     hit = await client.try_answers("support", "helper", f" {QUESTION.rstrip('?')} ？")
-    assert (hit["outcome"], hit["mode"], hit["trusted"], hit["frames"]) == ("hit", "serve", True, 1)
-    assert hit["answer"] is not None
-    assert hit["answer"]["id"] == made.id
-    assert hit["steps"] == [f"same text: {QUESTION!r}", "so it is a hit"]
+    assert (hit.outcome, hit.mode, hit.trusted, hit.frames) == ("hit", "serve", True, 1)
+    assert hit.answer is not None
+    assert hit.answer.id == made.id
+    assert hit.steps == [f"same text: {QUESTION!r}", "so it is a hit"]
     near = await client.try_answers("support", "helper", "When does the bakery in Faro open?")
-    assert (near["outcome"], near["judge"], near["steps"][1:]) == (
+    assert (near.outcome, near.judge, near.steps[1:]) == (
         "miss", None, [f"similar: {QUESTION!r}, but they differ: faro against porto", "so it is a miss"],
     )  # fmt: skip
     hint = await client.try_answers("support", "helper", "When exactly does the bakery in Porto open?")
-    assert (hint["outcome"], hint["steps"][-2:]) == (
+    assert (hint.outcome, hint.steps[-2:]) == (
         "hint", ["judge: there is none (`answers.check`, `sleeptime.model`)", "so it is a hint"],
     )  # fmt: skip
     other = await client.try_answers("support", "helper", QUESTION, end_user="ben")
-    assert (other["outcome"], other["answer"], other["frames"]) == ("miss", None, 0)
+    assert (other.outcome, other.answer, other.frames) == ("miss", None, 0)
     await client.write_block("support", "hours", "The bakery opens at 8.")
     void = await client.try_answers("support", "helper", QUESTION)
-    assert (void["outcome"], void["answer"]) == ("miss", None)
-    assert "block 'hours'" in void["steps"][0]
+    assert (void.outcome, void.answer) == ("miss", None)
+    assert "block 'hours'" in void.steps[0]
 
 
 class _Judge:
@@ -150,14 +151,14 @@ async def test_a_question_that_is_tried_tells_what_the_judge_says_where_it_decid
         same = await client.try_answers("support", "helper", QUESTION)
         other = await client.try_answers("support", "helper", "When does the bakery in Faro open?")
         stats = await client.answer_stats("support")
-    assert (found["outcome"], found["judge"], found["judge_confidence"]) == (outcome, says, confidence)
-    assert found["answer"] is not None
-    assert found["answer"]["id"] == made.id
-    assert (same["outcome"], same["judge"]) == ("hit", None)
-    assert (other["outcome"], other["judge"]) == ("miss", None)
+    assert (found.outcome, found.judge, found.judge_confidence) == (outcome, says, confidence)
+    assert found.answer is not None
+    assert found.answer.id == made.id
+    assert (same.outcome, same.judge) == ("hit", None)
+    assert (other.outcome, other.judge) == ("miss", None)
     assert judge.asked == ([] if verdict is None else [(alike, QUESTION)]), "it is asked of nothing else"
-    assert stats["judge"] == [
-        {"agent": "helper", "lookups": 0, "waits": 0, "bar": 0.0, "breaker_open": False}
+    assert stats.judge == [
+        JudgeUsageView(agent="helper", lookups=0, waits=0, bar=0.0, breaker_open=False)
     ], "to try a question counts as no lookup"  # fmt: skip
 
 
@@ -177,14 +178,14 @@ async def test_an_agent_whose_sampled_answers_were_wrong_is_shown_as_not_trusted
         await tx.answers.record_uses(uses)
         for each in uses:
             await tx.answers.save_judgment(made.bank_id, each.id, right=False, at=service.clock.now())
-    assert not (await client.try_answers("support", "helper", QUESTION))["trusted"]
+    assert not (await client.try_answers("support", "helper", QUESTION)).trusted
 
 
 @pytest.mark.spec("ANS-08")
 async def test_the_stats_tell_hits_waste_and_precision(service: Service, client: Client) -> None:
     made, day = await ready(service), service.clock.now().date()
     none = await client.answer_stats("support")
-    assert (none["live"], none["hit_rate"], none["precision"], none["used_share"]) == (1, None, None, None)
+    assert (none.live, none.hit_rate, none.precision, none.used_share) == (1, None, None, None)
     async with service.parts.store.begin_write() as tx:
         await tx.answers.add_counts([
             AnswerDay(
@@ -194,15 +195,15 @@ async def test_the_stats_tell_hits_waste_and_precision(service: Service, client:
             AnswerDay(bank_id=made.bank_id, day=day - timedelta(days=20), served=100),
         ])  # fmt: skip
     found = await client.answer_stats("support")
-    assert (found["hit_rate"], found["hint_rate"], found["precision"], found["used_share"]) == (
+    assert (found.hit_rate, found.hint_rate, found.precision, found.used_share) == (
         0.375,
         0.125,
         0.75,
         0.25,
     )
-    assert found["samples"] == 4
-    assert (found["wasted_tokens"], [each["day"] for each in found["days"]]) == (240, [day.isoformat()])
-    assert len((await client.answer_stats("support", days=30))["days"]) == 2
+    assert found.samples == 4
+    assert (found.wasted_tokens, [each.day for each in found.days]) == (240, [day.isoformat()])
+    assert len((await client.answer_stats("support", days=30)).days) == 2
 
 
 @pytest.mark.spec("ANS-05")
@@ -212,10 +213,10 @@ async def test_an_answer_that_is_over_or_from_the_future_is_shown_as_none(
 ) -> None:
     made_at = service.clock.now() - timedelta(hours=hours)
     made = await ready(service, made_at=made_at, expires_at=made_at + timedelta(hours=24))
-    (listed,) = (await client.list_answers("support"))["answers"]
+    (listed,) = (await client.list_answers("support")).answers
     for shown in (listed, await client.show_answer("support", made.id)):
-        assert (shown["stands"], "it holds from" in shown["why_not"]) == (False, True)
-    assert (await client.answer_stats("support"))["live"] == 0
+        assert (shown.stands, "it holds from" in shown.why_not) == (False, True)
+    assert (await client.answer_stats("support")).live == 0
 
 
 @pytest.mark.spec("ANS-08")
@@ -228,10 +229,10 @@ async def test_what_a_person_drops_and_nobody_ever_used_is_waste(service: Servic
         )  # fmt: skip
         await tx.answers.record_uses([use])
     await client.drop_answer("support", one.id)
-    assert (await client.answer_stats("support"))["wasted_tokens"] == one.tokens
-    assert (await client.drop_answers("support"))["dropped"] == 2
-    (day,) = (await client.answer_stats("support"))["days"]
-    assert (day["wasted"], day["wasted_tokens"]) == (2, one.tokens + two.tokens)
+    assert (await client.answer_stats("support")).wasted_tokens == one.tokens
+    assert (await client.drop_answers("support")).dropped == 2
+    (day,) = (await client.answer_stats("support")).days
+    assert (day.wasted, day.wasted_tokens) == (2, one.tokens + two.tokens)
 
 
 @pytest.mark.spec("ANS-06")
@@ -243,26 +244,26 @@ async def test_what_is_dropped_is_gone_and_only_that(service: Service, client: C
         await client.show_answer("support", one.id)
     with pytest.raises(NotFound, match="no ready answer"):
         await client.drop_answer("support", one.id)
-    assert (await client.try_answers("support", "other", QUESTION))["outcome"] == "hit"
-    assert (await client.drop_answers("support", agent="helper"))["dropped"] == 0
-    assert (await client.drop_answers("support"))["dropped"] == 1
-    assert (await client.list_answers("support"))["answers"] == []
-    assert (await client.try_answers("support", "other", QUESTION))["outcome"] == "miss"
+    assert (await client.try_answers("support", "other", QUESTION)).outcome == "hit"
+    assert (await client.drop_answers("support", agent="helper")).dropped == 0
+    assert (await client.drop_answers("support")).dropped == 1
+    assert (await client.list_answers("support")).answers == []
+    assert (await client.try_answers("support", "other", QUESTION)).outcome == "miss"
 
 
 async def test_pages_of_answers_follow_one_another(service: Service, client: Client) -> None:
     for number in range(3):
         await ready(service, f"agent{number}")
     first = await client.list_answers("support", limit=2)
-    assert first["after"] == first["answers"][-1]["id"]
-    rest = await client.list_answers("support", limit=2, after=first["after"])
-    assert ([each["agent"] for each in rest["answers"]], rest["after"]) == (["agent2"], None)
+    assert first.after == first.answers[-1].id
+    rest = await client.list_answers("support", limit=2, after=first.after)
+    assert ([each.agent for each in rest.answers], rest.after) == (["agent2"], None)
 
 
 async def test_bad_questions_and_names_are_told(service: Service, client: Client) -> None:
     await ready(service)
     for question in ("", " ", "👍", "x" * 100_000):
-        assert (await client.try_answers("support", "helper", question))["outcome"] == "miss"
+        assert (await client.try_answers("support", "helper", question)).outcome == "miss"
     with pytest.raises(InvalidRequest):
         await client.try_answers("support", "helper", "x" * 100_001)
     with pytest.raises(NotFound, match="helper"):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import traceback
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 import circadia
 from circadia import CircadiaError, Client
 from circadia.api.app import openapi_document
-from circadia.client.answers import EventAnswer
 from circadia.errors import (
     HTTP_STATUS,
     Conflict,
@@ -22,6 +22,8 @@ from circadia.errors import (
     Unauthenticated,
     Unreachable,
 )
+from circadia.schemas.events import EventView
+from circadia.schemas.holds import HoldList
 from tests.api.service import ADMIN, Service
 
 
@@ -76,62 +78,60 @@ async def test_it_runs_a_team_from_its_making_to_its_end(client: Client) -> None
         threads=[{"name": "notes", "participants": ["lead"]}],
         all_but=["lead"],
     )
-    assert [agent["sleeping"] for agent in made["agents"]] == [False, True]
-    assert [thread["participants"] for thread in made["threads"]] == [["lead"]]
-    assert [session["name"] for session in await client.list_sessions()] == ["default", "team"]
+    assert [agent.sleeping for agent in made.agents] == [False, True]
+    assert [thread.participants for thread in made.threads] == [["lead"]]
+    assert [session.name for session in await client.list_sessions()] == ["default", "team"]
     helper = await client.create_agent(
         "team", "helper", description="helps", sleep_events=["agent_started"], policy={"models": ["gpt-4o-mini"]}
     )
-    assert (helper["sleeping"], helper["token"].startswith("circadia-agent-")) == (True, True)
-    assert [agent["name"] for agent in await client.list_agents("team")] == ["helper", "lead", "writer"]
+    assert (helper.sleeping, helper.token.startswith("circadia-agent-")) == (True, True)
+    assert [agent.name for agent in await client.list_agents("team")] == ["helper", "lead", "writer"]
     changed = await client.change_agent("team", "helper", description="is of use", wake_events=["mentioned"])
-    assert (changed["description"], changed["wake_events"]) == ("is of use", ["mentioned"])
+    assert (changed.description, changed.wake_events) == ("is of use", ["mentioned"])
     assert await client.show_agent("team", "helper") == changed
-    assert await client.rotate_token("team", "helper") != helper["token"]
+    assert await client.rotate_token("team", "helper") != helper.token
     await client.delete_agent("team", "helper")
-    assert [agent["name"] for agent in (await client.show_session("team"))["agents"]] == ["lead", "writer"]
-    assert (await client.close_session("team"))["status"] == "closed"
-    assert [each["status"] for each in await client.list_sessions(closed=True)] == ["open", "closed"]
+    assert [agent.name for agent in (await client.show_session("team")).agents] == ["lead", "writer"]
+    assert (await client.close_session("team")).status == "closed"
+    assert [each.status for each in await client.list_sessions(closed=True)] == ["open", "closed"]
 
 
 async def test_it_puts_to_sleep_and_wakes(client: Client) -> None:
     for name in ("ann", "bob"):
         await client.create_agent("default", name)
-    assert (await client.set_sleeping("default", "ann", True))["sleeping"] is True
-    assert (await client.sleeping("default", "ann"))["generation"] == 1
-    assert [each["agent"] for each in await client.set_many_sleeping("default", True)] == ["ann", "bob"]
-    assert [each["sleeping"] for each in await client.set_many_sleeping("default", False, ["bob"])] == [False]
-    assert await client.list_holds(session="default", agent="ann") == {"holds": [], "total": 0}
+    assert (await client.set_sleeping("default", "ann", True)).sleeping is True
+    assert (await client.sleeping("default", "ann")).generation == 1
+    assert [each.agent for each in await client.set_many_sleeping("default", True)] == ["ann", "bob"]
+    assert [each.sleeping for each in await client.set_many_sleeping("default", False, ["bob"])] == [False]
+    assert await client.list_holds(session="default", agent="ann") == HoldList(holds=[], total=0)
 
 
 async def test_it_talks_in_threads(client: Client) -> None:
     for name in ("ann", "bob"):
         await client.create_agent("default", name)
-    thread = (await client.create_thread("default", "notes", ["ann"]))["id"]
-    assert (await client.add_participant("default", thread, "bob"))["participants"] == ["ann", "bob"]
+    thread = (await client.create_thread("default", "notes", ["ann"])).id
+    assert (await client.add_participant("default", thread, "bob")).participants == ["ann", "bob"]
     said = await client.send_message("default", thread, "please start", ["bob"], sender="ann")
-    assert (said["from"], said["mentions"]) == ("ann", ["bob"])
+    assert (said.sender, said.mentions) == ("ann", ["bob"])
     assert await client.list_messages("default", thread) == [said]
-    assert await client.list_messages("default", thread, after=said["number"]) == []
+    assert await client.list_messages("default", thread, after=said.number) == []
     await client.remove_participant("default", thread, "bob")
-    assert (await client.close_thread("default", thread, "done"))["summary"] == "done"
-    assert [each["status"] for each in await client.list_threads("default")] == ["closed"]
+    assert (await client.close_thread("default", thread, "done")).summary == "done"
+    assert [each.status for each in await client.list_threads("default")] == ["closed"]
     assert await client.list_threads("default", closed=False) == []
 
 
 async def test_it_reads_the_usage_and_the_record(client: Client) -> None:
     await client.create_agent("default", "ann")
     report = await client.usage("model", since="2026-01-01", session="default")
-    assert (report["group_by"], report["usage"], report["total"]["calls"]) == ("model", [], 0)
-    assert [event["type"] for event in await client.list_events(types=["agent_created"], agent="ann")] == [
-        "agent_created"
-    ]
+    assert (report.group_by, report.usage, report.total.calls) == ("model", [], 0)
+    assert [event.type for event in await client.list_events(types=["agent_created"], agent="ann")] == ["agent_created"]
 
 
 async def test_an_agents_token_opens_the_agents_doors(service: Service) -> None:
     token = await service.agent("ann")
     async with Client(service.url + "/", token) as own:
-        assert (await own.set_sleeping("default", "ann", True))["actor"] == "ann"
+        assert (await own.set_sleeping("default", "ann", True)).actor == "ann"
         with pytest.raises(Forbidden):
             await own.list_sessions()
 
@@ -185,6 +185,35 @@ async def test_what_is_no_circadia_is_told_as_such() -> None:
             await client.list_sessions()
 
 
+def answer(body: bytes, kind: bytes = b"application/json") -> bytes:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+    return head % (kind, len(body)) + body
+
+
+async def test_what_a_newer_server_adds_is_ignored() -> None:
+    server, url = await answering(answer(b'{"holds": [], "total": 0, "oldest": {"of": "tomorrow"}}'))
+    async with server, Client(url, ADMIN) as client:
+        assert await client.list_holds() == HoldList(holds=[], total=0)
+
+
+async def test_an_answer_that_does_not_fit_is_told_by_its_place_and_without_its_values() -> None:
+    body = b'{"agent": "ann", "token": ["circadia-agent-secret"]}'
+    server, url = await answering(answer(body))
+    async with server, Client(url, ADMIN) as client:
+        with pytest.raises(Unreachable, match=r"AgentToken\.token: .* same version") as told:
+            await client.rotate_token("default", "ann")
+    assert "secret" not in "".join(traceback.format_exception(told.value))
+
+
+async def test_events_that_a_server_no_longer_keeps_do_not_end_the_stream() -> None:
+    head = b'{"number": 9, "type": "sleep_start", "at": "2026-01-31T12:00:00Z", '
+    event = head + b'"session": null, "agent": null, "data": {}}'
+    body = b'id: 1\n\nevent: gap\ndata: {"after":1,"oldest":9}\n\nid: 9\ndata: %s\n\n' % event
+    server, url = await answering(answer(body, b"text/event-stream"))
+    async with server, Client(url, ADMIN) as client, contextlib.aclosing(client.events(1)) as events:
+        assert (await anext(events)).number == 9
+
+
 async def test_nobody_there_is_told_with_what_to_do() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -213,7 +242,7 @@ async def test_following_goes_on_after_a_drop_without_a_gap_or_a_double(service:
             await client.set_sleeping("default", "ann", asleep)
 
     async with Line(service.url).open() as line, Client(line.url, ADMIN) as far:
-        seen: list[EventAnswer] = []
+        seen: list[EventView] = []
         async with contextlib.aclosing(far.events(0)) as events:
             for _ in range(3):
                 await happen(2)
@@ -235,7 +264,7 @@ async def test_following_from_now_on_misses_nothing_in_a_drop_before_the_first_e
             await service.clock.wait_for_sleepers(1)
             line.cut()
             await client.set_sleeping("default", "ann", True)
-            assert (await asyncio.wait_for(first, 60))["type"] == "sleep_start"
+            assert (await asyncio.wait_for(first, 60)).type == "sleep_start"
 
 
 async def test_following_without_leave_is_refused_at_once(service: Service) -> None:

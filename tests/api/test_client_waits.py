@@ -40,10 +40,10 @@ async def test_it_waits_until_an_agent_sleeps_and_until_it_is_awake(
     await client.create_agent("default", "ann")
     wait = waiting.wait_until_sleeping("default", "ann")
     state = await waited(pauses, wait, lambda: client.set_sleeping("default", "ann", True))
-    assert (state["sleeping"], state["generation"]) == (True, 1)
+    assert (state.sleeping, state.generation) == (True, 1)
     wait = waiting.wait_until_sleeping("default", "ann", False)
     state = await waited(pauses, wait, lambda: client.set_sleeping("default", "ann", False))
-    assert state["sleeping"] is False
+    assert state.sleeping is False
 
 
 async def test_it_waits_for_messages_of_a_thread_and_of_an_inbox(
@@ -51,15 +51,15 @@ async def test_it_waits_for_messages_of_a_thread_and_of_an_inbox(
 ) -> None:
     for name in ("ann", "bob"):
         await client.create_agent("default", name)
-    thread = (await client.create_thread("default", "notes", ["ann", "bob"]))["id"]
+    thread = (await client.create_thread("default", "notes", ["ann", "bob"])).id
     first = await client.send_message("default", thread, "one", sender="ann")
-    wait = waiting.wait_for_messages("default", thread, after=first["number"])
+    wait = waiting.wait_for_messages("default", thread, after=first.number)
     messages = await waited(pauses, wait, lambda: client.send_message("default", thread, "two", sender="ann"))
-    assert [each["content"] for each in messages] == ["two"]
-    for item in (await client.show_inbox("bob"))["messages"]:
-        await client.ack_message("bob", item["id"])
+    assert [each.content for each in messages] == ["two"]
+    for item in (await client.show_inbox("bob")).messages:
+        await client.ack_message("bob", item.id)
     page = await waited(pauses, waiting.wait_for_inbox("bob"), lambda: client.send_direct("bob", "three"))
-    assert [each["content"] for each in page["messages"]] == ["three"]
+    assert [each.content for each in page.messages] == ["three"]
 
 
 async def test_it_waits_for_the_end_of_a_pulse_and_of_a_pass(
@@ -67,25 +67,25 @@ async def test_it_waits_for_the_end_of_a_pulse_and_of_a_pass(
 ) -> None:
     await client.create_agent("default", "ann")
     await client.set_sleeping("default", "ann", True)
-    pulse = (await client.start_pulse("ann"))["pulse"]
+    pulse = (await client.start_pulse("ann")).pulse
     assert pulse is not None
     ended = await waited(pauses, waiting.wait_for_pulse(pulse), lambda: client.cancel_pulse(pulse))
-    assert ended["status"] == "cancelled"
+    assert ended.status == "cancelled"
     await client.create_bank("team")
-    run = (await client.run_pass("team"))["id"]
+    run = (await client.run_pass("team")).id
     over = await waited(pauses, waiting.wait_for_pass(run), lambda: client.cancel_pass(run))
-    assert over["status"] == "cancelled"
+    assert over.status == "cancelled"
 
 
 async def test_it_waits_for_the_decision_on_a_deferred_wake(
     client: Client, waiting: Client, pauses: ManualClock
 ) -> None:
     await client.create_agent("default", "ann")
-    wake = (await client.wake_agent("ann", "user_request", "look"))["wake"]  # it is awake, so this waits
+    wake = (await client.wake_agent("ann", "user_request", "look")).wake  # it is awake, so this waits
     assert wake is not None
-    assert (await client.show_wake(wake))["decision"] == "deferred"
+    assert (await client.show_wake(wake)).decision == "deferred"
     decided = await waited(pauses, waiting.wait_for_wake(wake), lambda: client.cancel_wake(wake))
-    assert decided["decision"] == "cancelled"
+    assert decided.decision == "cancelled"
 
 
 async def test_a_wait_ends_when_its_time_is_over_and_says_what_does_not_exist(client: Client) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from circadia.records.answer import AnswerMode, LookupOutcome
+from circadia.schemas import answers
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 
@@ -10,9 +12,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.mark.spec("ANS-01", "ANS-08")
 async def test_a_bank_without_ready_answers_says_what_makes_them(operator: CircadiaProcess) -> None:
-    assert (await run("memory", "create", "expects")).status == 0
-    assert (await run("agent", "add", "expecting")).status == 0
-    listed = await run("answers", "list", "expects")
+    assert (await run("banks", "add", "expects")).status == 0
+    assert (await run("agents", "add", "expecting")).status == 0
+    listed = await run("answers", "expects")
     assert listed.status == 0
     assert "no answer is ready" in listed.err
     tried = await run("answers", "test", "expects", "expecting", "When do you open?")
@@ -21,28 +23,28 @@ async def test_a_bank_without_ready_answers_says_what_makes_them(operator: Circa
     counted = await run("answers", "stats", "expects", "--json")
     assert (counted.json["live"], counted.json["hit_rate"], counted.json["days"]) == (0, None, [])
     assert "wasted" in (await run("answers", "stats", "expects")).out
-    assert "0 dropped" in (await run("answers", "drop", "expects", "--all", "--yes")).err
+    assert "deleted 0 ready answers" in (await run("answers", "delete", "expects", "--all", "--yes")).out
 
 
 async def test_a_wrong_name_or_an_unclear_drop_is_refused(operator: CircadiaProcess) -> None:
-    assert (await run("memory", "create", "expects2")).status == 0
-    refused(await run("answers", "list", "nobank"), 4, "nobank")
+    assert (await run("banks", "add", "expects2")).status == 0
+    refused(await run("answers", "nobank"), 4, "nobank")
     refused(await run("answers", "explain", "expects2", "ans_1"), 4, "no ready answer")
-    refused(await run("answers", "drop", "expects2"), 2, "--all")
-    refused(await run("answers", "drop", "expects2", "ans_1", "--all"), 2, "--all")
-    refused(await run("answers", "drop", "expects2", "--all", "--json"), 2, "--yes")
-    assert (await run("answers", "drop", "expects2", "--all", "--yes", "--json")).json["dropped"] == 0
+    refused(await run("answers", "delete", "expects2"), 2, "--all")
+    refused(await run("answers", "delete", "expects2", "ans_1", "--all"), 2, "--all")
+    refused(await run("answers", "delete", "expects2", "--all", "--json"), 2, "--yes")
+    assert (await run("answers", "delete", "expects2", "--all", "--yes", "--json")).json["dropped"] == 0
 
 
 @pytest.mark.spec("ANS-02")
 async def test_each_step_of_a_test_is_a_line(operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = ["same text: no expected question has it", "judge: it says that both ask the same", "so it is a hit"]
 
-    async def tried(*_: object, **__: object) -> dict[str, object]:
-        return {
-            "bank": "expects", "agent": "expecting", "mode": "serve", "trusted": True, "outcome": "hit", "judge": "yes",
-            "judge_confidence": 0.91, "answer": None, "steps": steps, "matches": [], "frames": 1,
-        }  # fmt: skip
+    async def tried(*_: object, **__: object) -> answers.TestView:
+        return answers.TestView(
+            bank="expects", agent="expecting", mode=AnswerMode.SERVE, trusted=True, outcome=LookupOutcome.HIT,
+            judge=answers.JudgeTestOutcome.YES, judge_confidence=0.91, answer=None, steps=steps, matches=[], frames=1,
+        )  # fmt: skip
 
     monkeypatch.setattr("circadia.client.Client.try_answers", tried)
     told = await run("answers", "test", "expects", "expecting", "When do you open?")

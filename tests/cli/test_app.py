@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 import typer
 
 from circadia.cli.app import app, exit_status
-from circadia.cli.terminal.lazy_commands import LazyCommand, resolve_command
 from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
 from tests.cli.terminal import PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
@@ -29,9 +27,9 @@ OF_A_SERVER = {
 }  # fmt: skip
 """Modules that take long to load, and what they are for."""
 READING = (
-    ("session", "list"),
-    ("session", "show", "default"),
-    ("agent", "list"),
+    ("sessions",),
+    ("sessions", "show", "default"),
+    ("agents",),
     ("holds",),
     ("events",),
     ("events", "--after", "0"),
@@ -42,14 +40,14 @@ READING = (
     ("doctor",),
 )
 CHANGING = (
-    ("session", "create", "every", "--agent", "ann", "--sleepers", "all-but"),
-    ("agent", "add", "every:bob"),
-    ("agent", "change", "every:bob", "--description", "second"),
-    ("agent", "token", "every:bob"),
+    ("sessions", "add", "every", "--agent", "ann", "--sleepers", "all-but"),
+    ("agents", "add", "every:bob"),
+    ("agents", "change", "every:bob", "--description", "second"),
+    ("agents", "token", "every:bob"),
     ("sleep", "every:bob"),
     ("wake", "--all", "--session", "every"),
-    ("agent", "delete", "every:bob"),
-    ("session", "close", "every"),
+    ("agents", "delete", "every:bob"),
+    ("sessions", "close", "every"),
 )
 
 
@@ -60,10 +58,10 @@ async def test_with_json_a_command_prints_one_document_and_nothing_else(operator
         assert isinstance(result.json, dict), words
 
 
-async def test_a_group_without_a_command_shows_its_help() -> None:
-    result = await run("agent")
+async def test_a_group_without_a_list_shows_its_help() -> None:
+    result = await run("config")
     assert (result.status, result.err) == (2, "")
-    assert "token" in result.out
+    assert "check" in result.out
 
 
 @pytest.mark.parametrize(("end", "status"), [(EOFError, 1), (KeyboardInterrupt, 130)])
@@ -75,12 +73,19 @@ async def test_a_question_that_nobody_answers_deletes_nothing(
         def readline(self, _: int | None = -1, /) -> str:
             raise end
 
-    await run("memory", "create", "kept", "--json")
+    await run("banks", "add", "kept", "--json")
     monkeypatch.setattr("sys.stdin", Nobody())
-    result = await run("memory", "delete", "kept")
+    result = await run("banks", "delete", "kept")
     assert result.status == status
     assert "Traceback" not in result.err
-    assert "kept" in (await run("memory", "banks")).out
+    assert (
+        "kept"
+        in (
+            await run(
+                "banks",
+            )
+        ).out
+    )
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -98,7 +103,15 @@ async def test_the_version_is_the_packages() -> None:
     ("words", "told"),
     [
         (("slep",), "sleep"),
-        (("agent", "ad"), "add"),
+        (("agents", "ad"), "did you mean 'add'?"),
+        (("agents", "--session", "team", "add", "ann"), "'add' before the options"),
+        (("passes", "rnu", "team"), "did you mean 'run'?"),
+        (("agent", "add", "ann"), "did you mean 'agents add'"),
+        (("session", "list"), "did you mean 'sessions'"),
+        (("memory", "search", "team", "when"), "did you mean 'banks search'?"),
+        (("memory", "block", "set"), "'banks', 'blocks', 'episodes'"),
+        (("sleeptime", "why-not", "--bank", "team"), "'passes why-not'"),
+        (("chain", "wak_1"), "did you mean 'wakes chain'?"),
         (("holds", "--wach"), "--watch"),
         (("serve", "--port", "x"), "--port"),
         (("inbox",), "'AGENT'"),
@@ -152,9 +165,9 @@ async def test_an_encoding_without_all_letters_is_no_error_and_json_stays_whole(
     assert values["agents.ann.description"] == text
 
 
-@pytest.mark.parametrize("loaded", ["typer", "circadia.cli.terminal.output", "circadia.client.answers"])
+@pytest.mark.parametrize("loaded", ["typer", "circadia.cli.terminal.output", "circadia.schemas.view"])
 async def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(loaded: str) -> None:
-    program = (sys.executable, "-X", "importtime", "-m", "circadia", "session", "list")
+    program = (sys.executable, "-X", "importtime", "-m", "circadia", "sessions")
     process = await asyncio.create_subprocess_exec(
         *program, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
@@ -177,13 +190,13 @@ async def test_it_is_installed_as_circadia() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--help",), ("agent", "--help"), ("memory", "--help"), ("sleeptime", "status", "--help"), ("wakes", "--help")],
+    [("--help",), ("agents", "--help"), ("banks", "--help"), ("passes", "status", "--help"), ("wakes", "--help")],
 )
 async def test_help_loads_neither_a_client_nor_what_a_server_is_made_of(words: tuple[str, ...]) -> None:
     assert not await loaded_by(*words) & {"aiohttp.client", "yaml", *OF_A_SERVER}
 
 
-@pytest.mark.parametrize("words", [("agent", "list"), ("send", "ann", "hello"), ("memory", "banks"), ("wakes",)])
+@pytest.mark.parametrize("words", [("agents",), ("send", "ann", "hello"), ("banks",), ("wakes",)])
 async def test_a_command_that_asks_a_server_loads_nothing_of_one(home: Path, words: tuple[str, ...]) -> None:
     found = await loaded_by(*words, "--token", "any", "--url", "http://127.0.0.1:9")
     assert "aiohttp.client" in found
@@ -191,15 +204,10 @@ async def test_a_command_that_asks_a_server_loads_nothing_of_one(home: Path, wor
 
 
 def test_a_list_of_commands_says_of_each_what_its_own_help_begins_with() -> None:
-    def below(command: Any) -> Iterator[tuple[Any, Any]]:
-        for inner in getattr(resolve_command(command), "commands", {}).values():
-            yield inner, resolve_command(inner)
-            yield from below(inner)
-
-    pairs = [pair for pair in below(typer.main.get_command(app)) if isinstance(pair[0], LazyCommand)]
-    assert len(pairs) > 20
-    for listed, real in pairs:
-        assert listed.help == real.help.split("\n\n")[0].replace("\n", " "), listed.name
+    root: Any = typer.main.get_command(app)
+    assert len(root.commands) > 20
+    for name, listed in root.commands.items():
+        assert listed.help == root.load_command(name).help.split("\n\n")[0].replace("\n", " "), name
 
 
 async def loaded_by(*words: str) -> set[str]:

@@ -35,7 +35,7 @@ async def test_the_newest_are_found_however_far_back_the_filter_reaches(operator
     assert (await run("events", "--last", "0", "--json")).json == {"events": []}
     async with Client(operator.url, ADMIN_TOKEN) as client:
         every = await client.list_events(0, limit=10_000)
-        assert await find_last_number(client) == every[-1]["number"]
+        assert await find_last_number(client) == every[-1].number
         assert await fetch_newest_events(client, EventFilter(), 7) == every[-7:]
 
 

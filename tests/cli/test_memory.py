@@ -1,4 +1,4 @@
-"""`circadia memory`: banks, episodes, searches that say why, blocks with their history, contexts, and forgetting."""
+"""`circadia banks`, `episodes` and `blocks`: searches that say why, blocks with their history, and forgetting."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from circadia.cli.memory.banks import format_skips
-from circadia.cli.memory.episodes import bar
+from circadia.cli.memory.search import bar
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 
@@ -28,58 +28,71 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     return put
 
 
-async def memory(*words: str) -> Any:
+async def fetch(*words: str) -> Any:
     """Return the JSON that a command prints."""
-    result = await run("memory", *words, "--json")
+    result = await run(*words, "--json")
     assert result.status == 0, result.err
     return result.json
 
 
 async def told(*words: str) -> str:
     """Return what a command tells a person."""
-    result = await run("memory", *words)
+    result = await run(*words)
     assert result.status == 0, result.err
     return result.out + result.err
 
 
 @pytest.mark.spec("MEM-01", "MEM-12")
 async def test_a_bank_is_made_and_listed_with_what_it_holds(operator: CircadiaProcess) -> None:
-    made = await memory("create", "first", "--description", "ours", "--hot-edits", "--keep-days", "30")
+    made = await fetch("banks", "add", "first", "--description", "ours", "--hot-edits", "--keep-days", "30")
     assert (made["policy"]["hot_edits"], made["policy"]["keep_days"]) == (True, 30.0)
-    assert "is stored in first" in await told("add", "first", "The release is on Friday.", "--speaker", "ann")
+    assert "is stored in first" in await told(
+        "episodes", "add", "first", "The release is on Friday.", "--speaker", "ann"
+    )
     line = next(line for line in (await told("banks")).splitlines() if line.startswith("first"))
     assert line.split()[1] == "1"
-    assert [each["episodes"] for each in (await memory("banks"))["banks"] if each["name"] == "first"] == [1]
-    refused(await run("memory", "create", "first"), 5, "there is a bank 'first' already")
-    refused(await run("memory", "create", "Not Good"), 2, "bank name")
+    assert [each["episodes"] for each in (await fetch("banks"))["banks"] if each["name"] == "first"] == [1]
+    refused(await run("banks", "add", "first"), 5, "there is a bank 'first' already")
+    refused(await run("banks", "add", "Not Good"), 2, "bank name")
     assert "no bank" in await told("banks", "--template", "t-{user}")
 
 
 @pytest.mark.spec("SLEEP-26")
 async def test_what_was_asked_twice_is_ready_after_a_pass(operator: CircadiaProcess) -> None:
-    await memory("create", "asked")
-    await memory("add", "asked", "Ann has moved to Porto.", "--speaker", "ann")
-    assert "nothing is ready yet" in await told("views", "asked")
+    await fetch("banks", "add", "asked")
+    await fetch("episodes", "add", "asked", "Ann has moved to Porto.", "--speaker", "ann")
+    assert "nothing is ready yet" in await told("banks", "views", "asked")
     for _ in range(2):
-        assert (await memory("search", "asked", "where is Ann?", "--speaker", "ann"))["hits"]
-    assert (await run("sleeptime", "run", "--bank", "asked", "--operation", "reindex", "--wait")).status == 0
-    head, line = (await told("views", "asked")).splitlines()[:2]
+        assert (await fetch("banks", "search", "asked", "where is Ann?", "--speaker", "ann"))["hits"]
+    assert (await run("passes", "run", "asked", "--operation", "reindex", "--wait")).status == 0
+    head, line = (await told("banks", "views", "asked")).splitlines()[:2]
     assert head.split() == ["kind", "text", "filters", "asked", "state", "says"]
     assert line.split("  ")[0].strip() == "question"
     assert all(each in line for each in ("where is Ann?", "speaker=ann", " 2 ", "ready", "Ann has moved to Porto."))
-    (view,) = (await memory("views", "asked"))["views"]
-    again = await memory("search", "asked", "where is Ann?", "--speaker", "ann")
+    (view,) = (await fetch("banks", "views", "asked"))["views"]
+    again = await fetch("banks", "search", "asked", "where is Ann?", "--speaker", "ann")
     assert (view["current"], view["hits"]) == (True, again["hits"])
 
 
 @pytest.mark.spec("MEM-05")
 async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(operator: CircadiaProcess) -> None:
-    await memory("create", "search")
-    await memory(
-        "add", "search", "Ann has moved to Porto.", "--speaker", "bob", "--trust", "external", "--session", "s"
+    await fetch("banks", "add", "search")
+    await fetch(
+        "episodes",
+        "add",
+        "search",
+        "Ann has moved to Porto.",
+        "--speaker",
+        "bob",
+        "--trust",
+        "external",
+        "--session",
+        "s",
     )
-    await memory("add", "search", "Porto is nice.", "--speaker", "ann", "--kind", "turn", "--at", "2025-01-01T00:00Z")
-    shown = await told("search", "search", "did ann move to Porto", "--recency", "0.1")
+    await fetch(
+        "episodes", "add", "search", "Porto is nice.", "--speaker", "ann", "--kind", "turn", "--at", "2025-01-01T00:00Z"
+    )
+    shown = await told("banks", "search", "search", "did ann move to Porto", "--recency", "0.1")
     head, *lines = shown.splitlines()
     assert head.split()[:3] == ["score", "why", "words"]
     assert {"speaker", "recency", "trust"} <= set(head.split())
@@ -94,11 +107,11 @@ async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(op
         (("--until", "2025-06-01"), ["Porto is nice."]),
         (("--layer", "notes"), []),
     ):
-        hits = (await memory("search", "search", "Porto", *words))["hits"]
+        hits = (await fetch("banks", "search", "search", "Porto", *words))["hits"]
         assert [each["text"] for each in hits] == found, words
-    assert "nothing found" in await told("search", "search", "Porto", "--speaker", "nobody")
-    refused(await run("memory", "search", "serch", "Porto"), 4, "did you mean 'search'?")
-    refused(await run("memory", "search", "search", "Porto", "--kind", "rumour"), 2, "kind")
+    assert "nothing found" in await told("banks", "search", "search", "Porto", "--speaker", "nobody")
+    refused(await run("banks", "search", "serch", "Porto"), 4, "did you mean 'search'?")
+    refused(await run("banks", "search", "search", "Porto", "--kind", "rumour"), 2, "kind")
 
 
 async def test_a_bar_is_as_long_as_the_score_beside_the_best_with_a_colour_for_each_part() -> None:
@@ -111,14 +124,14 @@ async def test_a_bar_is_as_long_as_the_score_beside_the_best_with_a_colour_for_e
 async def test_on_a_narrow_terminal_ids_and_texts_are_in_one_piece(
     operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await memory("create", "narrow")
+    await fetch("banks", "add", "narrow")
     text = "Ann has moved to Porto in the summer."
-    made = await memory("add", "narrow", text, "--speaker", "ann-of-the-long-name", "--session", "s" * 40)
+    made = await fetch("episodes", "add", "narrow", text, "--speaker", "ann-of-the-long-name", "--session", "s" * 40)
     monkeypatch.setenv("NO_COLOR", "1")
-    for words in (("search", "narrow", "moved to Porto"), ("show", "narrow")):
+    for words in (("banks", "search", "narrow", "moved to Porto"), ("episodes", "narrow")):
         for columns in ("80", "200"):
             monkeypatch.setenv("COLUMNS", columns)
-            out = (await run("memory", *words, watched=True)).out
+            out = (await run(*words, watched=True)).out
             lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
             assert max(map(len, lines)) <= int(columns)
             assert [line for line in lines if made["id"] in line], words
@@ -126,101 +139,103 @@ async def test_on_a_narrow_terminal_ids_and_texts_are_in_one_piece(
 
 
 async def test_an_episode_is_shown_with_all_that_is_known_of_it(operator: CircadiaProcess) -> None:
-    await memory("create", "shown")
-    assert "no episode" in await told("show", "shown")
-    made = await memory("add", "shown", "one\x1b[2J", "--importance", "0.5", "--key", "k")
-    assert (await memory("add", "shown", "one\x1b[2J", "--importance", "0.5", "--key", "k"))["new"] is False
+    await fetch("banks", "add", "shown")
+    assert "no episode" in await told("episodes", "shown")
+    made = await fetch("episodes", "add", "shown", "one\x1b[2J", "--importance", "0.5", "--key", "k")
+    assert (await fetch("episodes", "add", "shown", "one\x1b[2J", "--importance", "0.5", "--key", "k"))["new"] is False
     await operator.call("POST", f"/banks/shown/episodes/{made['id']}/stale", {"evidence": "e", "reason": "old"})
-    one = await told("show", "shown", made["id"])
+    one = await told("episodes", "show", "shown", made["id"])
     assert "one\\x1b[2J" in one
     assert "stale × 0.3 by operator: old" in one
-    assert "(stale × 0.3)" in await told("show", "shown")
-    assert (await memory("show", "shown", made["id"]))["importance"] == 0.5
-    refused(await run("memory", "show", "shown", "epi_0"), 4, "no episode")
+    assert "(stale × 0.3)" in await told("episodes", "shown")
+    assert (await fetch("episodes", "show", "shown", made["id"]))["importance"] == 0.5
+    refused(await run("episodes", "show", "shown", "epi_0"), 4, "no episode")
 
 
 @pytest.mark.spec("MEM-17")
 async def test_what_cannot_be_remembered_is_refused(operator: CircadiaProcess, typed: Callable[[bytes], None]) -> None:
-    await memory("create", "bad")
+    await fetch("banks", "add", "bad")
     typed("Größe\n".encode())
-    assert (await memory("add", "bad", "-"))["text"] == "Größe\n"
+    assert (await fetch("episodes", "add", "bad", "-"))["text"] == "Größe\n"
     typed(b"not \xff UTF-8")
-    refused(await run("memory", "add", "bad", "-"), 2, "not text")
+    refused(await run("episodes", "add", "bad", "-"), 2, "not text")
     typed(b"a" * 5_000_000)
-    refused(await run("memory", "add", "bad", "-"), 2, "over")
-    refused(await run("memory", "add", "bad", "  "), 2, "needs a text")
-    refused(await run("memory", "add", "bad", "a", "--importance", "nan"), 2, "importance")
-    refused(await run("memory", "add", "bad", "a", "--at", "2999-01-01T00:00:00Z"), 2, "in the future")
-    assert len((await memory("show", "bad"))["episodes"]) == 1
+    refused(await run("episodes", "add", "bad", "-"), 2, "over")
+    refused(await run("episodes", "add", "bad", "  "), 2, "needs a text")
+    refused(await run("episodes", "add", "bad", "a", "--importance", "nan"), 2, "importance")
+    refused(await run("episodes", "add", "bad", "a", "--at", "2999-01-01T00:00:00Z"), 2, "in the future")
+    assert len((await fetch("episodes", "bad"))["episodes"]) == 1
 
 
 @pytest.mark.spec("MEM-09", "MEM-11")
 async def test_a_block_is_written_compared_and_taken_back(
     operator: CircadiaProcess, typed: Callable[[bytes], None]
 ) -> None:
-    await memory("create", "blocks")
+    await fetch("banks", "add", "blocks")
     assert "no block" in await told("blocks", "blocks")
-    await memory("block", "set", "blocks", "human", "Ann lives in Rome.\nShe has a cat.", "--description", "whom")
+    await fetch("blocks", "write", "blocks", "human", "Ann lives in Rome.\nShe has a cat.", "--description", "whom")
     typed(b"Ann lives in Porto.\nShe has a cat.")
-    await told("block", "set", "blocks", "human", "-", "--expected-version", "1", "--why", "moved")
-    refused(await run("memory", "block", "set", "blocks", "human", "x", "--expected-version", "1"), 5, "version 2")
-    refused(await run("memory", "block", "set", "blocks", "human", "--limit", "5"), 2, "shorten it")
+    await told("blocks", "write", "blocks", "human", "-", "--expected-version", "1", "--why", "moved")
+    refused(await run("blocks", "write", "blocks", "human", "x", "--expected-version", "1"), 5, "version 2")
+    refused(await run("blocks", "write", "blocks", "human", "--limit", "5"), 2, "shorten it")
     assert "34/5000" in await told("blocks", "blocks")
-    assert "moved" in await told("history", "blocks", "human")
-    lines = (await told("diff", "blocks", "human")).splitlines()
+    assert "moved" in await told("blocks", "history", "blocks", "human")
+    lines = (await told("blocks", "diff", "blocks", "human")).splitlines()
     assert lines[:2] == ["--- human 1", "+++ human 2"]
     assert lines[3:] == ["-Ann lives in Rome.", "+Ann lives in Porto.", " She has a cat."]
-    assert "version 3: back to version 1" in await told("undo", "blocks", "human")
-    assert "the texts are the same" in await told("diff", "blocks", "human", "1", "3")
-    assert (await memory("diff", "blocks", "human", "2", "3"))["diff"][-2] == "+Ann lives in Rome."
-    assert (await memory("undo", "blocks", "human", "--to", "2"))["version"] == 4
-    refused(await run("memory", "diff", "blocks", "human", "9"), 4, "it has 1 to 4")
-    refused(await run("memory", "undo", "blocks", "nobody"), 4, "'nobody'")
-    await memory("block", "set", "blocks", "human", "--no-pinned", "--read-only")
-    (block,) = await memory("blocks", "blocks")
+    assert "version 3: back to version 1" in await told("blocks", "undo", "blocks", "human")
+    assert "the texts are the same" in await told("blocks", "diff", "blocks", "human", "1", "3")
+    assert (await fetch("blocks", "diff", "blocks", "human", "2", "3"))["diff"][-2] == "+Ann lives in Rome."
+    assert (await fetch("blocks", "undo", "blocks", "human", "--to", "2"))["version"] == 4
+    refused(await run("blocks", "diff", "blocks", "human", "9"), 4, "it has 1 to 4")
+    refused(await run("blocks", "undo", "blocks", "nobody"), 4, "'nobody'")
+    await fetch("blocks", "write", "blocks", "human", "--no-pinned", "--read-only")
+    (block,) = await fetch("blocks", "blocks")
     assert (block["pinned"], block["read_only"], block["version"]) == (False, True, 5)
 
 
 async def test_a_block_is_written_from_a_file(operator: CircadiaProcess) -> None:
-    await memory("create", "files")
+    await fetch("banks", "add", "files")
     with open("human.txt", "w", encoding="utf-8") as file:
         file.write("from a file")
-    assert (await memory("block", "set", "files", "human", "--file", "human.txt"))["value"] == "from a file"
-    refused(await run("memory", "block", "set", "files", "human", "x", "--file", "human.txt"), 2, "not both")
-    refused(await run("memory", "block", "set", "files", "human", "--file", "nowhere.txt"), 2, "cannot read")
+    assert (await fetch("blocks", "write", "files", "human", "--file", "human.txt"))["value"] == "from a file"
+    refused(await run("blocks", "write", "files", "human", "x", "--file", "human.txt"), 2, "not both")
+    refused(await run("blocks", "write", "files", "human", "--file", "nowhere.txt"), 2, "cannot read")
 
 
 @pytest.mark.spec("MEM-13")
 async def test_a_context_is_shown_in_its_two_parts(operator: CircadiaProcess) -> None:
-    await memory("create", "context")
-    await memory("block", "set", "context", "human", "Ann lives in Porto.")
-    await memory("add", "context", "The cat is called Tom.")
-    system, _, turn = (await told("context", "context", "what is the cat called")).partition("for the last user turn")
+    await fetch("banks", "add", "context")
+    await fetch("blocks", "write", "context", "human", "Ann lives in Porto.")
+    await fetch("episodes", "add", "context", "The cat is called Tom.")
+    system, _, turn = (await told("banks", "context", "context", "what is the cat called")).partition(
+        "for the last user turn"
+    )
     assert "Ann lives in Porto." in system
     assert "Tom" in turn
-    assert "no room for the blocks human" in await told("context", "context", "--stable-tokens", "1")
-    assert (await memory("context", "context"))["fitting"] == ""
+    assert "no room for the blocks human" in await told("banks", "context", "context", "--stable-tokens", "1")
+    assert (await fetch("banks", "context", "context"))["fitting"] == ""
 
 
 @pytest.mark.spec("MEM-03")
 async def test_forget_tells_what_would_go_and_asks_first(
     operator: CircadiaProcess, typed: Callable[[bytes], None]
 ) -> None:
-    await memory("create", "forget")
+    await fetch("banks", "add", "forget")
     for speaker in ("ann", "bob"):
-        await memory("add", "forget", f"said by {speaker}", "--speaker", speaker)
-    refused(await run("memory", "forget", "forget"), 2, "say what to forget")
-    refused(await run("memory", "forget", "forget", "--speaker", "ann", "--json"), 2, "--yes")
-    assert "nothing to forget" in await told("forget", "forget", "--speaker", "nobody")
+        await fetch("episodes", "add", "forget", f"said by {speaker}", "--speaker", speaker)
+    refused(await run("banks", "forget", "forget"), 2, "say what to forget")
+    refused(await run("banks", "forget", "forget", "--speaker", "ann", "--json"), 2, "--yes")
+    assert "nothing to forget" in await told("banks", "forget", "forget", "--speaker", "nobody")
     typed(b"n\n")
-    result = await run("memory", "forget", "forget", "--speaker", "ann")
+    result = await run("banks", "forget", "forget", "--speaker", "ann")
     assert (result.status, "would delete 1 episodes" in result.err) == (1, True)
-    assert len((await memory("show", "forget"))["episodes"]) == 2
+    assert len((await fetch("episodes", "forget"))["episodes"]) == 2
     typed(b"y\n")
-    assert "deleted 1 episodes" in await told("forget", "forget", "--speaker", "ann")
-    (left,) = (await memory("show", "forget"))["episodes"]
+    assert "deleted 1 episodes" in await told("banks", "forget", "forget", "--speaker", "ann")
+    (left,) = (await fetch("episodes", "forget"))["episodes"]
     assert left["text"] == "said by bob"
-    assert (await memory("forget", "forget", "--id", left["id"], "--yes"))["episodes"] == 1
+    assert (await fetch("banks", "forget", "forget", "--id", left["id"], "--yes"))["episodes"] == 1
 
 
 @pytest.mark.spec("MEM-12", "MEM-03")
@@ -232,31 +247,31 @@ async def test_a_bank_is_deleted_after_it_was_asked_for_and_a_persons_is_named_b
     )
     for user in ("Ann", "bob"):
         added = await run(
-            "memory", "add", "desk-{user}", f"{user} was here", "--user", user, "--token", made["token"], "--json"
+            "episodes", "add", "desk-{user}", f"{user} was here", "--user", user, "--token", made["token"], "--json"
         )
         assert added.status == 0, added.err
     mine = ("desk-{user}", "--user", "Ann")
-    await memory("block", "set", "desk-{user}", "human", "She is Ann.", "--user", "Ann")
+    await fetch("blocks", "write", "desk-{user}", "human", "She is Ann.", "--user", "Ann")
     assert "She is Ann." in await told("blocks", *mine)
-    assert "She is Ann." in await told("history", "desk-{user}", "human", "--user", "Ann")
-    assert "She is Ann." in await told("context", *mine)
-    assert "Ann was here" in await told("search", "desk-{user}", "who was here", "--user", "Ann")
-    exported = (await run("memory", "export", *mine)).out
+    assert "She is Ann." in await told("blocks", "history", "desk-{user}", "human", "--user", "Ann")
+    assert "She is Ann." in await told("banks", "context", *mine)
+    assert "Ann was here" in await told("banks", "search", "desk-{user}", "who was here", "--user", "Ann")
+    exported = (await run("banks", "export", *mine)).out
     assert ("Ann was here" in exported, "bob was here" in exported) == (True, False)
-    (episode,) = (await memory("show", *mine))["episodes"]
-    refused(await run("memory", "show", "desk-bob", episode["id"]), 4, "no episode")
-    refused(await run("memory", "delete", *mine, "--json"), 2, "--yes")
-    refused(await run("memory", "delete", "desk-{user}"), 2, "takes an end user")
-    refused(await run("memory", "delete", "desk-bob", "--user", "Ann", "--yes"), 2, "not a template")
+    (episode,) = (await fetch("episodes", *mine))["episodes"]
+    refused(await run("episodes", "show", "desk-bob", episode["id"]), 4, "no episode")
+    refused(await run("banks", "delete", *mine, "--json"), 2, "--yes")
+    refused(await run("banks", "delete", "desk-{user}"), 2, "takes an end user")
+    refused(await run("banks", "delete", "desk-bob", "--user", "Ann", "--yes"), 2, "not a template")
     typed(b"n\n")
-    result = await run("memory", "delete", *mine)
+    result = await run("banks", "delete", *mine)
     assert (result.status, "with 1 episodes" in result.err) == (1, True)
     typed(b"y\n")
-    assert "deleted bank desk-{user} of Ann" in await told("delete", *mine)
-    banks = (await memory("banks", "--template", "desk-{user}"))["banks"]
+    assert "deleted bank desk-{user} of Ann" in await told("banks", "delete", *mine)
+    banks = (await fetch("banks", "--template", "desk-{user}"))["banks"]
     assert [each["end_user"] for each in banks] == ["bob"]
-    await memory("delete", "desk-bob", "--yes")
-    refused(await run("memory", "show", "desk-bob"), 4, "no bank 'desk-bob'")
+    await fetch("banks", "delete", "desk-bob", "--yes")
+    refused(await run("episodes", "desk-bob"), 4, "no bank 'desk-bob'")
 
 
 @pytest.mark.spec("MEM-18")

@@ -1,4 +1,4 @@
-"""`circadia memory export` and `import`: out of one bank, into another, from other systems, and from bad files."""
+"""`circadia banks export` and `import`: out of one bank, into another, from other systems, and from bad files."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -32,7 +32,7 @@ def lines(bank: str, count: int) -> str:
 
 async def brought(*words: str) -> Any:
     """Return what an import tells."""
-    return (await run("memory", "import", *words, "--json")).json
+    return (await run("banks", "import", *words, "--json")).json
 
 
 @pytest.mark.spec("MEM-16")
@@ -41,17 +41,17 @@ async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service
     told = await brought("first.jsonl")
     assert told == {"banks": ["first"], "files": 1, "episodes": 250, "notes": 0, "versions": 0, "known": 0}
     assert (await brought("first.jsonl"))["known"] == 250
-    exported = await run("memory", "export", "first", "--out", "out.jsonl")
+    exported = await run("banks", "export", "first", "--out", "out.jsonl")
     assert exported.err == "exported 252 lines of bank first to 'out.jsonl'\n"
-    assert (await run("memory", "export", "first")).out.splitlines()[1:] == (
+    assert (await run("banks", "export", "first")).out.splitlines()[1:] == (
         home / "out.jsonl"
     ).read_text().splitlines()[1:]
     assert not (home / "out.jsonl.part").exists()
-    assert (await brought("out.jsonl", "--bank", "second"))["episodes"] == 250
-    shown = (await run("memory", "import", "out.jsonl", "--bank", "second")).out
+    assert (await brought("out.jsonl", "--into", "second"))["episodes"] == 250
+    shown = (await run("banks", "import", "out.jsonl", "--into", "second")).out
     assert shown == "second: 0 episodes, 0 notes, 0 versions of blocks are new; 250 lines were known\n"
-    refused(await run("memory", "export", "first", "--out", "out.jsonl"), 5, "exists")
-    refused(await run("memory", "export", "nowhere"), 4, "no bank 'nowhere'")
+    refused(await run("banks", "export", "first", "--out", "out.jsonl"), 5, "exists")
+    refused(await run("banks", "export", "nowhere"), 4, "no bank 'nowhere'")
 
 
 @pytest.mark.spec("MEM-16")
@@ -59,12 +59,12 @@ async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service
 async def test_lines_of_ones_own_make_the_bank_that_is_named(service: Service, home: Path, before: str) -> None:
     said = "".join(json.dumps({"type": "episode", "speaker": "ann", "text": f"tea {n}"}) + "\n" for n in range(3))
     (home / "crm.jsonl").write_text(before + said, "utf-8")
-    assert (await brought("crm.jsonl", "--bank", "crm"))["episodes"] == 3
-    assert (await brought("crm.jsonl", "--bank", "crm"))["known"] == 3
+    assert (await brought("crm.jsonl", "--into", "crm"))["episodes"] == 3
+    assert (await brought("crm.jsonl", "--into", "crm"))["known"] == 3
     (home / "bad.jsonl").write_text(f'{before}{said}{{"type": "episode"}}\n', "utf-8")
     number = 4 + len(before)
-    refused(await run("memory", "import", "bad.jsonl", "--bank", "other", "--format", "jsonl"), 2, f"line {number}")
-    refused(await run("memory", "import", "crm.jsonl"), 2, "names no bank")
+    refused(await run("banks", "import", "bad.jsonl", "--into", "other", "--format", "jsonl"), 2, f"line {number}")
+    refused(await run("banks", "import", "crm.jsonl"), 2, "names no bank")
 
 
 @pytest.mark.spec("MEM-16")
@@ -77,10 +77,10 @@ async def test_transcripts_of_a_folder_come_in_without_secrets(service: Service,
             "message": {"role": "user", "content": f"I live in Bern, my key is {KEY}"},
         }  # fmt: skip
         (folder / "s.jsonl").write_text(json.dumps(turn) + "\n", "utf-8")
-    told = await brought("projects", "--bank", "me", "--person", "ann")
+    told = await brought("projects", "--into", "me", "--person", "ann")
     assert (told["files"], told["episodes"]) == (2, 2)
-    assert (await brought("projects", "--bank", "me", "--person", "ann"))["known"] == 2
-    text = (await run("memory", "export", "me")).out
+    assert (await brought("projects", "--into", "me", "--person", "ann"))["known"] == 2
+    text = (await run("banks", "export", "me")).out
     assert ("Bern" in text, KEY in text, '"speaker":"ann"' in text) == (True, False, True)
 
 
@@ -97,19 +97,19 @@ async def test_bad_files_are_told_with_file_and_line(service: Service, home: Pat
     }
     for name, (content, told) in files.items():
         (home / name).write_text(content, "utf-8")
-        refused(await run("memory", "import", name), 2, name, told)
+        refused(await run("banks", "import", name), 2, name, told)
     (home / "bytes.jsonl").write_bytes(b'{"type":"bank","version":1,"name":"bad"}\n{"type":"episode","text":"\xff"}')
-    refused(await run("memory", "import", "bytes.jsonl"), 2, "line 2 is not JSON in UTF-8")
+    refused(await run("banks", "import", "bytes.jsonl"), 2, "line 2 is not JSON in UTF-8")
     (home / "part.json").write_text('[{"id": "1", "memory": "a"}, {"id": "2"}]')
-    refused(await run("memory", "import", "part.json", "--bank", "part"), 2, "entry 2", "before it are imported")
-    shown = await run("memory", "show", "part", "--json")
+    refused(await run("banks", "import", "part.json", "--into", "part"), 2, "entry 2", "before it are imported")
+    shown = await run("episodes", "part", "--json")
     assert [each["text"] for each in shown.json["episodes"]] == ["a"], shown
     (home / "mem0.json").write_text('[{"id": "1", "memory": "a"}]')
-    refused(await run("memory", "import", "mem0.json"), 2, "--bank")
-    refused(await run("memory", "import", "nowhere.json"), 2, "nowhere.json")
-    refused(await run("memory", "import", "empty"), 2, "no file to import")
-    refused(await run("memory", "import", "mem0.json", "--bank", "Bad Name"), 2, "Bad Name")
-    assert (await brought("mem0.json", "--bank", "facts"))["episodes"] == 1
+    refused(await run("banks", "import", "mem0.json"), 2, "--into")
+    refused(await run("banks", "import", "nowhere.json"), 2, "nowhere.json")
+    refused(await run("banks", "import", "empty"), 2, "no file to import")
+    refused(await run("banks", "import", "mem0.json", "--into", "Bad Name"), 2, "Bad Name")
+    assert (await brought("mem0.json", "--into", "facts"))["episodes"] == 1
 
 
 @pytest.mark.spec("MEM-16")
@@ -117,9 +117,9 @@ async def test_a_person_sees_how_far_a_long_import_is(
     service: Service, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "long.jsonl").write_text(lines("long", 250), "utf-8")
-    assert (await run("memory", "import", "long.jsonl")).err == ""
+    assert (await run("banks", "import", "long.jsonl")).err == ""
     monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal does
-    shown = await run("memory", "import", "long.jsonl")
+    shown = await run("banks", "import", "long.jsonl")
     size = (home / "long.jsonl").stat().st_size / 1000
     assert "long.jsonl" in shown.err
     assert f"{size:.1f}/{size:.1f} kB" in shown.err

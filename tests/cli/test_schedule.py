@@ -1,28 +1,28 @@
-"""`circadia schedule`."""
+"""`circadia agents schedule`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from circadia.cli.waking.schedule import timeline
+from circadia.cli.agents.schedule import timeline
+from circadia.schemas.schedule import ScheduleView
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
 
 NIGHT = {"label": "night", "start_time": "22:00", "end_time": "06:00"}
 
 
-def window(**more: Any) -> dict[str, Any]:
+def window(*, spans: Sequence[Any] = (), occurrences: Sequence[Any] = ()) -> ScheduleView:
     """Return the schedule of two days in Berlin, as the server tells it."""
-    told: dict[str, Any] = {
-        "zone": "Europe/Berlin",
-        "since": "2026-06-01T06:10:00Z",
-        "until": "2026-06-02T22:00:00Z",
-        "spans": [],
-    }
-    return {**told, "occurrences": [], **more}
+    due = [{"routine": "nightly", "policy": "run", **each} for each in occurrences]
+    return ScheduleView.model_validate({
+        "agent": "writer", "zone": "Europe/Berlin", "routines": [], "blackouts": [], "since": "2026-06-01T06:10:00Z",
+        "until": "2026-06-02T22:00:00Z", "occurrences": due, "spans": spans, "complete": True,
+    })  # fmt: skip
 
 
-def marks(found: dict[str, Any]) -> dict[str, str]:
+def marks(found: ScheduleView) -> dict[str, str]:
     """Return the marks of each day."""
     return {line.plain[:9]: line.plain[12:] for line in timeline(found)[1:]}
 
@@ -53,21 +53,21 @@ def test_a_blackout_that_is_cut_off_by_the_window_is_marked_from_there_on() -> N
 @pytest.mark.asyncio(loop_scope="module")
 async def test_routines_the_next_occurrences_and_the_picture_are_shown(operator: CircadiaProcess) -> None:
     await operator.create_session("plan", [{"name": "writer"}])
-    await run("coordination", "plan:writer", "zone=Asia/Kolkata")  # where each day has 24 hours
+    await run("agents", "coordination", "plan:writer", "zone=Asia/Kolkata")  # where each day has 24 hours
     routines = [
         {"name": "nightly", "cron": "0 3 * * *", "instructions": "tidy up"},
         {"name": "hourly", "every_seconds": 3600},
         {"name": "never", "every_seconds": 3600, "enabled": False},
     ]
     await operator.call("PUT", "/agents/plan:writer/schedule", {"routines": routines, "blackouts": [NIGHT]})
-    out = (await run("schedule", "writer", "--session", "plan", "--days", "2")).out
+    out = (await run("agents", "schedule", "writer", "--session", "plan", "--days", "2")).out
     assert "plan:writer, clock of Asia/Kolkata" in out
     assert "cron 0 3 * * *" in out
     assert "off (every 1:00:00)" in out
     assert "tidy up" in out
     assert "░" in out
     assert "●" in out
-    found = (await run("schedule", "plan:writer", "--days", "2", "--json")).json
+    found = (await run("agents", "schedule", "plan:writer", "--days", "2", "--json")).json
     nightly = [each for each in found["occurrences"] if each["routine"] == "nightly"]
     assert len(nightly) == 2
     assert {each["policy"] for each in nightly} == {"skip"}
@@ -76,6 +76,6 @@ async def test_routines_the_next_occurrences_and_the_picture_are_shown(operator:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_agent_without_routines_is_told_so(operator: CircadiaProcess) -> None:
     await operator.create_session("idle", [{"name": "writer"}])
-    result = await run("schedule", "idle:writer")
+    result = await run("agents", "schedule", "idle:writer")
     assert "no routine" in result.err
-    refused(await run("schedule", "idle:wirter"), 4, "'writer'")
+    refused(await run("agents", "schedule", "idle:wirter"), 4, "'writer'")

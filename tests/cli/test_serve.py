@@ -23,11 +23,11 @@ def found_in(said: str) -> tuple[str, str]:
 async def test_the_first_start_prints_the_operators_token_and_the_next_does_not(home: Path) -> None:
     words = ("serve", "--port", "0", "--data", str(home / "data"))
     async with started(*words) as server:
-        url, token = found_in(await server.until("agent add"))
+        url, token = found_in(await server.until("agents add"))
         kept = home / "data" / "admin.token"
         assert kept.read_text("ascii").strip() == token
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-        assert (await run("agent", "add", "ann", "--url", url, "--data", str(home / "data"))).status == 0
+        assert (await run("agents", "add", "ann", "--url", url, "--data", str(home / "data"))).status == 0
         server.signal(signal.SIGTERM)
         assert (await server.ended()).status == 0
     async with started(*words) as server:
@@ -52,11 +52,11 @@ async def test_what_happens_while_it_stops_is_still_recorded(home: Path) -> None
     (home / "circadia.yaml").write_text("upstreams: {openai: {base_url: 'http://127.0.0.1:9'}}", "utf-8")
     words = ("serve", "--port", "0", "--data", str(home / "data"))
     async with started(*words) as server:
-        url, token = found_in(await server.until("agent add"))
+        url, token = found_in(await server.until("agents add"))
         async with Client(url, token) as client:
             made = await client.create_agent("default", "ann", sleep_events=["agent_started"])
-            call = asyncio.create_task(model_status(url, made["token"]))
-            while not (await client.list_holds())["holds"]:
+            call = asyncio.create_task(model_status(url, made.token))
+            while not (await client.list_holds()).holds:
                 await asyncio.sleep(0.02)
         server.signal(signal.SIGTERM)
         assert (await server.ended()).status == 0
@@ -133,7 +133,7 @@ async def test_a_variable_that_the_configuration_names_must_be_set(home: Path) -
     async with started("serve", "--port", "0") as server:
         refused(await server.ended(), 9, "upstreams.openai", "NO_SUCH_KEY")
     async with started("serve", "--port", "0", env={"NO_SUCH_KEY": "k"}) as server:
-        _, token = found_in(await server.until("agent add"))
+        _, token = found_in(await server.until("agents add"))
     kept = home / ".local" / "share" / "circadia" / "admin.token"
     assert kept.read_text("ascii").strip() == token, "a start that failed has not used up the one telling of it"
 

@@ -1,4 +1,4 @@
-"""`circadia sleeptime`: what waits and why, passes by hand, what they changed, and taking it back."""
+"""`circadia passes`: what waits and why, passes by hand, what they changed, and taking it back."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from rich.console import Console
 
-from circadia.cli.sleeptime import passes
 from circadia.cli.sleeptime.status import format_price
+from circadia.cli.terminal import output
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import PassId, RandomIds
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
@@ -33,25 +33,25 @@ from tests.fixtures.server_process import CircadiaProcess
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def sleeptime(*words: str) -> Any:
+async def passes(*words: str) -> Any:
     """Return the JSON that a command prints."""
-    result = await run("sleeptime", *words, "--json")
+    result = await run("passes", *words, "--json")
     assert result.status == 0, result.err
     return result.json
 
 
 async def told(*words: str) -> str:
     """Return what a command tells a person."""
-    result = await run("sleeptime", *words)
+    result = await run("passes", *words)
     assert result.status == 0, result.err
     return result.out + result.err
 
 
 async def made(bank: str, *texts: str) -> None:
     """Make a bank whose passes begin by hand only, with these episodes."""
-    assert (await run("memory", "create", bank)).status == 0
+    assert (await run("banks", "add", bank)).status == 0
     for text in texts:
-        assert (await run("memory", "add", bank, text, "--speaker", "ann")).status == 0
+        assert (await run("episodes", "add", bank, text, "--speaker", "ann")).status == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +122,12 @@ async def worker(operator: CircadiaProcess) -> AsyncGenerator[Worker]:
 @pytest.mark.spec("SLEEP-03", "SLEEP-61")
 async def test_what_waits_and_why_no_pass_begins_is_told(operator: CircadiaProcess) -> None:
     await made("first", "The release is on Friday.")
-    assert (await sleeptime("status", "--bank", "first"))["backlog"]["episodes"] == 1
-    assert "1 episodes, 0 completed turns" in await told("status", "--bank", "first")
-    assert "first" in [each["bank"] for each in (await sleeptime("status"))["banks"]]
-    assert any(line.startswith("first") for line in (await told("status")).splitlines())
-    assert (await sleeptime("why-not", "--bank", "first"))["gate"] == "not_yet"
-    said = await told("why-not", "--bank", "first")
+    assert (await passes("status", "first"))["backlog"]["episodes"] == 1
+    assert "1 episodes, 0 completed turns" in await told("status", "first")
+    assert "first" in [each["bank"] for each in (await passes())["banks"]]
+    assert any(line.startswith("first") for line in (await told()).splitlines())
+    assert (await passes("why-not", "first"))["gate"] == "not_yet"
+    said = await told("why-not", "first")
     assert "1 episodes wait" in said
     assert "looked at again" in said
 
@@ -139,7 +139,7 @@ async def test_status_says_what_the_preset_of_a_bank_means(operator: CircadiaPro
         bank = await tx.banks.get_by_name("nights")
         assert bank is not None
         await tx.banks.save(replace(bank, policy=replace(bank.policy, sleeptime={"when": "nightly"})))
-    lines = [line.split() for line in (await told("status", "--bank", "nights")).splitlines()]
+    lines = [line.split() for line in (await told("status", "nights")).splitlines()]
     assert ["when", "nightly"] in lines
     assert ["schedule", "`0", "3", "*", "*", "*`", "(UTC),", "for", "3", "h"] in lines
     assert not {"idle", "asleep", "cadence", "lag"} & {line[0] for line in lines if line}
@@ -148,11 +148,11 @@ async def test_status_says_what_the_preset_of_a_bank_means(operator: CircadiaPro
 @pytest.mark.spec("SLEEP-61")
 async def test_pause_closes_the_gate_and_resume_opens_it(operator: CircadiaProcess) -> None:
     await made("paused", "The release is on Friday.")
-    assert "paused passes" in await told("pause", "--bank", "paused")
-    assert "paused by operator (gate paused)" in await told("why-not", "--bank", "paused")
-    assert (await sleeptime("resume", "--bank", "paused"))["paused_by"] is None
-    assert (await sleeptime("pause", "--bank", "paused"))["paused_by"] == "operator"
-    assert "paused: " in await told("resume", "--bank", "paused")
+    assert "paused passes" in await told("pause", "paused")
+    assert "paused by operator (gate paused)" in await told("why-not", "paused")
+    assert (await passes("resume", "paused"))["paused_by"] is None
+    assert (await passes("pause", "paused"))["paused_by"] == "operator"
+    assert "paused: " in await told("resume", "paused")
 
 
 @pytest.mark.spec("SLEEP-42", "SLEEP-61")
@@ -171,29 +171,29 @@ async def test_status_shows_what_operations_bring_and_which_is_paused_and_resume
         await tx.benefits.add([gain])
         pause = OperationPause(operation="reflect", at=now, until=now + timedelta(days=1))
         await tx.sleep_states.put(replace(await tx.sleep_states.get(bank.id), pauses=(pause,)))
-    said = await told("status", "--bank", "pays")
+    said = await told("status", "pays")
     assert "1,300" in said
     assert "paused until" in said
-    (found,) = (await sleeptime("resume", "--bank", "pays"))["balances"]
+    (found,) = (await passes("resume", "pays"))["balances"]
     assert (found["operation"], found["standing"]) == ("reflect", "free")
-    assert "paused until" not in await told("status", "--bank", "pays")
+    assert "paused until" not in await told("status", "pays")
 
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-60", "SLEEP-61")
 async def test_a_pass_by_hand_is_followed_to_its_end_and_then_listed_with_its_record(operator: CircadiaProcess) -> None:
     await made("hand", "The release is on Friday.", "The build is green.")
-    done = await sleeptime("run", "--bank", "hand", "--wait", "--instructions", "Keep the dates.")
+    done = await passes("run", "hand", "--wait", "--instructions", "Keep the dates.")
     assert done["status"] in ("succeeded", "no_change")
     assert (done["trigger"], done["by"], done["instructions"]) == ("hand", "operator", "Keep the dates.")
-    assert (await sleeptime("status", "--bank", "hand"))["backlog"]["episodes"] == 0
-    said = await told("run", "--bank", "hand", "--dry-run", "--wait")
+    assert (await passes("status", "hand"))["backlog"]["episodes"] == 0
+    said = await told("run", "hand", "--dry-run", "--wait")
     assert "dry run" in said
-    assert "requested pass" in await told("run", "--bank", "hand", "--operation", "consolidate")
-    assert len((await sleeptime("passes", "--bank", "hand"))["passes"]) == 3
-    assert done["id"] in await told("passes", "--bank", "hand", "--limit", "5")
-    assert "hand, asked by operator" in await told("why", done["id"])
-    assert (await sleeptime("why", "--bank", "hand"))["operations"] == ["consolidate"]
-    assert "no pass" in await told("passes", "--bank", "hand", "--status", "failed")
+    assert "requested pass" in await told("run", "hand", "--operation", "consolidate")
+    assert len((await passes("hand"))["passes"]) == 3
+    assert done["id"] in await told("hand", "--limit", "5")
+    assert "hand, asked by operator" in await told("explain", done["id"])
+    assert (await passes("explain", "hand"))["operations"] == ["consolidate"]
+    assert "no pass" in await told("hand", "--status", "failed")
 
 
 @pytest.mark.spec("SLEEP-32", "SLEEP-61")
@@ -209,14 +209,14 @@ async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, w
         assert line in lines, lines
     assert any("counts × 0.3" in line for line in lines)
     assert "\x1b[31mLisbon" not in "".join(lines), "a model must not steer the reader's terminal"
-    assert [each["state"] for each in (await sleeptime("diff", "--bank", "diff"))["changes"]].count("published") == 4
+    assert [each["state"] for each in (await passes("diff", "diff"))["changes"]].count("published") == 4
     assert "no change" in await told("diff", key, "--state", "undone")
-    found = await sleeptime("explain", f"not_{key}", "--bank", "diff")
+    found = (await run("banks", "explain", "diff", f"not_{key}", "--json")).json
     assert [each["text"] for each in found["evidence"]] == ["Ann lives in Lisbon.", "Ann has moved to Porto."]
-    assert "ann: Ann lives in Lisbon." in await told("explain", f"not_{key}", "--bank", "diff")
+    assert "ann: Ann lives in Lisbon." in (await run("banks", "explain", "diff", f"not_{key}")).out
     assert "4 undone" in await told("undo", key)
     assert "no note, block or weight that still exists" in await told("undo", key)
-    blocks = (await run("memory", "blocks", "diff", "--json")).json
+    blocks = (await run("blocks", "--json", "--", "diff")).json
     assert blocks[0]["value"] == "Ann lives in Lisbon.\nAnn has a cat."
 
 
@@ -226,28 +226,29 @@ async def test_what_waits_for_a_person_is_accepted_and_a_dry_run_is_not(
 ) -> None:
     await made("review", "Ann lives in Lisbon.", "Ann has moved to Porto.")
     key = await worker.worked("review", review=True)
-    assert {each["state"] for each in (await sleeptime("diff", key))["changes"]} == {ChangeState.STAGED.value}
-    numbers = [str(each["number"]) for each in (await sleeptime("diff", key))["changes"]]
-    some = await sleeptime("refuse", key, "--change", numbers[0], "--change", numbers[2])
+    assert {each["state"] for each in (await passes("diff", key))["changes"]} == {ChangeState.STAGED.value}
+    numbers = [str(each["number"]) for each in (await passes("diff", key))["changes"]]
+    some = await passes("refuse", key, "--change", numbers[0], "--change", numbers[2])
     assert [str(each["number"]) for each in some["changes"] if each["state"] == "refused"] == [numbers[0], numbers[2]]
-    accepted = await sleeptime("accept", key)
+    accepted = await passes("accept", key)
     assert {each["state"] for each in accepted["changes"]} == {"published", "refused"}
     assert "no change waits for review" in await told("accept", key)
     dry = await worker.worked("review", dry_run=True)
-    refused(await run("sleeptime", "accept", dry), 5, "dry run")
-    refused(await run("sleeptime", "cancel", key), 5, "succeeded")
+    refused(await run("passes", "accept", dry), 5, "dry run")
+    refused(await run("passes", "cancel", key), 5, "succeeded")
 
 
 @pytest.mark.spec("SLEEP-61")
 async def test_mistakes_are_one_line_that_says_what_to_do(operator: CircadiaProcess) -> None:
     await made("mistakes")
-    refused(await run("sleeptime", "status", "--bank", "nobody"), 4, "no bank 'nobody'")
-    refused(await run("sleeptime", "run", "--bank", "mistakes", "--operation", "dedup"), 2, "did you mean 'dedupe'?")
-    refused(await run("sleeptime", "undo", "pas_0"), 4, "no pass 'pas_0'")
-    refused(await run("sleeptime", "diff"), 2, "--bank")
-    refused(await run("sleeptime", "diff", "--bank", "mistakes"), 4, "no pass over")
-    refused(await run("sleeptime", "explain", "not_0", "--bank", "mistakes"), 4, "no note")
-    refused(await run("sleeptime", "run", "--bank", "t-{user}"), 2, "end user")
+    refused(await run("passes", "status", "nobody"), 4, "no bank 'nobody'")
+    refused(await run("passes", "run", "mistakes", "--operation", "dedup"), 2, "did you mean 'dedupe'?")
+    refused(await run("passes", "undo", "pas_0"), 4, "no pass 'pas_0'")
+    refused(await run("passes", "diff"), 2, "'PASS'")
+    refused(await run("passes", "--status", "failed"), 2, "need a bank")
+    refused(await run("passes", "diff", "mistakes"), 4, "no pass over")
+    refused(await run("banks", "explain", "mistakes", "not_0"), 4, "no note")
+    refused(await run("passes", "run", "t-{user}"), 2, "end user")
 
 
 @pytest.mark.spec("SLEEP-61")
@@ -256,12 +257,12 @@ async def test_in_a_narrow_terminal_a_pass_keeps_its_key_in_one_piece_and_no_pri
 ) -> None:
     await made("narrow", "Ann lives in Lisbon.", "Ann has moved to Porto.")
     key = await worker.worked("narrow")
-    monkeypatch.setattr(passes, "console", lambda: Console(width=80, highlight=False))
-    lines = (await told("passes", "--bank", "narrow")).splitlines()
+    monkeypatch.setattr(output, "console", lambda: Console(width=80, highlight=False))
+    lines = (await told("narrow")).splitlines()
     assert lines[0].startswith(f"{key}  asked 2")
     said = " ".join(" ".join(lines).split())
     assert "for idle by circadia" in said
     assert "calls 0 tokens 0 cost $0.00 ran 0 s" in said
     assert all(len(each) <= 80 for each in lines)
-    assert format_price({"tokens": 7, "usd": 0.0}) == "no price", "it is not known"
-    assert format_price({"tokens": 7, "usd": 0.25}) == "$0.2500"
+    assert format_price(7, 0.0) == "no price", "it is not known"
+    assert format_price(7, 0.25) == "$0.2500"

@@ -15,55 +15,36 @@ import pytest
 from rich.console import Console
 
 from circadia.cli.monitoring.top import TopSnapshot, frame
-from circadia.client.answers import AgentAnswer, UsageTotalAnswer
+from circadia.records.agent import Cause
+from circadia.schemas.agents import AgentView
+from circadia.schemas.holds import HoldList
+from circadia.schemas.usage import UsageLine, UsageReport
 from tests.cli.terminal import PATIENCE_SECONDS, PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-NOTHING: UsageTotalAnswer = {
-    "calls": 0,
-    "unknown": 0,
-    "failed": 0,
-    "input_tokens": 0,
-    "output_tokens": 0,
-    "cached_tokens": 0,
-    "reasoning_tokens": 0,
-    "cost_usd": 0.0,
-    "unpriced": 0,
-    "held_seconds": 0.0,
-}
+NOTHING = UsageLine(
+    calls=0, unknown=0, failed=0, input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0, cost_usd=0.0,
+    unpriced=0, held_seconds=0.0,
+)  # fmt: skip
 
 
-def agent(name: str, *, sleeping: bool = False, held: int = 0) -> AgentAnswer:
-    return {
-        "id": name,
-        "name": name,
-        "session": "default",
-        "reference": name,
-        "description": "",
-        "enabled": True,
-        "sleeping": sleeping,
-        "since": NOW.isoformat(),
-        "cause": "operator",
-        "actor": "operator",
-        "generation": 1,
-        "held": held,
-        "sleep_events": [],
-        "wake_events": [],
-        "policy": None,
-        "in_file": False,
-        "created_at": NOW.isoformat(),
-    }
+def agent(name: str, *, sleeping: bool = False, held: int = 0) -> AgentView:
+    return AgentView(
+        id=name, name=name, session="default", reference=name, description="", enabled=True, sleeping=sleeping,
+        since=NOW, cause=Cause.OPERATOR, actor="operator", generation=1, held=held, sleep_events=[], wake_events=[],
+        policy=None, in_file=False, created_at=NOW,
+    )  # fmt: skip
 
 
-def drawn(agents: list[AgentAnswer], *, height: int | None, trouble: str = "") -> list[str]:
+def drawn(agents: list[AgentView], *, height: int | None, trouble: str = "") -> list[str]:
     picture = TopSnapshot(
         at=NOW,
         agents=agents,
-        holds={"holds": [], "total": 0},
-        usage={"group_by": "agent", "usage": [], "total": NOTHING},
+        holds=HoldList(holds=[], total=0),
+        usage=UsageReport(group_by="agent", usage=[], total=NOTHING),
         events=[],
     )
     screen = Console(file=io.StringIO(), width=120)

@@ -62,23 +62,36 @@ async def test_the_inbox_is_searched_and_shows_all_states_if_asked(operator: Cir
 
 
 @pytest.mark.spec("WAKE-71")
-async def test_explain_tells_what_each_guardrail_says_and_writes_nothing(operator: CircadiaProcess) -> None:
+async def test_why_not_tells_what_each_guardrail_says_and_writes_nothing(operator: CircadiaProcess) -> None:
     await crew(operator, "dry")
-    await run("coordination", "dry:writer", "max_wakes_per_day=0", "max_chain_depth=0")
-    result = await run("wakes", "explain", "writer", "--from", "lead", "--session", "dry")
+    await run("agents", "coordination", "dry:writer", "max_wakes_per_day=0", "max_chain_depth=0")
+    result = await run("wakes", "why-not", "writer", "--from", "lead", "--session", "dry")
     assert result.status == 0
     failed = [line.split()[0] for line in result.out.splitlines() if " fails " in line]
     assert failed == ["max_chain_depth", "max_wakes_per_day"]
-    told = (await run("wakes", "explain", "dry:writer", "--json")).json
+    told = (await run("wakes", "why-not", "dry:writer", "--json")).json
     assert (told["decision"], told["dry_run"], len(told["trace"])) == ("refused", True, 14)
-    overridden = await run("wakes", "explain", "dry:writer", "--override", "the demo begins")
+    assert "no wake" in (await run("wakes", "--agent", "dry:writer")).err
+    overridden = await run("wakes", "why-not", "dry:writer", "--override", "the demo begins")
     assert "let pass by operator: the demo begins" in overridden.out
     assert (await run("wakes", "--agent", "dry:writer", "--json")).json["wakes"] == []
 
 
+@pytest.mark.spec("WAKE-71")
+async def test_explain_shows_the_recorded_decision_with_each_guardrail(operator: CircadiaProcess) -> None:
+    await crew(operator, "past")
+    await run("agents", "coordination", "past:writer", "max_wakes_per_day=0")
+    sent = (await run("send", "past:writer", "go", "--wake", "blocker", "--json")).json
+    out = (await run("wakes", "explain", sent["wake"])).out
+    assert [line.split()[0] for line in out.splitlines() if " fails " in line] == ["max_wakes_per_day"]
+    assert "operator asked to wake past:writer for blocker: refused (max_wakes_per_day: " in out
+    assert (await run("wakes", "explain", sent["wake"], "--json")).json["rule"] == "max_wakes_per_day"
+    refused(await run("wakes", "explain", "wak_none"), 4, "'wak_none'")
+
+
 async def test_a_person_lets_a_wake_pass_and_says_why(operator: CircadiaProcess) -> None:
     await crew(operator, "over")
-    await run("coordination", "over:writer", "max_wakes_per_day=0")
+    await run("agents", "coordination", "over:writer", "max_wakes_per_day=0")
     words = ("send", "over:writer", "now please", "--wake", "user_request")
     assert (await run(*words, "--json")).json["decision"] == "refused"
     assert (await run(*words, "--override", "the demo begins", "--json")).json["decision"] == "admitted"
@@ -89,7 +102,7 @@ async def test_a_person_lets_a_wake_pass_and_says_why(operator: CircadiaProcess)
 
 async def test_who_woke_whom_is_a_matrix(operator: CircadiaProcess) -> None:
     tokens = await crew(operator, "matrix", "editor")
-    await run("coordination", "matrix:writer", *FREE, "max_wakes_per_day=1", "on_busy=refuse")
+    await run("agents", "coordination", "matrix:writer", *FREE, "max_wakes_per_day=1", "on_busy=refuse")
     await run("sleep", "matrix:writer")
     for name in ("lead", "lead", "editor"):
         await run("send", "writer", "look", "--wake", "blocker", "--session", "matrix", "--token", tokens[name])
@@ -105,7 +118,7 @@ async def test_who_woke_whom_is_a_matrix(operator: CircadiaProcess) -> None:
 async def test_replay_tells_which_decisions_another_limit_would_have_changed(operator: CircadiaProcess) -> None:
     tokens = await crew(operator, "replay")
     for name in ("writer", "lead"):
-        await run("coordination", f"replay:{name}", *FREE)
+        await run("agents", "coordination", f"replay:{name}", *FREE)
     for number in range(4):
         await run("sleep", "replay:writer")
         sent = await run("send", "replay:writer", f"{number}", "--wake", "blocker", "--token", tokens["lead"], "--json")
@@ -141,14 +154,14 @@ async def test_a_chain_is_a_tree_of_what_came_of_what(operator: CircadiaProcess)
     tokens = await crew(operator, "chain")
     sent = (await run("send", "chain:lead", "find out", "--wake", "blocker", "--json")).json
     await run("send", "chain:writer", "write it", "--wake", "blocker", "--token", tokens["lead"])
-    out = (await run("chain", sent["wake"])).out
+    out = (await run("wakes", "chain", sent["wake"])).out
     assert "2 messages, 2 wakes, 2 pulses, depth 2" in out
     lines = [line for line in out.splitlines() if "write it" in line]
     assert lines
     assert lines[0].index("write it") > out.splitlines()[1].index("find out")
-    found = (await run("chain", sent["pulse"], "--json")).json
+    found = (await run("wakes", "chain", sent["pulse"], "--json")).json
     assert (found["root"], found["depth"]) == (sent["root"], 2)
-    refused(await run("chain", "msg_none"), 4, "'msg_none'")
+    refused(await run("wakes", "chain", "msg_none"), 4, "'msg_none'")
 
 
 async def test_pulses_are_listed_and_cancelled(operator: CircadiaProcess) -> None:
@@ -163,11 +176,25 @@ async def test_pulses_are_listed_and_cancelled(operator: CircadiaProcess) -> Non
     refused(await run("pulses", "cancel", "pls_none"), 4, "'pls_none'")
 
 
+async def test_a_pulse_is_started_by_hand_if_the_guardrails_admit_it(operator: CircadiaProcess) -> None:
+    await crew(operator, "hand")
+    words = ("pulses", "start", "hand:writer", "--reason", "write the notes")
+    assert "is woken" in (await run(*words)).out
+    (pulse,) = (await run("pulses", "--agent", "hand:writer", "--json")).json["pulses"]
+    assert (pulse["by"], pulse["reason"]) == ("operator", "write the notes")
+    await run("agents", "coordination", "hand:writer", *FREE, "max_wakes_per_day=0")
+    await run("pulses", "cancel", pulse["id"])
+    again = (await run(*words, "--json")).json
+    assert (again["decision"], again["rule"]) == ("refused", "max_wakes_per_day")
+    forced = (await run(*words, "--override", "the demo begins", "--timeout-seconds", "60", "--json")).json
+    assert forced["decision"] == "admitted"
+
+
 async def test_of_a_failure_of_many_lines_the_list_has_the_first_and_the_last_and_json_all(
     operator: CircadiaProcess,
 ) -> None:
     await crew(operator, "lines")
-    await run("coordination", "lines:writer", "launcher=talker")
+    await run("agents", "coordination", "lines:writer", "launcher=talker")
     await run("send", "lines:writer", "go", "--wake", "blocker")
     words = ("pulses", "--agent", "lines:writer", "--status", "failed")
     async with asyncio.timeout(60):
@@ -181,32 +208,23 @@ async def test_of_a_failure_of_many_lines_the_list_has_the_first_and_the_last_an
 @pytest.mark.spec("WAKE-16")
 async def test_each_setting_is_shown_with_its_source_and_changed(operator: CircadiaProcess) -> None:
     await crew(operator, "limits")
-    changed = (await run("coordination", "limits:writer", "max_wakes_per_day=4", "on_busy=refuse", "--json")).json
+    words = ("agents", "coordination", "limits:writer")
+    changed = (await run(*words, "max_wakes_per_day=4", "on_busy=refuse", "--json")).json
     shown = {key: (each["value"], each["source"]) for key, each in changed["settings"].items()}
     assert shown["wake_guardrails.max_wakes_per_day"] == (4, "patch")
     assert shown["on_busy"] == ("refuse", "patch")
     assert shown["launcher"] == ("resident", "default")
-    line = next(
-        each for each in (await run("coordination", "limits:writer")).out.splitlines() if "max_wakes_per_day" in each
-    )
+    line = next(each for each in (await run(*words)).out.splitlines() if "max_wakes_per_day" in each)
     assert line.split()[1:3] == ["4", "patch"]
-    words = (
-        "coordination",
-        "limits:writer",
-        "--reset",
-        "max_wakes_per_day",
-        "--reset",
-        "on_busy",
-        "zone=Europe/Berlin",
-    )
-    back = (await run(*words, "--json")).json["settings"]
+    reset = ("--reset", "max_wakes_per_day", "--reset", "on_busy", "zone=Europe/Berlin")
+    back = (await run(*words, *reset, "--json")).json["settings"]
     assert [back[key]["source"] for key in ("wake_guardrails.max_wakes_per_day", "on_busy", "zone")] == [
         "default", "default", "patch",
     ]  # fmt: skip
-    refused(await run("coordination", "limits:writer", "--reset", "max_wakes_a_day"), 4, "max_wakes_per_day")
-    refused(await run("coordination", "limits:writer", "max_wakes_a_day=4"), 2, "max_wakes_per_day")
-    refused(await run("coordination", "limits:writer", "max_wakes_per_day=-1"), 2, "max_wakes_per_day")
-    refused(await run("coordination", "limits:writer", "max_wakes_per_day"), 2, "KEY=VALUE")
+    refused(await run(*words, "--reset", "max_wakes_a_day"), 4, "max_wakes_per_day")
+    refused(await run(*words, "max_wakes_a_day=4"), 2, "max_wakes_per_day")
+    refused(await run(*words, "max_wakes_per_day=-1"), 2, "max_wakes_per_day")
+    refused(await run(*words, "max_wakes_per_day"), 2, "KEY=VALUE")
 
 
 @pytest.mark.parametrize(
@@ -214,18 +232,18 @@ async def test_each_setting_is_shown_with_its_source_and_changed(operator: Circa
     [
         ("send", "near:wirter", "x"),
         ("inbox", "near:wirter"),
-        ("wakes", "explain", "near:wirter"),
+        ("wakes", "why-not", "near:wirter"),
         ("wakes", "--agent", "near:wirter"),
         ("pulses", "--agent", "near:wirter"),
-        ("schedule", "near:wirter"),
-        ("coordination", "near:wirter"),
+        ("agents", "schedule", "near:wirter"),
+        ("agents", "coordination", "near:wirter"),
     ],
     ids=" ".join,
 )
 async def test_an_unknown_agent_is_told_with_the_nearest_names(
     operator: CircadiaProcess, words: tuple[str, ...]
 ) -> None:
-    known = [each["name"] for each in (await run("session", "list", "--json")).json["sessions"]]
+    known = [each["name"] for each in (await run("sessions", "--json")).json["sessions"]]
     if "near" not in known:
         await crew(operator, "near")
     refused(await run(*words), 4, "wirter", "writer")

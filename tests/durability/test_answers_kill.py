@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import MatchKind
-from circadia.answers.lookup import AnswerLookup, LookupOutcome
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import SystemClock
 from circadia.ids import AgentId
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.records.answer import Answer, AnswerScope
+from circadia.records.answer import Answer, AnswerScope, LookupOutcome, MatchKind
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import AnswerIndex, MatchKind, TextVectors
+from circadia.answers.index import AnswerIndex, TextVectors
 from circadia.cli.eval import run_to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
@@ -40,6 +40,7 @@ from circadia.evaluation.stateful_findings import SCRIPTED_NOTE, StatefulResults
 from circadia.evaluation.synthetic.generator import generate_cases
 from circadia.evaluation.synthetic.scripted_model import ScriptedEvalModel
 from circadia.llm.chat_model import ModelAnswerError
+from circadia.records.answer import MatchKind
 from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.evaluation.stand import ARMS, Recording, Stand, same_vector, stand

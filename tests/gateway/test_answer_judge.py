@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import Match, MatchKind
+from circadia.answers.index import Match
 from circadia.answers.judge import JudgeVerdict
 from circadia.gateway.accounting.journal import Journal, Line
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge, SameQuestions
@@ -15,7 +15,7 @@ from circadia.ids import AgentId, AnswerId, BankId, RandomIds, SessionId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.llm.usage import Usage
 from circadia.records.agent import Agent
-from circadia.records.answer import SameQuestionVerdict
+from circadia.records.answer import MatchKind, SameQuestionVerdict
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
 from circadia.stores.base import Store

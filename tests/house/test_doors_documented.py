@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import typer.main
 
 from circadia.api.app import openapi_document
 from circadia.cli.app import app
-from circadia.cli.terminal.lazy_commands import resolve_command
 from circadia.mcp_server.tools import TOOLS
 from tests.house.tree import REFERENCE, coded, parts
 
@@ -36,19 +35,20 @@ def commands() -> Iterator[tuple[str, Command]]:
     """Yield each command that is not hidden, by its whole name."""
 
     def below(name: str, command: Command) -> Iterator[tuple[str, Command]]:
-        command = resolve_command(command)
         inner = cast("dict[str, Command]", getattr(command, "commands", {}))
-        if not inner:
+        if not inner or getattr(command, "invoke_without_command", False):
             yield name, command
         for word, child in inner.items():
             if not child.hidden:
                 yield from below(f"{name} {word}", child)
 
-    yield from below("circadia", cast("Command", typer.main.get_command(app)))
+    root = cast("Any", typer.main.get_command(app))
+    for name in root.commands:
+        yield from below(f"circadia {name}", root.load_command(name))
 
 
 def command_parts() -> dict[str, str]:
-    """Return the text below each heading of the CLI page such as "## `circadia session create`"."""
+    """Return the text below each heading of the CLI page such as "## `circadia sessions add`"."""
     found: dict[str, str] = {}
     for part in parts(REFERENCE / "cli.md"):
         for name in coded(part.heading):

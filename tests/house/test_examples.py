@@ -14,7 +14,6 @@ import typer.main
 from typer.exceptions import TyperException
 
 from circadia.cli.app import app
-from circadia.cli.terminal.lazy_commands import resolve_command
 from tests.fixtures.program import Program
 from tests.house.live_server import live_server
 from tests.house.test_doors_documented import commands
@@ -91,11 +90,14 @@ def words_of(call: str) -> list[str]:
 def test_each_command_line_in_the_docs_can_be_read_as_it_stands() -> None:
     wrong: list[str] = []
     for place, (name, *rest) in command_lines():
-        command: Any = typer.main.get_command(app)
-        while rest and rest[0] in getattr(command, "commands", {}):
-            command, name = resolve_command(command.commands[rest[0]]), f"{name} {rest.pop(0)}"
+        root: Any = typer.main.get_command(app)
         try:
-            command.make_context(name, list(rest))
+            context = root.make_context(name, list(rest))
+            if rest[0] in root.commands:
+                context = root.load_command(rest[0]).make_context(f"{name} {rest[0]}", rest[1:], context)
+            while below := getattr(context, "_protected_args", None):
+                command = context.command.resolve_command(context, [*below, *context.args])[1]
+                context = command.make_context(" ".join(below), list(context.args), context)
         except TyperException as error:
             wrong.append(f"{place}: {name} {rest}: {error}")
         except typer.Exit:

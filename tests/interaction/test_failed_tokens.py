@@ -52,5 +52,5 @@ async def test_a_providers_key_in_place_of_a_token_is_told_so(tmp_path: Path, to
             document = await answer.json()
     assert answer.status == 401
     message = document["error"]["message"]
-    assert ("this is not a Circadia token" in message and "circadia agent token NAME" in message) is foreign
+    assert ("this is not a Circadia token" in message and "circadia agents token NAME" in message) is foreign
     assert token not in message

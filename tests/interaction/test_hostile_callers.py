@@ -246,7 +246,7 @@ async def test_the_operators_token_is_no_agents_at_the_model_door(tmp_path: Path
     async with live(tmp_path) as at:
         async with at.call(ADMIN) as response:
             assert response.status == 403
-            assert "circadia agent add" in (await response.json())["error"]["message"]
+            assert "circadia agents add" in (await response.json())["error"]["message"]
 
 
 @pytest.mark.spec("GATE-07", "GATE-60")

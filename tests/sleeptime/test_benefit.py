@@ -11,9 +11,9 @@ from circadia.records.benefit import Benefit
 from circadia.records.event import EventType
 from circadia.records.sleep_call import OperationDayCost, SleepCost
 from circadia.records.sleep_pass import PassStatus
-from circadia.records.sleep_state import OperationPause
+from circadia.records.sleep_state import BalanceStatus, OperationPause
 from circadia.settings.sleeptime import BenefitSettings
-from circadia.sleeptime.budget.benefit import Balance, BalanceStatus, compute_balances, list_paused_operations
+from circadia.sleeptime.budget.benefit import Balance, compute_balances, list_paused_operations
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand

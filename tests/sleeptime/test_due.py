@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.ids import BankId
-from circadia.records.sleep_pass import Trigger
+from circadia.records.sleep_pass import PassBlocker, Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassBlocker, decide_pass
+from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, decide_pass
 
 LATE_SECONDS = 10.0
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from circadia.answers.lookup import LookupOutcome
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
-from circadia.records.answer import AnswerMode
+from circadia.records.answer import AnswerMode, LookupOutcome
 from circadia.records.bank import Trust
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings

@@ -6,9 +6,8 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from circadia.answers.lookup import LookupOutcome
 from circadia.llm.chat_model import ModelAnswerError, Prompt
-from circadia.records.answer import AnswerFrame, DropReason
+from circadia.records.answer import AnswerFrame, DropReason, LookupOutcome
 from circadia.sleeptime.answers import doubts
 from circadia.sleeptime.answers.doubts import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.proposals.prompts import prompt_version

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from circadia.records.sleep_pass import PassStatus
+from circadia.records.sleep_pass import PassBlocker, PassStatus
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.sleeptime.triggers.due import PassBlocker
 from circadia.testing.clock import ManualClock
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand

@@ -10,10 +10,10 @@ import pytest
 from circadia.ids import BankId
 from circadia.memory.blocks import BlockAuthor
 from circadia.records.pulse import PulseStatus
-from circadia.records.sleep_pass import PassStatus, Trigger
+from circadia.records.sleep_pass import PassBlocker, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, SleepState
 from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, PassBlocker, decide_pass
+from circadia.sleeptime.triggers.due import ActivityEnd, BankSleepStatus, decide_pass
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading

@@ -14,7 +14,7 @@ from circadia.stores.signals.base import Signals
 _GONE: Final = "this token is not valid; it may have been rotated, or its agent or pulse has ended"
 _FOREIGN: Final = (
     f"this is not a Circadia token, which begins with {TOKEN_PREFIX!r}; where a provider's key is expected, "
-    "give the agent's token (`circadia agent token NAME` makes a new one): the provider's key stays at the server"
+    "give the agent's token (`circadia agents token NAME` makes a new one): the provider's key stays at the server"
 )
 
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from circadia.answers.normalization import NormalizedText, normalize
 from circadia.ids import AnswerId
 from circadia.memory.search.columns import Array, Column
 from circadia.memory.search.vectors import Vectors, stored_vector
-from circadia.records.answer import AnswerableQuestion
+from circadia.records.answer import AnswerableQuestion, MatchKind
 
 TextVectors = Callable[[str], tuple[Array, float]]
 """Returns a text's unit vector and its length before normalization; 0 if the text is unknown."""
@@ -24,11 +23,6 @@ _NEIGHBOURS: Final = 8
 _REBUILD_RATIO: Final = 2
 """Rows per live row above which the index is rebuilt."""
 _REBUILD_ROWS: Final = 256
-
-
-class MatchKind(StrEnum):
-    EXACT = "exact"
-    SIMILAR = "similar"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

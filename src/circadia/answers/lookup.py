@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final, Protocol
 
 from circadia.answers.freshness import AnswerFreshness, Validity, fetch_rests
@@ -20,7 +19,7 @@ from circadia.ids import AnswerId, BankId
 from circadia.lru import Lru
 from circadia.memory.context import Context
 from circadia.memory.search.retrieval import Retrieval
-from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope
+from circadia.records.answer import Answer, AnswerableQuestion, AnswerBasis, AnswerScope, LookupOutcome
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.answers import AnswerChanges
@@ -46,13 +45,6 @@ LEAST_SIMILARITY: Final = 0.2
 HINT_SHARED_LETTERS: Final = 0.2
 """Shared trigrams that a hint needs: in languages that the vectors hardly know, all cosines are high."""
 _EXPLAIN_MATCHES: Final = 8
-
-
-class LookupOutcome(StrEnum):
-    HIT = "hit"
-    HINT = "hint"
-    """The answer may be shown beside the question, marked as possibly for another one."""
-    MISS = "miss"
 
 
 class WordVectorSource(Protocol):

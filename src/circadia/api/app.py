@@ -17,10 +17,19 @@ from circadia.api.parts import ApiParts, HoldRegistry
 from circadia.api.problems import MEDIA_TYPE, Problem, handle_errors
 from circadia.api.sleeptime import answers, passes, status
 from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
+from circadia.settings import BankSettings, PolicySettings
+from circadia.settings.sleeptime import SleepPolicySettings
 
 _ABOUT: Final = """The control plane of Circadia. Each request needs a token, as `Authorization: Bearer TOKEN` or
 `x-api-key`: the operator's token allows everything, an agent's what the agent may do. Address a session by
 name or id, and a thread by id or, if only one open thread has it, by name. Times are ISO 8601 in UTC."""
+
+_REFERENCE: Final = "#/components/schemas/{model}"
+_DESCRIBED_BY: Final = {
+    **dict.fromkeys(("PolicyView", "PolicyBody", "AgentBody", "AgentChange"), PolicySettings),
+    **dict.fromkeys(("BankPolicyKeys", "BankPolicyBody"), BankSettings),
+}
+"""The settings of the same keys; `schemas` does without them, since the client would load slowly."""
 
 
 def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
@@ -30,9 +39,16 @@ def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
     schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(problem.pop("$defs", {}))
-    schemas["Problem"] = problem
+    for model in (Problem, SleepPolicySettings):
+        schema = model.model_json_schema(ref_template=_REFERENCE, mode="serialization")
+        schemas.update({**schema.pop("$defs", {}), model.__name__: schema})
+    schemas["SleeptimeStatusView"]["properties"]["policy"] = {
+        "$ref": _REFERENCE.format(model="SleepPolicySettings"), "description": "Effective policy of the bank."
+    }  # fmt: skip
+    for name, settings in _DESCRIBED_BY.items():
+        for key, value in schemas[name]["properties"].items():
+            if "description" not in value:
+                value["description"] = settings.model_fields[key].description
     document["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},

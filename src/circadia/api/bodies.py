@@ -1,11 +1,11 @@
 """Rules for all request bodies: no unknown keys, strict types."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, StringConstraints, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
+from circadia.schemas.policies import FirstMistake, Name
 from circadia.stores.nul_check import NUL, holds_nul
 from circadia.suggestions import closest
 
@@ -13,13 +13,6 @@ _SHOWN_KEY: Final = 80
 _TOLD_AT_ONCE: Final = 5
 
 
-@dataclass(unsafe_hash=True)  # a type that may be null needs a hash
-class FirstMistake(FailFast):
-    """Stops the validation of a list at its first mistake: a body can hold half a million."""
-
-
-Name = Annotated[str, StringConstraints(max_length=200)]
-"""A name or a reference; nothing has a longer one."""
 Names = Annotated[list[Name], FirstMistake()]
 
 

@@ -1,15 +1,15 @@
-"""`circadia answers list`, `explain`, `test`, `stats` and `drop`: expected questions, answered ahead."""
+"""`circadia answers`: expected questions, answered ahead."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
-from circadia.cli.memory.banks import Bank, User
+from circadia.cli.remote.bank import Bank, BankToList, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
+from circadia.cli.remote.paging import Limit, gather_pages
 from circadia.cli.terminal.confirmation import Yes, confirm, require_person
+from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     AsJson,
     console,
@@ -18,18 +18,19 @@ from circadia.cli.terminal.output import (
     format_duration,
     local_time,
     note,
-    parse_instant,
     print_json,
+    print_list,
+    print_result,
     shorten,
     table,
 )
 from circadia.client import Client
-from circadia.client.ready_answers import AnswerStatsAnswer, ReadyAnswerAnswer, TestedAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.end_user import display_alias
+from circadia.schemas.answers import AnswerPage, AnswerStats, AnswerView, TestView
 
-app = typer.Typer(no_args_is_help=True, help="Inspect and drop ready answers: expected questions, answered ahead.")
+app = typer.Typer(cls=NounGroup)
 
 Answer = Annotated[str, typer.Argument(metavar="ANSWER", help="Ready answer ID.")]
 OfAgent = Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only answers of this agent.")]
@@ -39,25 +40,18 @@ _COLOURS: Final = {"hit": "green", "hint": "yellow", "miss": "red"}
 _DAYS: Final = ("day", "served", "hints", "misses", "made", "used", "wasted", "wasted tokens", "right", "wrong")
 
 
-@app.callback()
-def answers() -> None:
-    """Inspect and drop ready answers: expected questions, answered ahead."""
-
-
-@app.command("list", epilog="Example: circadia answers list support --agent helper")
-def list_(
+@app.callback(epilog="Example: circadia answers support --agent helper")
+def answers(
     server: RemoteServer,
-    bank: Bank,
+    bank: BankToList,
     agent: OfAgent = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 100,
+    limit: Limit = 100,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the ready answers of a bank, and which of them are valid."""
+    """List the ready answers of a bank: expected questions, answered ahead."""
 
-    async def fetch_answers(client: Client) -> dict[str, Any]:
+    async def fetch_answers(client: Client) -> AnswerPage:
         return await gather_pages(
             lambda place, count: client.list_answers(bank, agent=agent, after=place, limit=count, user=user),
             key="answers",
@@ -66,32 +60,24 @@ def list_(
         )
 
     page = server.ask(fetch_answers)
-    if as_json:
-        print_json(page)
-        return
-    rows: Sequence[ReadyAnswerAnswer] = page["answers"]
-    if not rows:
-        note("no answer is ready; passes make answers once somebody has asked an agent with a bank")
-        return
-    now = SystemClock().now()
-    lines = [
-        (
-            each["id"],
-            each["agent"],
-            each["end_user"] and display_alias(each["end_user"]),
-            shorten(each["question"], _LETTERS),
-            shorten(each["text"], _LETTERS),
-            f"{each['confidence']:.2f}",
-            each["uses"],
-            format_duration((parse_instant(each["expires_at"]) - now).total_seconds()),
-            Text("yes", "green") if each["stands"] else Text(display_text(each["why_not"]), "red"),
-        )
-        for each in rows
-    ]
     columns = ("answer", "agent", "for", "question", "text", "likely", "uses", "valid for", "valid")
-    console().print(table(columns, lines, numbers=("likely", "uses")))
-    if page["after"] is not None:
-        note(f"more than {limit}; --limit shows them")
+    nothing = "no answer is ready; passes make answers once somebody has asked an agent with a bank"
+    numbers, more = ("likely", "uses"), page.after is not None
+    print_list(page, page.answers, columns, _row, as_json=as_json, nothing=nothing, numbers=numbers, more=more)
+
+
+def _row(answer: AnswerView) -> tuple[object, ...]:
+    return (
+        answer.id,
+        answer.agent,
+        answer.end_user and display_alias(answer.end_user),
+        shorten(answer.question, _LETTERS),
+        shorten(answer.text, _LETTERS),
+        f"{answer.confidence:.2f}",
+        answer.uses,
+        format_duration((answer.expires_at - SystemClock().now()).total_seconds()),
+        Text("yes", "green") if answer.stands else Text(display_text(answer.why_not), "red"),
+    )
 
 
 @app.command(epilog="Example: circadia answers explain support ans_01a2…")
@@ -101,25 +87,25 @@ def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None,
     if as_json:
         print_json(details)
         return
-    blocks = ", ".join(f"{label} (version {version})" for label, version in details["blocks"].items())
+    blocks = ", ".join(f"{label} (version {version})" for label, version in details.blocks.items())
     rows = [
-        ("question", details["question"]),
-        ("other wordings", "\n".join(details["phrasings"][1:]) or "none"),
-        ("answer", details["text"]),
-        ("reasoning", details["reasoning"] or "none given"),
-        ("for", f"{details['agent']}, {details['end_user'] or 'any end user'}"),
-        ("likely", f"{details['confidence']:.2f}"),
-        ("valid", "yes" if details["stands"] else f"no: {details['why_not']}"),
-        ("rests on", f"{blocks or 'no block'}; {len(details['notes'])} notes, {len(details['episodes'])} episodes"),
-        ("made", f"{local_time(details['made_at'])} by {details['pass_id'] or 'an unknown pass'}"),
-        ("valid until", local_time(details["expires_at"])),
-        ("cost", f"{details['tokens']:,} tokens, {_price(details['usd'])}, {details['seconds']:.1f} s"),
+        ("question", details.question),
+        ("other wordings", "\n".join(details.phrasings[1:]) or "none"),
+        ("answer", details.text),
+        ("reasoning", details.reasoning or "none given"),
+        ("for", f"{details.agent}, {details.end_user or 'any end user'}"),
+        ("likely", f"{details.confidence:.2f}"),
+        ("valid", "yes" if details.stands else f"no: {details.why_not}"),
+        ("rests on", f"{blocks or 'no block'}; {len(details.notes)} notes, {len(details.episodes)} episodes"),
+        ("made", f"{local_time(details.made_at)} by {details.pass_id or 'an unknown pass'}"),
+        ("valid until", local_time(details.expires_at)),
+        ("cost", f"{details.tokens:,} tokens, {_price(details.usd)}, {details.seconds:.1f} s"),
         (
             "uses",
-            f"{details['uses']}" + ("" if details["used_at"] is None else f", last {local_time(details['used_at'])}"),
+            f"{details.uses}" + ("" if details.used_at is None else f", last {local_time(details.used_at)}"),
         ),
     ]
-    console().print(table((details["id"], ""), rows))
+    console().print(table((details.id, ""), rows))
 
 
 @app.command("test", epilog="Example: circadia answers test support helper 'When do you open on Sunday?'")
@@ -158,8 +144,8 @@ def stats(
         _show_stats(report)
 
 
-@app.command(epilog="Example: circadia answers drop support ans_01a2…")
-def drop(
+@app.command(epilog="Example: circadia answers delete support ans_01a2…")
+def delete(
     server: RemoteServer,
     bank: Bank,
     answer: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="Ready answer ID.")] = None,
@@ -169,7 +155,7 @@ def drop(
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drop a ready answer, or all. They are no longer found from the next call on."""
+    """Delete a ready answer, or all. They are no longer found from the next call on."""
     if (answer is None) != every or (agent is not None and not every):
         raise InvalidRequest("name one answer, or use --all (with --agent for the answers of one agent)")
     if answer is not None:
@@ -178,62 +164,59 @@ def drop(
     else:
         if not yes:
             require_person(as_json)
-            confirm(f"This would drop all ready answers of {display_text(agent or bank)}.", "Drop them?")
+            confirm(f"This would delete all ready answers of {display_text(agent or bank)}.", "Delete them?")
         dropped = dict(server.ask(lambda client: client.drop_answers(bank, agent=agent, user=user)))
-    if as_json:
-        print_json(dropped)
-    else:
-        note(f"{dropped['dropped']} dropped")
+    print_result(dropped, f"deleted {dropped['dropped']} ready answers", as_json=as_json)
 
 
-def _show_test(result: TestedAnswer) -> None:
-    outcome = Text(result["outcome"], _COLOURS.get(result["outcome"], ""))
-    console().print(Text.assemble(outcome, f" for {display_text(result['agent'])} in mode {result['mode']}"))
-    if not result["frames"]:
+def _show_test(result: TestView) -> None:
+    outcome = Text(result.outcome, _COLOURS.get(result.outcome, ""))
+    console().print(Text.assemble(outcome, f" for {display_text(result.agent)} in mode {result.mode}"))
+    if not result.frames:
         note("no call of this agent for this end user is known, so no answer is ready for it")
         note("the gateway notes such calls while passes have a model: the setting `sleeptime.model`")
         return
-    if not result["trusted"]:
+    if not result.trusted:
         note("too many sampled answers were wrong; none is served until they are right again")
-    for step in result["steps"]:
+    for step in result.steps:
         note(display_text(step))
-    if result["answer"] is not None:
-        console().print(Text(display_text(result["answer"]["text"])))
+    if result.answer is not None:
+        console().print(Text(display_text(result.answer.text)))
     lines = [
         (
-            Text(each["outcome"], _COLOURS.get(each["outcome"], "")),
-            f"{each['similarity']:.2f}",
-            each["kind"],
-            shorten(each["phrasing"], _LETTERS),
-            each["answer"],
+            Text(each.outcome, _COLOURS.get(each.outcome, "")),
+            f"{each.similarity:.2f}",
+            each.kind,
+            shorten(each.phrasing, _LETTERS),
+            each.answer,
         )
-        for each in result["matches"]
+        for each in result.matches
     ]
     if lines:
         columns = ("outcome", "similarity", "kind", "compared with", "answer")
         console().print(table(columns, lines, numbers=("similarity",)))
 
 
-def _show_stats(report: AnswerStatsAnswer) -> None:
+def _show_stats(report: AnswerStats) -> None:
     rows = [
-        ("ready", report["live"]),
-        ("answered", _share(report["hit_rate"])),
-        ("given a hint", _share(report["hint_rate"])),
-        (f"right, of {report['samples']} sampled", _share(report["precision"])),
-        ("used, of those made", _share(report["used_share"])),
-        ("wasted", f"{report['wasted_tokens']:,} tokens"),
+        ("ready", report.live),
+        ("answered", _share(report.hit_rate)),
+        ("given a hint", _share(report.hint_rate)),
+        (f"right, of {report.samples} sampled", _share(report.precision)),
+        ("used, of those made", _share(report.used_share)),
+        ("wasted", f"{report.wasted_tokens:,} tokens"),
     ]
     rows += [
         (
-            f"judge, {display_text(each['agent'])}",
-            f"{each['waits']} of the last {each['lookups']} lookups waited; bar {each['bar']:.2f}"
-            + ("; too slow, so it pauses for a minute" if each["breaker_open"] else ""),
+            f"judge, {display_text(each.agent)}",
+            f"{each.waits} of the last {each.lookups} lookups waited; bar {each.bar:.2f}"
+            + ("; too slow, so it pauses for a minute" if each.breaker_open else ""),
         )
-        for each in report["judge"]
+        for each in report.judge
     ]
-    console().print(table((display_text(report["bank"]), ""), rows))
-    if report["days"]:
-        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, report["days"])]
+    console().print(table((display_text(report.bank), ""), rows))
+    if report.days:
+        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, report.days)]
         console().print(table(_DAYS, lines, numbers=_DAYS[1:]))
 
 

@@ -4,82 +4,106 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from circadia.cli import answers, demo, memory, sleeptime
-from circadia.cli import eval as evaluating
-from circadia.cli.agents import agent, session, sleep
-from circadia.cli.doctor import command as doctor
-from circadia.cli.import_djinnbot import command as import_djinnbot
-from circadia.cli.machine import config, init, model, serve
-from circadia.cli.monitoring import events, holds, top, usage
-from circadia.cli.terminal.lazy_commands import add_lazy_commands, command, group
+from circadia.cli.terminal.groups import LazyGroup
 from circadia.cli.terminal.lazy_imports import INTERRUPTED
 from circadia.cli.terminal.output import display_text, escape_unencodable
-from circadia.cli.waking import chain, coordination, inbox, pulses, schedule, send, wakes
 from circadia.errors import EXIT_STATUS, CircadiaError
 
-app = add_lazy_commands(
-    typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False),
-    command(
-        "serve",
-        "Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once.",
-        lambda: serve.app,
-    ),
-    group("session", "Manage sessions: groups of agents with their threads.", lambda: session.app),
-    group("agent", "Manage agents, their tokens and policies.", lambda: agent.app),
-    command("sleep", "Put agents to sleep. Their next calls are held until they wake.", lambda: sleep.app),
-    command("wake", "Wake agents. Their held calls continue in order of arrival.", lambda: sleep.app),
-    command(
-        "send", "Send a message to an agent's inbox. With --wake, also request to wake the agent.", lambda: send.app
-    ),
-    command(
-        "inbox",
-        "List the messages in an agent's inbox and count them by state. The operator's token marks none as seen.",
-        lambda: inbox.app,
-    ),
-    group("wakes", "List wake requests with their decision and its reason, newest first.", lambda: wakes.app),
-    command(
-        "chain",
-        "Show a chain of messages, wakes and pulses as a tree, each below its cause.",
-        lambda: chain.app,
-    ),
-    group("pulses", "List the pulses of an agent, or of all agents in a session, newest first.", lambda: pulses.app),
-    command(
-        "schedule",
-        "Show an agent's routines, next occurrences and a chart of its days, in its time zone.",
-        lambda: schedule.app,
-    ),
-    command(
-        "coordination",
-        "Show how an agent may be woken, with the source of each setting, or change it from the next decision on.",
-        lambda: coordination.app,
-    ),
-    command("holds", "List the calls that are held now, longest first.", lambda: holds.app),
-    group("memory", "Manage what agents remember: banks with episodes, notes and blocks.", lambda: memory.app),
-    group("sleeptime", "Inspect, explain, run and undo passes over memory.", lambda: sleeptime.app),
-    group("answers", "Inspect and drop ready answers: expected questions, answered ahead.", lambda: answers.app),
-    command("events", "Print events, oldest first. With --follow and --json, one event per line.", lambda: events.app),
-    command("usage", "Sum up the ended model calls: tokens, cost at list prices, time held.", lambda: usage.app),
-    command("top", "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit.", lambda: top.app),
-    group("config", "Check and show the configuration.", lambda: config.app),
-    group("init", "Write configuration.", lambda: init.app),
-    command(
-        "doctor",
-        "Check what a server on this machine needs. Each finding is ok, warn or fail, with what to do.",
-        lambda: doctor.app,
-    ),
-    group("eval", "Measure whether sleep-time compute pays off.", lambda: evaluating.app),
-    group("model", "Manage the weights of small local models.", lambda: model.app),
-    group("import", "Import the configuration of another system.", lambda: import_djinnbot.app),
-    group(
-        "demo",
-        "Run a team of five agents through one story hour, with and without sleep, and compare the cost.",
-        lambda: demo.app,
-    ),
-)
+
+class CommandList(LazyGroup):
+    """All commands, in the order and below the headings of `circadia --help`."""
+
+    sections: ClassVar = {
+        "Start": {
+            "serve": (
+                "circadia.cli.machine.serve",
+                "Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once.",
+            ),
+            "init": ("circadia.cli.machine.init", "Write configuration."),
+            "doctor": (
+                "circadia.cli.doctor.command",
+                "Check what a server on this machine needs. Each finding is ok, warn or fail, with what to do.",
+            ),
+            "demo": (
+                "circadia.cli.demo",
+                "Run a team of five agents through one story hour, with and without sleep, and compare the cost.",
+            ),
+        },
+        "Agents": {
+            "agents": ("circadia.cli.agents.agents", "List the agents of a session with their state."),
+            "sessions": ("circadia.cli.agents.sessions", "List the sessions: groups of agents with their threads."),
+            "sleep": ("circadia.cli.agents.sleep", "Put agents to sleep. Their next calls are held until they wake."),
+            "wake": ("circadia.cli.agents.sleep", "Wake agents. Their held calls continue in order of arrival."),
+        },
+        "Waking": {
+            "send": (
+                "circadia.cli.waking.send",
+                "Send a message to an agent's inbox. With --wake, also request to wake the agent.",
+            ),
+            "inbox": (
+                "circadia.cli.waking.inbox",
+                "List the messages in an agent's inbox and count them by state. "
+                "The operator's token marks none as seen.",
+            ),
+            "wakes": (
+                "circadia.cli.waking.wakes",
+                "List wake requests with their decision and its reason, newest first.",
+            ),
+            "pulses": (
+                "circadia.cli.waking.pulses",
+                "List the pulses of an agent, or of all agents in a session, newest first.",
+            ),
+        },
+        "Memory": {
+            "banks": ("circadia.cli.memory.banks", "List memory banks by name, with their size and policy."),
+            "episodes": ("circadia.cli.memory.episodes", "List the episodes of a bank, newest first."),
+            "blocks": (
+                "circadia.cli.memory.blocks",
+                "List the blocks of a bank: what its agents have learned and see in their context.",
+            ),
+        },
+        "Sleep-time": {
+            "passes": (
+                "circadia.cli.sleeptime.passes",
+                "List the passes over a bank, newest first; without a bank, what waits and runs in all banks.",
+            ),
+            "answers": (
+                "circadia.cli.answers",
+                "List the ready answers of a bank: expected questions, answered ahead.",
+            ),
+        },
+        "Watch": {
+            "top": (
+                "circadia.cli.monitoring.top",
+                "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit.",
+            ),
+            "holds": ("circadia.cli.monitoring.holds", "List the calls that are held now, longest first."),
+            "events": (
+                "circadia.cli.monitoring.events",
+                "Print events, oldest first. With --follow and --json, one event per line.",
+            ),
+            "usage": (
+                "circadia.cli.monitoring.usage",
+                "Sum up the ended model calls: tokens, cost at list prices, time held.",
+            ),
+        },
+        "Machine": {
+            "config": ("circadia.cli.machine.config", "Check and show the configuration."),
+            "model": ("circadia.cli.machine.model", "Manage the weights of small local models."),
+            "import": (
+                "circadia.cli.import_djinnbot.command",
+                "Import the configuration of another system.",
+            ),
+            "eval": ("circadia.cli.eval", "Measure whether sleep-time compute pays off."),
+        },
+    }
+
+
+app = typer.Typer(name="circadia", cls=CommandList, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,7 +112,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="Example: circadia serve, and in another terminal: circadia agent add helper")
+@app.callback(epilog="Example: circadia serve, and in another terminal: circadia agents add helper")
 def circadia(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")

@@ -4,25 +4,20 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Self
 
-from circadia.client.answers import (
-    AgentAnswer,
-    AgentCreatedAnswer,
-    EventAnswer,
-    HoldListAnswer,
-    MessageAnswer,
-    SessionAnswer,
-    SessionCreatedAnswer,
-    SessionDetailAnswer,
-    SleepingAnswer,
-    ThreadAnswer,
-    UsageReportAnswer,
-)
 from circadia.client.connection import ApiConnection
 from circadia.client.memory import MemoryCalls, TransferCalls
 from circadia.client.ready_answers import AnswerCalls
 from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
+from circadia.schemas.agents import AgentCreated, AgentList, AgentToken, AgentView
+from circadia.schemas.events import EventList, EventView
+from circadia.schemas.holds import HoldList
+from circadia.schemas.messages import MessageList, MessageView
+from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
+from circadia.schemas.sleeping import SleepingList, SleepingView
+from circadia.schemas.threads import ThreadList, ThreadView
+from circadia.schemas.usage import UsageReport
 
 
 class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls):
@@ -50,7 +45,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         agents: Sequence[Mapping[str, Any]] = (),
         threads: Sequence[Mapping[str, Any]] = (),
         all_but: Sequence[str] | None = None,
-    ) -> SessionCreatedAnswer:
+    ) -> SessionCreated:
         """Create a session with its agents and threads, all or nothing.
 
         With `all_but`, all other agents start asleep and wake when added to a thread.
@@ -59,19 +54,19 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         body["threads"] = [dict(each) for each in threads]
         if all_but is not None:
             body["sleepers"] = {"all_but": list(all_but)}
-        return await self._http.call("POST", "sessions", body=body)
+        return await self._http.fetch(SessionCreated, "POST", "sessions", body=body)
 
-    async def list_sessions(self, *, closed: bool = False) -> list[SessionAnswer]:
+    async def list_sessions(self, *, closed: bool = False) -> list[SessionView]:
         """Return the open sessions, or all with `closed`."""
-        answer = await self._http.call("GET", "sessions", query={"closed": _flag(closed)})
-        return answer["sessions"]
+        answer = await self._http.fetch(SessionList, "GET", "sessions", query={"closed": _flag(closed)})
+        return answer.sessions
 
-    async def show_session(self, session: str) -> SessionDetailAnswer:
-        return await self._http.call("GET", "sessions", session)
+    async def show_session(self, session: str) -> SessionDetail:
+        return await self._http.fetch(SessionDetail, "GET", "sessions", session)
 
-    async def close_session(self, session: str) -> SessionAnswer:
+    async def close_session(self, session: str) -> SessionView:
         """Close a session; its agents' tokens become invalid."""
-        return await self._http.call("DELETE", "sessions", session)
+        return await self._http.fetch(SessionView, "DELETE", "sessions", session)
 
     async def create_agent(
         self,
@@ -82,7 +77,7 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         sleep_events: Sequence[str] = (),
         wake_events: Sequence[str] = (),
         policy: Mapping[str, Any] | None = None,
-    ) -> AgentCreatedAnswer:
+    ) -> AgentCreated:
         """Create an agent; only this answer holds its token."""
         body = {
             "name": name,
@@ -91,14 +86,14 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
             "wake_events": list(wake_events),
             "policy": dict(policy or {}),
         }
-        return await self._http.call("POST", "sessions", session, "agents", body=body)
+        return await self._http.fetch(AgentCreated, "POST", "sessions", session, "agents", body=body)
 
-    async def list_agents(self, session: str) -> list[AgentAnswer]:
+    async def list_agents(self, session: str) -> list[AgentView]:
         """Return the session's agents with their sleep state, sorted by name."""
-        return (await self._http.call("GET", "sessions", session, "agents"))["agents"]
+        return (await self._http.fetch(AgentList, "GET", "sessions", session, "agents")).agents
 
-    async def show_agent(self, session: str, agent: str) -> AgentAnswer:
-        return await self._http.call("GET", "sessions", session, "agents", agent)
+    async def show_agent(self, session: str, agent: str) -> AgentView:
+        return await self._http.fetch(AgentView, "GET", "sessions", session, "agents", agent)
 
     async def change_agent(
         self,
@@ -110,13 +105,13 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         sleep_events: Sequence[str] | None = None,
         wake_events: Sequence[str] | None = None,
         policy: Mapping[str, Any] | None = None,
-    ) -> AgentAnswer:
+    ) -> AgentView:
         """Change the given values."""
         body: dict[str, Any] = {"enabled": enabled, "description": description}
         body["sleep_events"] = None if sleep_events is None else list(sleep_events)
         body["wake_events"] = None if wake_events is None else list(wake_events)
         body["policy"] = None if policy is None else dict(policy)
-        return await self._http.call("PATCH", "sessions", session, "agents", agent, body=body)
+        return await self._http.fetch(AgentView, "PATCH", "sessions", session, "agents", agent, body=body)
 
     async def delete_agent(self, session: str, agent: str) -> None:
         """Delete an agent; its held calls end."""
@@ -124,84 +119,88 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
 
     async def rotate_token(self, session: str, agent: str) -> str:
         """Replace the agent's token and return the new one; the old one becomes invalid."""
-        return (await self._http.call("POST", "sessions", session, "agents", agent, "token"))["token"]
+        return (await self._http.fetch(AgentToken, "POST", "sessions", session, "agents", agent, "token")).token
 
-    async def sleeping(self, session: str, agent: str) -> SleepingAnswer:
+    async def sleeping(self, session: str, agent: str) -> SleepingView:
         """Return an agent's sleep state."""
-        return await self._http.call("GET", "sessions", session, "agents", agent, "sleeping")
+        return await self._http.fetch(SleepingView, "GET", "sessions", session, "agents", agent, "sleeping")
 
-    async def set_sleeping(self, session: str, agent: str, sleeping: bool) -> SleepingAnswer:
+    async def set_sleeping(self, session: str, agent: str, sleeping: bool) -> SleepingView:
         """Put an agent to sleep or wake it."""
         body = {"sleeping": sleeping}
-        return await self._http.call("PUT", "sessions", session, "agents", agent, "sleeping", body=body)
+        return await self._http.fetch(SleepingView, "PUT", "sessions", session, "agents", agent, "sleeping", body=body)
 
     async def wait_until_sleeping(
         self, session: str, agent: str, sleeping: bool = True, *, timeout_seconds: float | None = None
-    ) -> SleepingAnswer:
+    ) -> SleepingView:
         """Wait until the agent is asleep, or awake with `sleeping=False`. Raises TimeoutError."""
         return await self._http.read_until(
-            lambda: self.sleeping(session, agent), lambda state: state["sleeping"] is sleeping, timeout_seconds
+            lambda: self.sleeping(session, agent), lambda state: state.sleeping is sleeping, timeout_seconds
         )
 
     async def set_many_sleeping(
         self, session: str, sleeping: bool, agents: Sequence[str] | None = None
-    ) -> list[SleepingAnswer]:
+    ) -> list[SleepingView]:
         """Put agents of a session (by default all of them) to sleep or wake them."""
         body = {"sleeping": sleeping, "agents": None if agents is None else list(agents)}
-        return (await self._http.call("PUT", "sessions", session, "sleeping", body=body))["agents"]
+        return (await self._http.fetch(SleepingList, "PUT", "sessions", session, "sleeping", body=body)).agents
 
-    async def list_threads(self, session: str, *, closed: bool = True) -> list[ThreadAnswer]:
+    async def list_threads(self, session: str, *, closed: bool = True) -> list[ThreadView]:
         """Return threads, oldest first; an agent gets only those in which it takes part."""
-        answer = await self._http.call("GET", "sessions", session, "threads", query={"closed": _flag(closed)})
-        return answer["threads"]
+        answer = await self._http.fetch(
+            ThreadList, "GET", "sessions", session, "threads", query={"closed": _flag(closed)}
+        )
+        return answer.threads
 
-    async def create_thread(self, session: str, name: str, participants: Sequence[str] = ()) -> ThreadAnswer:
+    async def create_thread(self, session: str, name: str, participants: Sequence[str] = ()) -> ThreadView:
         body = {"name": name, "participants": list(participants)}
-        return await self._http.call("POST", "sessions", session, "threads", body=body)
+        return await self._http.fetch(ThreadView, "POST", "sessions", session, "threads", body=body)
 
-    async def add_participant(self, session: str, thread: str, agent: str) -> ThreadAnswer:
+    async def add_participant(self, session: str, thread: str, agent: str) -> ThreadView:
         """Add an agent to a thread, which can wake it."""
         body = {"agent": agent}
-        return await self._http.call("POST", "sessions", session, "threads", thread, "participants", body=body)
+        return await self._http.fetch(
+            ThreadView, "POST", "sessions", session, "threads", thread, "participants", body=body
+        )
 
     async def remove_participant(self, session: str, thread: str, agent: str) -> None:
         """Remove an agent from a thread, which can put it to sleep."""
         await self._http.call("DELETE", "sessions", session, "threads", thread, "participants", agent)
 
-    async def close_thread(self, session: str, thread: str, summary: str | None = None) -> ThreadAnswer:
+    async def close_thread(self, session: str, thread: str, summary: str | None = None) -> ThreadView:
         """Close a thread, which can put its participants to sleep."""
         body = {"summary": summary}
-        return await self._http.call("POST", "sessions", session, "threads", thread, "close", body=body)
+        return await self._http.fetch(ThreadView, "POST", "sessions", session, "threads", thread, "close", body=body)
 
     async def send_message(
         self, session: str, thread: str, content: str, mentions: Sequence[str] = (), *, sender: str | None = None
-    ) -> MessageAnswer:
+    ) -> MessageView:
         """Send a message to a thread, which can wake the mentioned agents."""
         body = {"from": sender, "content": content, "mentions": list(mentions)}
-        return await self._http.call("POST", "sessions", session, "threads", thread, "messages", body=body)
+        return await self._http.fetch(
+            MessageView, "POST", "sessions", session, "threads", thread, "messages", body=body
+        )
 
-    async def list_messages(
-        self, session: str, thread: str, *, after: int = 0, limit: int = 100
-    ) -> list[MessageAnswer]:
+    async def list_messages(self, session: str, thread: str, *, after: int = 0, limit: int = 100) -> list[MessageView]:
         """Return messages with a number above `after`, in order."""
         query = {"after": str(after), "limit": str(limit)}
-        answer = await self._http.call("GET", "sessions", session, "threads", thread, "messages", query=query)
-        return answer["messages"]
+        answer = await self._http.fetch(
+            MessageList, "GET", "sessions", session, "threads", thread, "messages", query=query
+        )
+        return answer.messages
 
     async def wait_for_messages(
         self, session: str, thread: str, *, after: int = 0, timeout_seconds: float | None = None
-    ) -> list[MessageAnswer]:
+    ) -> list[MessageView]:
         """Wait for messages with a greater number than `after`; return up to 100, in order. Raises TimeoutError."""
         return await self._http.read_until(
             lambda: self.list_messages(session, thread, after=after), bool, timeout_seconds
         )
 
-    async def list_holds(
-        self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
-    ) -> HoldListAnswer:
+    async def list_holds(self, *, session: str | None = None, agent: str | None = None, limit: int = 1000) -> HoldList:
         """Return the held calls, longest first and up to `limit`, and their total number."""
         query = {"session": session, "agent": agent, "limit": str(limit)}
-        return await self._http.call("GET", "holds", query=query)
+        return await self._http.fetch(HoldList, "GET", "holds", query=query)
 
     async def list_events(
         self,
@@ -211,10 +210,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         session: str | None = None,
         agent: str | None = None,
         types: Sequence[str] = (),
-    ) -> list[EventAnswer]:
+    ) -> list[EventView]:
         """Return events with a number above `after`, in order."""
         query = {"after": str(after), "limit": str(limit), "session": session, "agent": agent, "type": list(types)}
-        return (await self._http.call("GET", "events", query=query))["events"]
+        return (await self._http.fetch(EventList, "GET", "events", query=query)).events
 
     async def events(
         self,
@@ -223,10 +222,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         session: str | None = None,
         agent: str | None = None,
         types: Sequence[str] = (),
-    ) -> AsyncGenerator[EventAnswer]:
+    ) -> AsyncGenerator[EventView]:
         """Yield events as they happen, starting after `after` or now; reconnects cause no gap and no duplicate."""
         query = {"session": session, "agent": agent, "type": list(types)}
-        async with aclosing(self._http.follow("events", "stream", after=after, query=query)) as followed:
+        async with aclosing(self._http.follow(EventView, "events", "stream", after=after, query=query)) as followed:
             async for event in followed:
                 yield event
 
@@ -238,10 +237,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         until: str | None = None,
         session: str | None = None,
         agent: str | None = None,
-    ) -> UsageReportAnswer:
+    ) -> UsageReport:
         """Return totals of the ended model calls; `since` and `until` are dates or times, ISO 8601."""
         query = {"group_by": group_by, "since": since, "until": until, "session": session, "agent": agent}
-        return await self._http.call("GET", "usage", query=query)
+        return await self._http.fetch(UsageReport, "GET", "usage", query=query)
 
 
 def _flag(value: bool) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import aiohttp
 import yarl
+from pydantic import ValidationError
 
 from circadia.clock import Clock
 from circadia.errors import (
@@ -32,8 +33,10 @@ from circadia.errors import (
     Unauthenticated,
     Unreachable,
 )
+from circadia.schemas.view import View
 
 T = TypeVar("T")
+V = TypeVar("V", bound=View)
 Query = Mapping[str, str | Sequence[str] | None]
 
 SILENCE_SECONDS: Final = 60.0
@@ -80,10 +83,26 @@ class ApiConnection:
             await self._session.close()
             self._session = None
 
+    async def fetch(
+        self,
+        model: type[V],
+        method: str,
+        *path: str,
+        body: object = None,
+        lines: bytes | None = None,
+        query: Query | None = None,
+    ) -> V:
+        """Send a request, with JSON or JSON Lines, and return the answer.
+
+        Raises:
+            CircadiaError: the server's error, by code. Unreachable: no server answered, or not with a `model`.
+        """
+        return self._parse(model, await self.call(method, *path, body=body, lines=lines, query=query))
+
     async def call(
         self, method: str, *path: str, body: object = None, lines: bytes | None = None, query: Query | None = None
-    ) -> Any:
-        """Send a request, with JSON or JSON Lines, and return the parsed answer; None for an empty one.
+    ) -> str:
+        """Send a request, with JSON or JSON Lines, and return the text of the answer.
 
         Raises:
             CircadiaError: the server's error, by code. Unreachable: no server answered.
@@ -91,11 +110,7 @@ class ApiConnection:
         total = aiohttp.ClientTimeout(total=self._timeout)
         content = _json(body) if lines is None else io.BytesIO(lines)
         async with self._send(method, path, total, content=content, query=query) as response:
-            text = await response.text("utf-8", "replace")
-            try:
-                return json.loads(text) if text else None
-            except ValueError as error:
-                raise Unreachable(f"{self._base} answers, but not as Circadia does; check the address") from error
+            return await response.text("utf-8", "replace")
 
     async def chunks(self, *path: str, query: Query | None = None) -> AsyncGenerator[bytes]:
         """Yield the answer as it arrives.
@@ -108,7 +123,7 @@ class ApiConnection:
             async for chunk in response.content.iter_any():
                 yield chunk
 
-    async def follow(self, *path: str, after: int | None, query: Query) -> AsyncGenerator[Any]:
+    async def follow(self, model: type[V], *path: str, after: int | None, query: Query) -> AsyncGenerator[V]:
         """Yield the data of server-sent events; reconnect after a drop and resume after the last event.
 
         Raises:
@@ -127,12 +142,23 @@ class ApiConnection:
                     async for number, data in _parse_server_sent_events(response.content):
                         last, pause = number, FIRST_PAUSE_SECONDS
                         if data is not None:
-                            yield data
+                            yield self._parse(model, data)
             except (Unreachable, RetryLater):
                 if not reached:
                     raise
             await self._clock.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
+    def _parse(self, model: type[V], text: str) -> V:
+        try:
+            return model.model_validate_json(text, extra="ignore")
+        except ValidationError as error:
+            mistake = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, (model.__name__, *mistake["loc"])))
+            raise Unreachable(
+                f"{self._base} answers, but not as Circadia does ({place}: {mistake['msg']}); check the address, and "
+                "that client and server have the same version"
+            ) from None
 
     async def read_until(
         self, read: Callable[[], Awaitable[T]], is_awaited: Callable[[T], bool], timeout_seconds: float | None
@@ -202,7 +228,7 @@ def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
     return kind(detail, retry_after_seconds=float(after) if after.isdigit() else None)
 
 
-async def _parse_server_sent_events(lines: "aiohttp.StreamReader") -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
+async def _parse_server_sent_events(lines: "aiohttp.StreamReader") -> AsyncIterator[tuple[int, str | None]]:
     """Yield the number and the data of each event; None for an event without data."""
     number: int | None = None
     data: list[str] = []
@@ -214,6 +240,7 @@ async def _parse_server_sent_events(lines: "aiohttp.StreamReader") -> AsyncItera
             number = int(value)
         elif name == "data":
             data.append(value)
-        elif not line and number is not None:
-            yield number, json.loads("\n".join(data)) if data else None
+        elif not line:
+            if number is not None:
+                yield number, "\n".join(data) if data else None
             number, data = None, []

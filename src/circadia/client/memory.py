@@ -2,30 +2,13 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, TypedDict
+from typing import Any
 
 from circadia.client.connection import ApiConnection
-from circadia.client.memory_answers import (
-    BankAnswer,
-    BankPageAnswer,
-    BlockAnswer,
-    ContextAnswer,
-    EpisodeAnswer,
-    EpisodePageAnswer,
-    ForgottenAnswer,
-    HitListAnswer,
-    ReadyListAnswer,
-    StaleChangeAnswer,
-    StoredEpisodeAnswer,
-)
-
-
-class ImportedAnswer(TypedDict):
-    bank: str
-    episodes: int
-    notes: int
-    versions: int
-    known: int
+from circadia.schemas.banks import BankList, BankView, ForgottenView, ImportedView
+from circadia.schemas.blocks import BlockList, BlockView
+from circadia.schemas.episodes import EpisodePage, EpisodeView, StaleChange, StoredEpisodeView
+from circadia.schemas.search import ContextView, HitList, ReadyList
 
 
 class TransferCalls:
@@ -37,13 +20,13 @@ class TransferCalls:
             async for chunk in chunks:
                 yield chunk
 
-    async def import_lines(self, bank: str, lines: bytes, *, first_line: int = 1) -> ImportedAnswer:
+    async def import_lines(self, bank: str, lines: bytes, *, first_line: int = 1) -> ImportedView:
         """Import up to 1,000 lines of an export, all or none; a repeated import adds nothing.
 
         `first_line` is the number of the first line in the source file, for error messages.
         """
         query = {"first_line": str(first_line)}
-        return await self._http.call("POST", "banks", bank, "import", lines=lines, query=query)
+        return await self._http.fetch(ImportedView, "POST", "banks", bank, "import", lines=lines, query=query)
 
 
 class MemoryCalls:
@@ -56,20 +39,18 @@ class MemoryCalls:
 
     async def create_bank(
         self, name: str, *, description: str = "", policy: Mapping[str, Any] | None = None
-    ) -> BankAnswer:
+    ) -> BankView:
         body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
-        return await self._http.call("POST", "banks", body=body)
+        return await self._http.fetch(BankView, "POST", "banks", body=body)
 
-    async def list_banks(
-        self, *, template: str | None = None, after: str | None = None, limit: int = 100
-    ) -> BankPageAnswer:
+    async def list_banks(self, *, template: str | None = None, after: str | None = None, limit: int = 100) -> BankList:
         """Return banks by name, optionally only those made from a template."""
-        return await self._http.call(
-            "GET", "banks", query={"template": template, "after": after, "limit": str(limit)}
-        )  # fmt: skip
+        return await self._http.fetch(
+            BankList, "GET", "banks", query={"template": template, "after": after, "limit": str(limit)}
+        )
 
-    async def show_bank(self, bank: str, *, user: str | None = None) -> BankAnswer:
-        return await self._http.call("GET", "banks", bank, query={"user": user})
+    async def show_bank(self, bank: str, *, user: str | None = None) -> BankView:
+        return await self._http.fetch(BankView, "GET", "banks", bank, query={"user": user})
 
     async def change_bank(
         self,
@@ -79,10 +60,10 @@ class MemoryCalls:
         description: str | None = None,
         policy: Mapping[str, Any] | None = None,
         user: str | None = None,
-    ) -> BankAnswer:
+    ) -> BankView:
         """Change the given values."""
         body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
-        return await self._http.call("PATCH", "banks", bank, body=body, query={"user": user})
+        return await self._http.fetch(BankView, "PATCH", "banks", bank, body=body, query={"user": user})
 
     async def delete_bank(self, bank: str, *, user: str | None = None) -> None:
         """Delete a bank and its contents."""
@@ -99,7 +80,7 @@ class MemoryCalls:
         until: str | None = None,
         dry_run: bool = False,
         user: str | None = None,
-    ) -> ForgottenAnswer:
+    ) -> ForgottenView:
         """Delete the episodes that meet all conditions, with everything derived; `dry_run` only counts.
 
         `ids` may also name notes.
@@ -108,7 +89,7 @@ class MemoryCalls:
             "ids": None if ids is None else list(ids), "session": session, "speaker": speaker, "since": since,
             "until": until, "dry_run": dry_run,
         }  # fmt: skip
-        return await self._http.call("POST", "banks", bank, "forget", body=body, query={"user": user})
+        return await self._http.fetch(ForgottenView, "POST", "banks", bank, "forget", body=body, query={"user": user})
 
     async def remember(
         self,
@@ -125,13 +106,15 @@ class MemoryCalls:
         incomplete: bool = False,
         key: str | None = None,
         user: str | None = None,
-    ) -> StoredEpisodeAnswer:
+    ) -> StoredEpisodeView:
         """Append an episode; it is on disk when this returns. `key` makes repeats safe."""
         body = {
             "text": text, "speaker": speaker, "at": at, "kind": kind, "session": session, "trust": trust,
             "importance": importance, "metadata": dict(metadata or {}), "incomplete": incomplete, "key": key,
         }  # fmt: skip
-        return await self._http.call("POST", "banks", bank, "episodes", body=body, query={"user": user})
+        return await self._http.fetch(
+            StoredEpisodeView, "POST", "banks", bank, "episodes", body=body, query={"user": user}
+        )
 
     async def list_episodes(
         self,
@@ -142,13 +125,13 @@ class MemoryCalls:
         after: int = 0,
         limit: int = 100,
         user: str | None = None,
-    ) -> EpisodePageAnswer:
+    ) -> EpisodePage:
         """Return episodes in order, `oldest` or `newest` first."""
         query = {"session": session, "order": order, "after": str(after), "limit": str(limit), "user": user}
-        return await self._http.call("GET", "banks", bank, "episodes", query=query)
+        return await self._http.fetch(EpisodePage, "GET", "banks", bank, "episodes", query=query)
 
-    async def show_episode(self, bank: str, episode: str, *, user: str | None = None) -> EpisodeAnswer:
-        return await self._http.call("GET", "banks", bank, "episodes", episode, query={"user": user})
+    async def show_episode(self, bank: str, episode: str, *, user: str | None = None) -> EpisodeView:
+        return await self._http.fetch(EpisodeView, "GET", "banks", bank, "episodes", episode, query={"user": user})
 
     async def demote_episode(
         self,
@@ -159,19 +142,17 @@ class MemoryCalls:
         reason: str = "",
         weight: float = 0.3,
         user: str | None = None,
-    ) -> StaleChangeAnswer:
+    ) -> StaleChange:
         """Rank an episode lower in searches, once per evidence."""
         body = {"evidence": evidence, "reason": reason, "weight": weight}
-        return await self._http.call(
-            "POST", "banks", bank, "episodes", episode, "stale", body=body, query={"user": user}
+        return await self._http.fetch(
+            StaleChange, "POST", "banks", bank, "episodes", episode, "stale", body=body, query={"user": user}
         )
 
-    async def restore_episode(
-        self, bank: str, episode: str, evidence: str, *, user: str | None = None
-    ) -> StaleChangeAnswer:
+    async def restore_episode(self, bank: str, episode: str, evidence: str, *, user: str | None = None) -> StaleChange:
         """Remove the demotion with this evidence."""
-        return await self._http.call(
-            "DELETE", "banks", bank, "episodes", episode, "stale", evidence, query={"user": user}
+        return await self._http.fetch(
+            StaleChange, "DELETE", "banks", bank, "episodes", episode, "stale", evidence, query={"user": user}
         )
 
     async def search_bank(
@@ -191,18 +172,18 @@ class MemoryCalls:
         half_life_days: float = 30.0,
         importance: float = 0.0,
         user: str | None = None,
-    ) -> HitListAnswer:
+    ) -> HitList:
         """Return episodes and notes, best match first, each with the parts of its score."""
         query = {
             "q": question, "limit": str(limit), "session": session, "speaker": speaker, "kind": list(kinds),
             "trust": list(trusts), "since": since, "until": until, "layer": list(layers), "recency": str(recency),
             "half_life_days": str(half_life_days), "importance": str(importance), "user": user,
         }  # fmt: skip
-        return await self._http.call("GET", "banks", bank, "search", query=query)
+        return await self._http.fetch(HitList, "GET", "banks", bank, "search", query=query)
 
-    async def list_views(self, bank: str, *, hits: int = 3, user: str | None = None) -> ReadyListAnswer:
+    async def list_views(self, bank: str, *, hits: int = 3, user: str | None = None) -> ReadyList:
         """Return frequent questions, and notes by subject, that passes keep ready."""
-        return await self._http.call("GET", "banks", bank, "views", query={"hits": str(hits), "user": user})
+        return await self._http.fetch(ReadyList, "GET", "banks", bank, "views", query={"hits": str(hits), "user": user})
 
     async def show_context(
         self,
@@ -212,17 +193,19 @@ class MemoryCalls:
         stable_tokens: int | None = None,
         fitting_tokens: int | None = None,
         user: str | None = None,
-    ) -> ContextAnswer:
+    ) -> ContextView:
         """Return the context that the bank adds to a prompt for this question."""
         budgets = {"stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens}
         query = {name: None if value is None else str(value) for name, value in budgets.items()}
-        return await self._http.call("GET", "banks", bank, "context", query={"q": question, "user": user, **query})
+        return await self._http.fetch(
+            ContextView, "GET", "banks", bank, "context", query={"q": question, "user": user, **query}
+        )
 
-    async def list_blocks(self, bank: str, *, user: str | None = None) -> list[BlockAnswer]:
-        return (await self._http.call("GET", "banks", bank, "blocks", query={"user": user}))["blocks"]
+    async def list_blocks(self, bank: str, *, user: str | None = None) -> list[BlockView]:
+        return (await self._http.fetch(BlockList, "GET", "banks", bank, "blocks", query={"user": user})).blocks
 
-    async def show_block(self, bank: str, label: str, *, user: str | None = None) -> BlockAnswer:
-        return await self._http.call("GET", "banks", bank, "blocks", label, query={"user": user})
+    async def show_block(self, bank: str, label: str, *, user: str | None = None) -> BlockView:
+        return await self._http.fetch(BlockView, "GET", "banks", bank, "blocks", label, query={"user": user})
 
     async def write_block(
         self,
@@ -237,26 +220,28 @@ class MemoryCalls:
         expected_version: int | None = None,
         why: str = "",
         user: str | None = None,
-    ) -> BlockAnswer:
+    ) -> BlockView:
         """Write a version of a block; missing values stay. Raises Conflict if `expected_version` is outdated."""
         body = {
             "value": value, "description": description, "limit": limit, "pinned": pinned, "read_only": read_only,
             "expected_version": expected_version, "why": why,
         }  # fmt: skip
-        return await self._http.call("PUT", "banks", bank, "blocks", label, body=body, query={"user": user})
+        return await self._http.fetch(BlockView, "PUT", "banks", bank, "blocks", label, body=body, query={"user": user})
 
     async def delete_block(
         self, bank: str, label: str, *, why: str = "", expected_version: int | None = None, user: str | None = None
-    ) -> BlockAnswer:
+    ) -> BlockView:
         """Delete a block; `undo_block` restores it."""
         expected = None if expected_version is None else str(expected_version)
         query = {"why": why, "expected_version": expected, "user": user}
-        return await self._http.call("DELETE", "banks", bank, "blocks", label, query=query)
+        return await self._http.fetch(BlockView, "DELETE", "banks", bank, "blocks", label, query=query)
 
-    async def list_versions(self, bank: str, label: str, *, user: str | None = None) -> list[BlockAnswer]:
+    async def list_versions(self, bank: str, label: str, *, user: str | None = None) -> list[BlockView]:
         """Return all versions of a block, oldest first."""
-        answer = await self._http.call("GET", "banks", bank, "blocks", label, "history", query={"user": user})
-        return answer["blocks"]
+        answer = await self._http.fetch(
+            BlockList, "GET", "banks", bank, "blocks", label, "history", query={"user": user}
+        )
+        return answer.blocks
 
     async def undo_block(
         self,
@@ -266,12 +251,16 @@ class MemoryCalls:
         to: int | None = None,
         expected_version: int | None = None,
         user: str | None = None,
-    ) -> BlockAnswer:
+    ) -> BlockView:
         """Restore the previous version of a block, or the version `to`."""
         body = {"to": to, "expected_version": expected_version}
-        return await self._http.call("POST", "banks", bank, "blocks", label, "undo", body=body, query={"user": user})
+        return await self._http.fetch(
+            BlockView, "POST", "banks", bank, "blocks", label, "undo", body=body, query={"user": user}
+        )
 
-    async def restore_blocks(self, bank: str, at: str, *, user: str | None = None) -> list[BlockAnswer]:
+    async def restore_blocks(self, bank: str, at: str, *, user: str | None = None) -> list[BlockView]:
         """Restore all blocks to a time and return those that changed."""
-        answer = await self._http.call("POST", "banks", bank, "restore", body={"at": at}, query={"user": user})
-        return answer["blocks"]
+        answer = await self._http.fetch(
+            BlockList, "POST", "banks", bank, "restore", body={"at": at}, query={"user": user}
+        )
+        return answer.blocks

@@ -3,16 +3,8 @@
 from collections.abc import Sequence
 
 from circadia.client.connection import ApiConnection
-from circadia.client.sleep_answers import (
-    ChangeListAnswer,
-    NoteAnswer,
-    PassAnswer,
-    PassChangedAnswer,
-    PassDetailAnswer,
-    PassListAnswer,
-    SleeptimeAnswer,
-    SleeptimeStatusAnswer,
-)
+from circadia.schemas.passes import ChangeList, PassChangeResult, PassDetail, PassList, PassView
+from circadia.schemas.sleeptime import NoteDetail, SleeptimeStatusView, SleeptimeView
 
 
 class SleeptimeCalls:
@@ -32,7 +24,7 @@ class SleeptimeCalls:
         needed: bool = False,
         wait_seconds: float = 0,
         user: str | None = None,
-    ) -> PassAnswer:
+    ) -> PassView:
         """Request a pass over the backlog; with `wait_seconds`, wait for its end.
 
         `wait_seconds` must be less than the client's `timeout`. A `needed` pass has priority over everything else; a
@@ -42,7 +34,7 @@ class SleeptimeCalls:
             "dry_run": dry_run, "instructions": instructions, "operations": list(operations), "review": review,
             "full": full, "needed": needed, "wait_seconds": wait_seconds,
         }  # fmt: skip
-        return await self._http.call("POST", "banks", bank, "passes", body=body, query={"user": user})
+        return await self._http.fetch(PassView, "POST", "banks", bank, "passes", body=body, query={"user": user})
 
     async def list_passes(
         self,
@@ -52,58 +44,66 @@ class SleeptimeCalls:
         before: str | None = None,
         limit: int = 100,
         user: str | None = None,
-    ) -> PassListAnswer:
+    ) -> PassList:
         """Return passes over a bank, newest first; `before` is for the next page."""
         query = {"status": status, "before": before, "limit": str(limit), "user": user}
-        return await self._http.call("GET", "banks", bank, "passes", query=query)
+        return await self._http.fetch(PassList, "GET", "banks", bank, "passes", query=query)
 
-    async def show_pass(self, run: str) -> PassDetailAnswer:
-        return await self._http.call("GET", "passes", run)
+    async def show_pass(self, run: str) -> PassDetail:
+        return await self._http.fetch(PassDetail, "GET", "passes", run)
 
-    async def wait_for_pass(self, run: str, *, timeout_seconds: float | None = None) -> PassDetailAnswer:
+    async def wait_for_pass(self, run: str, *, timeout_seconds: float | None = None) -> PassDetail:
         """Wait until a pass has ended, however it ended. Raises TimeoutError."""
         return await self._http.read_until(
-            lambda: self.show_pass(run), lambda it: it["ended_at"] is not None, timeout_seconds
+            lambda: self.show_pass(run), lambda it: it.ended_at is not None, timeout_seconds
         )
 
     async def list_changes(
         self, run: str, *, state: str | None = None, after: int = 0, limit: int = 1000
-    ) -> ChangeListAnswer:
+    ) -> ChangeList:
         """Return the changes that a pass made or proposes, in order; `after` is for the next page."""
         query = {"state": state, "after": str(after), "limit": str(limit)}
-        return await self._http.call("GET", "passes", run, "changes", query=query)
+        return await self._http.fetch(ChangeList, "GET", "passes", run, "changes", query=query)
 
-    async def undo_pass(self, run: str) -> PassChangedAnswer:
+    async def undo_pass(self, run: str) -> PassChangeResult:
         """Undo all changes of a pass."""
-        return await self._http.call("POST", "passes", run, "undo")
+        return await self._http.fetch(PassChangeResult, "POST", "passes", run, "undo")
 
-    async def accept_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangedAnswer:
+    async def accept_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangeResult:
         """Publish waiting changes of a pass: all, or those with these numbers."""
-        return await self._http.call("POST", "passes", run, "accept", body={"numbers": list(numbers)})
+        return await self._http.fetch(
+            PassChangeResult, "POST", "passes", run, "accept", body={"numbers": list(numbers)}
+        )
 
-    async def refuse_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangedAnswer:
+    async def refuse_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangeResult:
         """Refuse waiting changes of a pass: all, or those with these numbers."""
-        return await self._http.call("POST", "passes", run, "refuse", body={"numbers": list(numbers)})
+        return await self._http.fetch(
+            PassChangeResult, "POST", "passes", run, "refuse", body={"numbers": list(numbers)}
+        )
 
-    async def cancel_pass(self, run: str) -> PassAnswer:
-        return await self._http.call("POST", "passes", run, "cancel")
+    async def cancel_pass(self, run: str) -> PassView:
+        return await self._http.fetch(PassView, "POST", "passes", run, "cancel")
 
-    async def explain_note(self, bank: str, note: str, *, user: str | None = None) -> NoteAnswer:
+    async def explain_note(self, bank: str, note: str, *, user: str | None = None) -> NoteDetail:
         """Return a note with its source episodes and the changes that passes made to it."""
-        return await self._http.call("GET", "banks", bank, "notes", note, query={"user": user})
+        return await self._http.fetch(NoteDetail, "GET", "banks", bank, "notes", note, query={"user": user})
 
-    async def show_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusAnswer:
+    async def show_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusView:
         """Return the sleep-time status of a bank, and why a pass would begin now or not."""
-        return await self._http.call("GET", "banks", bank, "sleeptime", query={"user": user})
+        return await self._http.fetch(SleeptimeStatusView, "GET", "banks", bank, "sleeptime", query={"user": user})
 
-    async def pause_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusAnswer:
+    async def pause_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusView:
         """Stop new passes over a bank."""
-        return await self._http.call("POST", "banks", bank, "sleeptime", "pause", query={"user": user})
+        return await self._http.fetch(
+            SleeptimeStatusView, "POST", "banks", bank, "sleeptime", "pause", query={"user": user}
+        )
 
-    async def resume_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusAnswer:
+    async def resume_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusView:
         """Allow passes again."""
-        return await self._http.call("POST", "banks", bank, "sleeptime", "resume", query={"user": user})
+        return await self._http.fetch(
+            SleeptimeStatusView, "POST", "banks", bank, "sleeptime", "resume", query={"user": user}
+        )
 
-    async def show_sleeptime_of_all(self, *, limit: int = 100) -> SleeptimeAnswer:
+    async def show_sleeptime_of_all(self, *, limit: int = 100) -> SleeptimeView:
         """Return the status of all banks with a backlog or an open pass."""
-        return await self._http.call("GET", "sleeptime", query={"limit": str(limit)})
+        return await self._http.fetch(SleeptimeView, "GET", "sleeptime", query={"limit": str(limit)})

@@ -4,23 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from circadia.client.connection import ApiConnection
-from circadia.client.wake_answers import (
-    AckResultAnswer,
-    ChainAnswer,
-    CoordinationAnswer,
-    InboxAnswer,
-    OutcomeAnswer,
-    PulseAnswer,
-    PulseListAnswer,
-    ScheduleAnswer,
-    SentAnswer,
-    SnoozeResultAnswer,
-    WakeAnswer,
-    WakeDetailAnswer,
-    WakeListAnswer,
-    WakeMatrixLine,
-    WakeOutcomeAnswer,
-    WakeStatsAnswer,
+from circadia.records.wake import Decision
+from circadia.schemas.chains import Chain
+from circadia.schemas.coordination import CoordinationView
+from circadia.schemas.inbox import AckResult, InboxPage, SentPage, SnoozeResult
+from circadia.schemas.pulses import PulseList, PulseView
+from circadia.schemas.schedule import ScheduleView
+from circadia.schemas.wakes import (
+    SendOutcome,
+    WakeDetail,
+    WakeList,
+    WakeMatrix,
+    WakeOutcome,
+    WakePairCounts,
+    WakeStatsView,
+    WakeView,
 )
 
 
@@ -39,7 +37,7 @@ class WakeCalls:
         wake: str | None = None,
         reply_to: str | None = None,
         key: str | None = None,
-    ) -> OutcomeAnswer:
+    ) -> SendOutcome:
         """Put a message into an inbox; a `wake` reason or a high priority requests a wake.
 
         `key` makes repeats safe.
@@ -48,7 +46,7 @@ class WakeCalls:
             "to": to, "content": content, "priority": priority, "type": type, "wake": wake, "reply_to": reply_to,
             "key": key,
         }  # fmt: skip
-        return await self._http.call("POST", "messages", body=body)
+        return await self._http.fetch(SendOutcome, "POST", "messages", body=body)
 
     async def wake_agent(
         self,
@@ -60,13 +58,13 @@ class WakeCalls:
         dry_run: bool = False,
         sender: str | None = None,
         key: str | None = None,
-    ) -> WakeOutcomeAnswer:
+    ) -> WakeOutcome:
         """Request a wake; `dry_run` only returns the expected decision, for the operator also for a `sender`."""
         body = {
             "to": to, "reason": reason, "message": message, "override": override, "dry_run": dry_run, "from": sender,
             "key": key,
         }  # fmt: skip
-        return await self._http.call("POST", "wakes", body=body)
+        return await self._http.fetch(WakeOutcome, "POST", "wakes", body=body)
 
     async def list_wakes(
         self,
@@ -79,7 +77,7 @@ class WakeCalls:
         before: str | None = None,
         limit: int = 100,
         trace: bool = False,
-    ) -> WakeListAnswer:
+    ) -> WakeList:
         """Return wake requests, newest first; `before` is for the next page.
 
         With `trace` they include the guardrail checks.
@@ -88,45 +86,47 @@ class WakeCalls:
             "agent": agent, "sender": sender, "decision": decision, "since": since, "until": until, "before": before,
             "limit": str(limit), "trace": str(trace).lower(),
         }  # fmt: skip
-        return await self._http.call("GET", "wakes", query=query)
+        return await self._http.fetch(WakeList, "GET", "wakes", query=query)
 
-    async def show_wake(self, wake: str) -> WakeDetailAnswer:
+    async def show_wake(self, wake: str) -> WakeDetail:
         """Return a request with its guardrail checks."""
-        return await self._http.call("GET", "wakes", wake)
+        return await self._http.fetch(WakeDetail, "GET", "wakes", wake)
 
-    async def wait_for_wake(self, wake: str, *, timeout_seconds: float | None = None) -> WakeDetailAnswer:
+    async def wait_for_wake(self, wake: str, *, timeout_seconds: float | None = None) -> WakeDetail:
         """Wait until a deferred request has its decision. Raises TimeoutError."""
         return await self._http.read_until(
-            lambda: self.show_wake(wake), lambda request: request["decision"] != "deferred", timeout_seconds
+            lambda: self.show_wake(wake), lambda request: request.decision is not Decision.DEFERRED, timeout_seconds
         )
 
-    async def cancel_wake(self, wake: str) -> WakeAnswer:
+    async def cancel_wake(self, wake: str) -> WakeView:
         """Cancel a deferred request; its message stays in the inbox."""
-        return await self._http.call("POST", "wakes", wake, "cancel")
+        return await self._http.fetch(WakeView, "POST", "wakes", wake, "cancel")
 
-    async def wake_matrix(self, *, since: str | None = None, until: str | None = None) -> list[WakeMatrixLine]:
+    async def wake_matrix(self, *, since: str | None = None, until: str | None = None) -> list[WakePairCounts]:
         """Return the number of wake requests by sender, target and decision."""
-        return (await self._http.call("GET", "wakes", "matrix", query={"since": since, "until": until}))["pairs"]
+        return (
+            await self._http.fetch(WakeMatrix, "GET", "wakes", "matrix", query={"since": since, "until": until})
+        ).pairs
 
-    async def show_chain(self, root: str) -> ChainAnswer:
+    async def show_chain(self, root: str) -> Chain:
         """Return the tree of a chain."""
-        return await self._http.call("GET", "chains", root)
+        return await self._http.fetch(Chain, "GET", "chains", root)
 
-    async def wake_stats(self, agent: str) -> WakeStatsAnswer:
+    async def wake_stats(self, agent: str) -> WakeStatsView:
         """Return an agent's wakes in its current day, against its limits."""
-        return await self._http.call("GET", "agents", agent, "wake-stats")
+        return await self._http.fetch(WakeStatsView, "GET", "agents", agent, "wake-stats")
 
-    async def show_coordination(self, agent: str) -> CoordinationAnswer:
+    async def show_coordination(self, agent: str) -> CoordinationView:
         """Return the wake settings of an agent with their sources."""
-        return await self._http.call("GET", "agents", agent, "coordination")
+        return await self._http.fetch(CoordinationView, "GET", "agents", agent, "coordination")
 
-    async def change_coordination(self, agent: str, changes: Mapping[str, Any]) -> CoordinationAnswer:
+    async def change_coordination(self, agent: str, changes: Mapping[str, Any]) -> CoordinationView:
         """Change wake settings, nested as in the file or by flat name."""
-        return await self._http.call("PATCH", "agents", agent, "coordination", body=dict(changes))
+        return await self._http.fetch(CoordinationView, "PATCH", "agents", agent, "coordination", body=dict(changes))
 
-    async def reset_coordination(self, agent: str, key: str) -> CoordinationAnswer:
+    async def reset_coordination(self, agent: str, key: str) -> CoordinationView:
         """Undo a change of a setting, by its flat name: the file or the default applies again."""
-        return await self._http.call("DELETE", "agents", agent, "coordination", key)
+        return await self._http.fetch(CoordinationView, "DELETE", "agents", agent, "coordination", key)
 
     async def show_inbox(
         self,
@@ -137,30 +137,30 @@ class WakeCalls:
         order: str = "urgent",
         after: str | None = None,
         limit: int = 50,
-    ) -> InboxAnswer:
+    ) -> InboxPage:
         """Return a page of an inbox, by default of unread messages; `after` is for the next page."""
         query = {"state": list(states), "q": words, "order": order, "after": after, "limit": str(limit)}
-        return await self._http.call("GET", "agents", agent, "inbox", query=query)
+        return await self._http.fetch(InboxPage, "GET", "agents", agent, "inbox", query=query)
 
-    async def wait_for_inbox(self, agent: str, *, timeout_seconds: float | None = None) -> InboxAnswer:
+    async def wait_for_inbox(self, agent: str, *, timeout_seconds: float | None = None) -> InboxPage:
         """Wait until the inbox has an unread message. Raises TimeoutError."""
         return await self._http.read_until(
-            lambda: self.show_inbox(agent), lambda page: bool(page["messages"]), timeout_seconds
+            lambda: self.show_inbox(agent), lambda page: bool(page.messages), timeout_seconds
         )
 
-    async def ack_message(self, agent: str, message: str) -> AckResultAnswer:
+    async def ack_message(self, agent: str, message: str) -> AckResult:
         """Mark a message as handled."""
-        return await self._http.call("POST", "agents", agent, "inbox", message, "ack")
+        return await self._http.fetch(AckResult, "POST", "agents", agent, "inbox", message, "ack")
 
-    async def snooze_message(self, agent: str, message: str, seconds: float) -> SnoozeResultAnswer:
+    async def snooze_message(self, agent: str, message: str, seconds: float) -> SnoozeResult:
         """Snooze a message."""
         body = {"seconds": seconds}
-        return await self._http.call("POST", "agents", agent, "inbox", message, "snooze", body=body)
+        return await self._http.fetch(SnoozeResult, "POST", "agents", agent, "inbox", message, "snooze", body=body)
 
-    async def list_sent(self, agent: str, *, before: str | None = None, limit: int = 50) -> SentAnswer:
+    async def list_sent(self, agent: str, *, before: str | None = None, limit: int = 50) -> SentPage:
         """Return the status of an agent's sent messages, newest first; `before` is for the next page."""
         query = {"before": before, "limit": str(limit)}
-        return await self._http.call("GET", "agents", agent, "sent", query=query)
+        return await self._http.fetch(SentPage, "GET", "agents", agent, "sent", query=query)
 
     async def list_pulses(
         self,
@@ -170,39 +170,41 @@ class WakeCalls:
         since: str | None = None,
         before: str | None = None,
         limit: int = 100,
-    ) -> PulseListAnswer:
+    ) -> PulseList:
         """Return an agent's pulses, newest first; `before` is for the next page."""
         query = {"status": status, "since": since, "before": before, "limit": str(limit)}
-        return await self._http.call("GET", "agents", agent, "pulses", query=query)
+        return await self._http.fetch(PulseList, "GET", "agents", agent, "pulses", query=query)
 
     async def start_pulse(
         self, agent: str, reason: str = "manual", *, timeout_seconds: float | None = None, override: str | None = None
-    ) -> WakeOutcomeAnswer:
+    ) -> WakeOutcome:
         """Start a pulse by hand; it passes the guardrails unless `override` gives a reason to bypass them."""
         body = {"reason": reason, "timeout_seconds": timeout_seconds, "override": override}
-        return await self._http.call("POST", "agents", agent, "pulses", body=body)
+        return await self._http.fetch(WakeOutcome, "POST", "agents", agent, "pulses", body=body)
 
-    async def show_pulse(self, pulse: str) -> PulseAnswer:
-        return await self._http.call("GET", "pulses", pulse)
+    async def show_pulse(self, pulse: str) -> PulseView:
+        return await self._http.fetch(PulseView, "GET", "pulses", pulse)
 
-    async def wait_for_pulse(self, pulse: str, *, timeout_seconds: float | None = None) -> PulseAnswer:
+    async def wait_for_pulse(self, pulse: str, *, timeout_seconds: float | None = None) -> PulseView:
         """Wait until a pulse has ended, however it ended. Raises TimeoutError."""
         return await self._http.read_until(
-            lambda: self.show_pulse(pulse), lambda it: it["ended_at"] is not None, timeout_seconds
+            lambda: self.show_pulse(pulse), lambda it: it.ended_at is not None, timeout_seconds
         )
 
-    async def cancel_pulse(self, pulse: str) -> PulseAnswer:
+    async def cancel_pulse(self, pulse: str) -> PulseView:
         """Stop a pulse; the messages in its prompt become unread again."""
-        return await self._http.call("POST", "pulses", pulse, "cancel")
+        return await self._http.fetch(PulseView, "POST", "pulses", pulse, "cancel")
 
-    async def end_pulse(self, pulse: str, status: str, detail: str = "", *, epoch: int | None = None) -> PulseAnswer:
+    async def end_pulse(self, pulse: str, status: str, detail: str = "", *, epoch: int | None = None) -> PulseView:
         """Report the end of a run that a webhook started: `succeeded` or `failed`."""
         body = {"status": status, "detail": detail, "epoch": epoch}
-        return await self._http.call("POST", "pulses", pulse, "end", body=body)
+        return await self._http.fetch(PulseView, "POST", "pulses", pulse, "end", body=body)
 
-    async def show_schedule(self, agent: str, *, since: str | None = None, until: str | None = None) -> ScheduleAnswer:
+    async def show_schedule(self, agent: str, *, since: str | None = None, until: str | None = None) -> ScheduleView:
         """Return an agent's schedule, and its occurrences in a time window, by default a week."""
-        return await self._http.call("GET", "agents", agent, "schedule", query={"since": since, "until": until})
+        return await self._http.fetch(
+            ScheduleView, "GET", "agents", agent, "schedule", query={"since": since, "until": until}
+        )
 
     async def set_schedule(
         self,
@@ -210,10 +212,10 @@ class WakeCalls:
         *,
         routines: Sequence[Mapping[str, Any]] | None = None,
         blackouts: Sequence[Mapping[str, Any]] | None = None,
-    ) -> ScheduleAnswer:
+    ) -> ScheduleView:
         """Set all routines of an agent, all blackouts, or both."""
         body = {
             "routines": None if routines is None else [dict(each) for each in routines],
             "blackouts": None if blackouts is None else [dict(each) for each in blackouts],
         }
-        return await self._http.call("PUT", "agents", agent, "schedule", body=body)
+        return await self._http.fetch(ScheduleView, "PUT", "agents", agent, "schedule", body=body)

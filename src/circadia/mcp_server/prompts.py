@@ -9,8 +9,7 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
 from circadia.records.end_user import shorten_name
-from circadia.records.sleep_pass import Pass, Trigger
-from circadia.sleeptime.triggers.due import PassBlocker
+from circadia.records.sleep_pass import Pass, PassBlocker, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
 from circadia.suggestions import did_you_mean
 
@@ -58,7 +57,7 @@ async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     dry = ", as a dry run" if run.dry_run else ""
     text = (
         f"A pass over the memory bank {bank!r} is asked for: {run.id}{dry}. It runs "
-        "while nobody waits. Tell the person so in one sentence, and that `circadia sleeptime diff "
+        "while nobody waits. Tell the person so in one sentence, and that `circadia passes diff "
         f"{run.id}` shows what it changes once it has ended. Do nothing else."
     )
     message = PromptMessage(role="user", content=TextContent(type="text", text=text))

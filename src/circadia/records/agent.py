@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from circadia.ids import AgentId, SessionId
 from circadia.records.answer import AnswerMode
@@ -12,6 +12,10 @@ from circadia.records.coordination import DEFAULT, Coordination, Setting
 
 RESERVED: Final = frozenset({"operator", "circadia"})
 """Names that messages and events use for people and for Circadia itself; no agent may have one."""
+
+
+ToolGroup = Literal["*", "threads", "waits", "inbox", "memory", "sleep"]
+"""A group of Circadia's own tools, or `*` for all."""
 
 
 class SleepEvent(StrEnum):

@@ -196,3 +196,15 @@ class AnswerDay:
     """Sampled uses judged right."""
     wrong: int = 0
     """Sampled uses judged wrong."""
+
+
+class LookupOutcome(StrEnum):
+    HIT = "hit"
+    HINT = "hint"
+    """The answer may be shown beside the question, marked as possibly for another one."""
+    MISS = "miss"
+
+
+class MatchKind(StrEnum):
+    EXACT = "exact"
+    SIMILAR = "similar"

@@ -133,3 +133,20 @@ class Pass:
     def is_open(self) -> bool:
         """Whether the pass has not ended."""
         return bool(PASS_MOVES[self.status])
+
+
+class PassBlocker(StrEnum):
+    """The gates of a pass, the cheapest first."""
+
+    DISABLED = "disabled"
+    PAUSED = "paused"
+    BUSY = "busy"
+    BACK_OFF = "back_off"
+    PASSES = "passes"
+    """The limit of passes per hour is reached."""
+    EMPTY = "empty"
+    """Nothing is new since the last pass."""
+    NOBODY_DUE = "not_yet"
+    """Something waits, but no trigger has fired."""
+    REPLYING = "replying"
+    """A trigger has fired, but an answer is under way."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from circadia.ids import BankId
 
@@ -84,3 +85,17 @@ class Backlog:
     """When the last of them was stored."""
     last: int = 0
     """Number of the last episode."""
+
+
+class BalanceStatus(StrEnum):
+    FREE = "free"
+    """It has cost nothing, so a pause would save nothing."""
+    SPARED = "spared"
+    PAUSED = "paused"
+    LITTLE = "little"
+    """Its cost is too small to be judged."""
+    NEW = "new"
+    """It has had no cost for a whole window yet."""
+    PAYS = "pays"
+    SHORT = "short"
+    """Its benefit is too small; it is paused at the end of the next pass."""

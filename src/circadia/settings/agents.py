@@ -1,17 +1,15 @@
 """Section `agents`, and the policy that `defaults` and each agent share."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, TypeAdapter
 
-from circadia.records.agent import AgentPolicy, OnWake, SleepEvent, WakeEvent
+from circadia.records.agent import AgentPolicy, OnWake, SleepEvent, ToolGroup, WakeEvent
 from circadia.records.answer import AnswerMode
 from circadia.records.schedule import Blackout
 from circadia.settings.coordination import CoordinationSettings
 from circadia.settings.schedule import ScheduleSettings
 from circadia.settings.section import Section
-
-ToolGroup = Literal["*", "threads", "waits", "inbox", "memory", "sleep"]
 
 
 class PolicySettings(Section):
@@ -86,7 +84,7 @@ class AgentSettings(PolicySettings, ScheduleSettings):
     """An agent of the session `default` that the file defines."""
 
     token_env: str | None = Field(
-        None, description="Environment variable with its token; without it, `circadia agent token` makes one."
+        None, description="Environment variable with its token; without it, `circadia agents token` makes one."
     )
     description: str = Field("", description="Purpose of the agent, shown to other agents.")
     sleep_events: frozenset[SleepEvent] = Field(frozenset(), description="Events that put it to sleep.")

@@ -9,7 +9,8 @@ import orjson
 import pytest
 
 from circadia.errors import CircadiaError, InvalidRequest, TooLarge
-from circadia.memory.transfer.formats import ImportFormat, detect_format, import_lines
+from circadia.memory.transfer.formats import detect_format, import_lines
+from circadia.memory.transfer.import_format import ImportFormat
 
 MAX_CHARACTERS = 100_000
 

@@ -1,19 +1,19 @@
 """Agents of a session: list, create, change, delete, and rotate the token."""
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Response
-from pydantic import AliasChoices, BaseModel, Field, StrictBool
+from pydantic import AliasChoices, Field, StrictBool
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
-from circadia.api.bodies import FirstMistake, Name
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.policies import BodyWithPolicy, PolicyView, policy_view
-from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
+from circadia.api.policies import BodyWithPolicy
+from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
+from circadia.schemas.agents import AgentCreated, AgentList, AgentToken, AgentView
+from circadia.schemas.policies import FirstMistake, Name, PolicyView
 
 router = noun_router("agents")
 
@@ -65,71 +65,16 @@ class AgentBody(BodyWithPolicy):
         )
 
 
-class AgentView(BaseModel):
-    """An agent and its sleep state."""
-
-    id: str = Field(description="Unique id; not reused with the name.", examples=["agt_0cwd…"])
-    name: str = Field(description="Name, unique in the session.", examples=["writer"])
-    session: str = Field(description="Name of the session.", examples=["default"])
-    reference: str = Field(description="`name` in the session `default`, else `session:name`.", examples=["writer"])
-    description: str = Field(description="Purpose.")
-    enabled: bool = Field(description="Whether its token is valid.")
-    sleeping: bool = Field(description="Whether the agent is asleep.")
-    since: datetime = Field(description="When the sleep state last changed.")
-    cause: Cause = Field(description="Interface of the last change.")
-    actor: str = Field(description="Who made the last change.", examples=["operator", "mentioned by lead"])
-    generation: int = Field(description="Number of changes so far.")
-    held: int = Field(description="Number of its held calls.")
-    sleep_events: list[SleepEvent] = Field(description="Events that put it to sleep.")
-    wake_events: list[WakeEvent] = Field(description="Events that wake it.")
-    policy: PolicyView | None = Field(description="What it may access and spend; null if another agent asks.")
-    in_file: bool = Field(
-        description="Whether the configuration file defines it. If so, each start and each change of the file sets "
-        "its description, events and policy."
-    )
-    created_at: datetime = Field(description="Time of creation.")
-
-
-class AgentCreated(AgentView):
-    """A new agent with its token."""
-
-    token: str = Field(description="Token, shown only once; the server stores only its hash.")
-
-
-class AgentList(BaseModel):
-    """The agents of a session."""
-
-    agents: list[AgentView] = Field(description="Sorted by name.")
-
-
-class AgentToken(BaseModel):
-    """A new token."""
-
-    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
-    token: str = Field(description="New token, shown only once; the old one is no longer valid.")
-
-
 def agent_view(agent: Agent, parts: ApiParts, principal: Principal) -> AgentView:
     """Return the agent as this caller may see it."""
     own = principal.agent is not None and principal.agent.id == agent.id
-    return AgentView(
-        id=agent.id,
-        name=agent.name,
-        session=agent.session,
-        reference=agent.reference,
-        description=agent.description,
-        enabled=agent.enabled,
-        sleeping=agent.asleep,
-        since=agent.since,
-        cause=agent.cause,
-        actor=agent.actor,
-        generation=agent.generation,
+    return AgentView.of(
+        agent,
         held=parts.holds.count_held(agent.id),
         sleep_events=sorted(agent.sleep_events),
         wake_events=sorted(agent.wake_events),
-        policy=policy_view(agent.policy) if principal.is_operator or own else None,
+        policy=PolicyView.of(agent.policy) if principal.is_operator or own else None,
         in_file=agent.id in parts.registry.in_file,
-        created_at=agent.created_at,
     )
 
 

@@ -1,10 +1,8 @@
 """Wake settings of an agent: show each with its source, and change them for later decisions (WAKE-16)."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Body
-from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
 from circadia.api.parts import Parts, Who, noun_router
@@ -12,27 +10,10 @@ from circadia.api.references import named_agent, own_agent
 from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
 from circadia.records.coordination import KEYS, SettingSource, flatten_coordination
+from circadia.schemas.coordination import CoordinationView, SettingView
 from circadia.wake.coordination import flatten_keys
 
 router = noun_router("coordination")
-
-
-class SettingView(BaseModel):
-    """A setting and its source."""
-
-    value: Any = Field(description="Current value; null means no limit.")
-    source: SettingSource = Field(description="Source of the value: `default`, `file` or `patch`.")
-    at: datetime | None = Field(description="When it was set; null for a default.")
-
-
-class CoordinationView(BaseModel):
-    """The wake settings of an agent."""
-
-    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
-    settings: dict[str, SettingView] = Field(
-        description="Settings by flat name.",
-        examples=[{"wake_guardrails.max_wakes_per_day": {"value": 4, "source": "patch", "at": "2026-01-31T12:00:00Z"}}],
-    )
 
 
 @router.get("/agents/{agent}/coordination")

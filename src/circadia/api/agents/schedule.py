@@ -1,12 +1,13 @@
 """An agent's schedule: routines, blackouts, and the occurrences in a time window (WAKE-40 … WAKE-45)."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Query
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
@@ -14,7 +15,8 @@ from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent
 from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
-from circadia.records.schedule import Blackout, BlackoutPolicy, OneOffBlackout, RecurringBlackout, Routine, Weekday
+from circadia.records.schedule import Blackout, BlackoutPolicy, OneOffBlackout, Recurrence, Routine, Weekday
+from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineView, ScheduleView, SpanView
 from circadia.settings.schedule import BlackoutSettings, RoutineSettings
 from circadia.wake.scheduling.planning import BlackoutPeriod, blackouts_between, occurrences
 
@@ -70,75 +72,6 @@ class ScheduleBody(Body):
     blackouts: list[BlackoutBody] | None = Field(
         None, max_length=MOST_BLACKOUTS, description="All blackouts; others are deleted."
     )
-
-
-class RoutineView(BaseModel):
-    """A routine and its state."""
-
-    name: str = Field(description="Name.", examples=["nightly"])
-    instructions: str = Field(description="Instructions for the agent; if empty, it handles its inbox.")
-    every_seconds: int | None = Field(description="Interval between two occurrences.")
-    anchor: datetime | None = Field(description="Instant that intervals count from.")
-    offset_seconds: int = Field(description="Delay after each interval step.")
-    cron: str | None = Field(description="Minute, hour, day of month, month and day of week.")
-    at: list[datetime] = Field(description="Single instants.")
-    zone: str = Field(description="Time zone of the schedule.", examples=["Europe/Berlin"])
-    jitter_seconds: int = Field(description="Maximum random delay of each occurrence.")
-    stagger_seconds: int = Field(description="Maximum random delay of the whole schedule.")
-    timeout_seconds: float | None = Field(description="Longest pulse; null means the agent's limit.")
-    enabled: bool = Field(description="Whether the routine runs when it is due.")
-    blackout_policy: BlackoutPolicy | None = Field(
-        description="How a blackout affects it; null means the value in the agent's `blackout_policies`."
-    )
-    misfire_grace_seconds: int | None = Field(description="Maximum delay of a run; null means no limit.")
-    next_at: datetime | None = Field(description="Next check; null means never.")
-    deferred_from: datetime | None = Field(description="Occurrence that waits for the end of a blackout.")
-    last_at: datetime | None = Field(description="Last occurrence that ran.")
-    skips: int = Field(description="Number of consecutive skipped occurrences.")
-    missed: int = Field(description="Number of occurrences that were too late to run.")
-
-
-class BlackoutView(BaseModel):
-    """A blackout, with the keys that a change takes."""
-
-    type: Literal["recurring", "one_off"] = Field(description="`recurring` repeats each week, `one_off` happens once.")
-    label: str = Field(description="Label for people.", examples=["night"])
-    start_time: str | None = Field(description="Start, as a time of day; null for `one_off`.", examples=["22:00"])
-    end_time: str | None = Field(description="End, as a time of day; null for `one_off`.", examples=["06:00"])
-    weekdays: list[Weekday] | None = Field(description="Days on which it starts.")
-    start: datetime | None = Field(description="First instant; null for `recurring`.")
-    end: datetime | None = Field(description="First instant after the blackout; null for `recurring`.")
-
-
-class Occurrence(BaseModel):
-    """A time at which a routine is due."""
-
-    at: datetime = Field(description="When the routine is due.")
-    routine: str = Field(description="Name of the routine.", examples=["nightly"])
-    policy: BlackoutPolicy = Field(description="Whether it runs, waits for the end of a blackout, or is skipped.")
-    runs_at: datetime | None = Field(description="When it runs, guardrails aside; null if it is skipped.")
-
-
-class SpanView(BaseModel):
-    """A time span of overlapping or adjacent blackouts."""
-
-    start: datetime = Field(description="First instant, clipped to the window.")
-    end: datetime = Field(description="First instant after it, clipped to the window.")
-    labels: list[str] = Field(description="Labels of the blackouts.")
-
-
-class ScheduleView(BaseModel):
-    """An agent's schedule, and its occurrences in a time window."""
-
-    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
-    zone: str = Field(description="Time zone of the agent.", examples=["Europe/Berlin"])
-    routines: list[RoutineView] = Field(description="Sorted by name.")
-    blackouts: list[BlackoutView] = Field(description="Blackouts in the order set.")
-    since: datetime = Field(description="Start of the window.")
-    until: datetime = Field(description="End of the window.")
-    occurrences: list[Occurrence] = Field(description="Occurrences in the window, in order.")
-    spans: list[SpanView] = Field(description="Blackouts in the window, in order.")
-    complete: bool = Field(description="False if the window has more occurrences than shown.")
 
 
 @router.get("/agents/{agent}/schedule")
@@ -227,11 +160,7 @@ def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datet
         since=start,
         until=end,
         occurrences=sorted(due, key=lambda each: (each.at, each.routine)),
-        spans=[
-            SpanView(start=span.start, end=min(end, span.end or end), labels=list(span.labels))
-            for span in spans
-            if span.start < end
-        ],
+        spans=[SpanView.of(span, end=min(end, span.end or end)) for span in spans if span.start < end],
         complete=complete,
     )
 
@@ -258,42 +187,16 @@ def _due(
 
 
 def _routine(routine: Routine) -> RoutineView:
-    recurrence = routine.recurrence
-    return RoutineView(
-        name=routine.name,
-        instructions=routine.instructions,
-        every_seconds=recurrence.every_seconds,
-        anchor=recurrence.anchor,
-        offset_seconds=recurrence.offset_seconds,
-        cron=recurrence.cron,
-        at=list(recurrence.at),
-        zone=recurrence.zone,
-        jitter_seconds=recurrence.jitter_seconds,
-        stagger_seconds=recurrence.stagger_seconds,
-        timeout_seconds=routine.timeout_seconds,
-        enabled=routine.enabled,
-        blackout_policy=routine.blackout_policy,
-        misfire_grace_seconds=routine.misfire_grace_seconds,
-        next_at=routine.next_at,
-        deferred_from=routine.deferred_from,
-        last_at=routine.last_at,
-        skips=routine.skips,
-        missed=routine.missed,
-    )
+    times = {each.name: getattr(routine.recurrence, each.name) for each in fields(Recurrence)}
+    return RoutineView.of(routine, **times)
 
 
 def _blackout(blackout: Blackout) -> BlackoutView:
-    once = isinstance(blackout, OneOffBlackout)
-    return BlackoutView(
-        type="one_off" if once else "recurring",
-        label=blackout.label,
-        start_time=None if isinstance(blackout, OneOffBlackout) else blackout.start,
-        end_time=None if isinstance(blackout, OneOffBlackout) else blackout.end,
-        weekdays=[day for day in Weekday if day in blackout.weekdays]
-        if isinstance(blackout, RecurringBlackout)
-        else None,
-        start=blackout.start if isinstance(blackout, OneOffBlackout) else None,
-        end=blackout.end if isinstance(blackout, OneOffBlackout) else None,
+    if isinstance(blackout, OneOffBlackout):
+        return BlackoutView.of(blackout, start_time=None, end_time=None, weekdays=None)
+    days = [day for day in Weekday if day in blackout.weekdays]
+    return BlackoutView.of(
+        blackout, start_time=blackout.start, end_time=blackout.end, weekdays=days, start=None, end=None
     )
 
 

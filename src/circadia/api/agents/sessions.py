@@ -1,20 +1,20 @@
 """Sessions: create one with its whole graph, list, show, close."""
 
 import re
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Query, Response
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import find_session
 from circadia.agents.sessions import NewThread
-from circadia.api.agents.agents import AgentBody, AgentCreated, AgentView, agent_created, agent_view, set_no_store
-from circadia.api.bodies import Body, FirstMistake, Name, Names
-from circadia.api.messaging.threads import ThreadBody, ThreadView, thread_view
+from circadia.api.agents.agents import AgentBody, agent_created, agent_view, set_no_store
+from circadia.api.bodies import Body, Names
+from circadia.api.messaging.threads import ThreadBody, thread_view
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.records.session import Session, SessionStatus
+from circadia.schemas.policies import FirstMistake, Name
+from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
 
 router = noun_router("sessions")
 
@@ -50,42 +50,6 @@ class SessionBody(Body):
     )
 
 
-class SessionView(BaseModel):
-    """A session."""
-
-    id: str = Field(description="Unique id.", examples=["ses_0cwd…"])
-    name: str = Field(description="Name, unique among open sessions.", examples=["release-7"])
-    status: SessionStatus = Field(description="`open` or `closed`; a closed one stays closed.")
-    created_at: datetime = Field(description="Time of creation.")
-    closed_at: datetime | None = Field(description="Time of closing.")
-    touched_at: datetime = Field(description="Time of the last activity.")
-    stalled: bool = Field(description="Whether all agents sleep and nobody has acted for `stall_seconds`.")
-
-
-class SessionDetail(SessionView):
-    """A session with its agents."""
-
-    agents: list[AgentView] = Field(description="Sorted by name.")
-
-
-class SessionCreated(SessionView):
-    """A new session with its graph and the agents' tokens."""
-
-    agents: list[AgentCreated] = Field(description="Agents in the order of the request, with their tokens.")
-    threads: list[ThreadView] = Field(description="Threads in the order of the request.")
-    warnings: list[str] = Field(description="Ways in which agents can fall asleep and never wake.")
-
-
-class SessionList(BaseModel):
-    """Sessions."""
-
-    sessions: list[SessionView] = Field(description="Sorted by age, oldest first.")
-
-
-def _values(session: Session) -> dict[str, Any]:
-    return {name: getattr(session, name) for name in SessionView.model_fields}
-
-
 @router.post("/sessions", status_code=201)
 async def create_session(body: SessionBody, response: Response, who: Who, parts: Parts) -> SessionCreated:
     """Create a session with its agents and threads, all or nothing. Operator only."""
@@ -98,8 +62,8 @@ async def create_session(body: SessionBody, response: Response, who: Who, parts:
         opened = await tx.threads.find_by_session(created.session.id)
         thread_views = [await thread_view(tx, created.session.name, thread) for thread in opened]
     set_no_store(response)
-    return SessionCreated(
-        **_values(created.session),
+    return SessionCreated.of(
+        created.session,
         agents=[agent_created(agent, token, parts, who) for agent, token in created.agents],
         threads=thread_views,
         warnings=list(created.warnings),
@@ -116,7 +80,7 @@ async def list_sessions(
     require_operator(who)
     async with parts.store.begin_read() as tx:
         sessions = await tx.sessions.find_all(closed=closed)
-    return SessionList(sessions=[SessionView(**_values(session)) for session in sessions])
+    return SessionList(sessions=[SessionView.of(session) for session in sessions])
 
 
 @router.get("/sessions/{session}")
@@ -125,7 +89,7 @@ async def show_session(session: str, who: Who, parts: Parts) -> SessionDetail:
     async with parts.store.begin_read() as tx:
         home = await find_session(tx, who, session)
         agents = await tx.agents.find_by_session(home.id)
-    return SessionDetail(**_values(home), agents=[agent_view(agent, parts, who) for agent in agents])
+    return SessionDetail.of(home, agents=[agent_view(agent, parts, who) for agent in agents])
 
 
 @router.delete("/sessions/{session}")
@@ -136,4 +100,4 @@ async def close_session(session: str, who: Who, parts: Parts) -> SessionView:
         home = await find_session(tx, who, session)
         await parts.sessions.close(tx, home)
         closed = await tx.sessions.get(home.id) or home
-    return SessionView(**_values(closed))
+    return SessionView.of(closed)

@@ -1,15 +1,15 @@
 """The sleep state: read or set it, for one agent or for many agents of a session."""
 
-from datetime import datetime
 from typing import Final
 
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent, find_session
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.records.agent import Agent, Cause
+from circadia.schemas.sleeping import SleepingList, SleepingView
 
 router = noun_router("sleeping", prefix="")
 
@@ -30,25 +30,6 @@ class SetManySleeping(SetSleeping):
     """The new sleep state of many agents."""
 
     agents: Names | None = Field(None, description="Names; by default, or if null, all agents of the session.")
-
-
-class SleepingView(BaseModel):
-    """An agent's sleep state."""
-
-    sleeping: bool = Field(description="Whether the agent is asleep.")
-    since: datetime = Field(description="When the sleep state last changed.")
-    cause: Cause = Field(description="Interface of the last change.")
-    actor: str = Field(description="Who made the last change.", examples=["operator"])
-    generation: int = Field(description="Number of changes so far.")
-    held: int = Field(description="Number of its held calls.")
-    agent: str = Field(description="Name.", examples=["writer"])
-    session: str = Field(description="Name of the session.", examples=["default"])
-
-
-class SleepingList(BaseModel):
-    """The sleep states after the change."""
-
-    agents: list[SleepingView] = Field(description="Sleep states in the order of the request.")
 
 
 @router.get(_BARE, operation_id="get_sleeping_bare")
@@ -102,13 +83,4 @@ async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts
 
 
 def _view(agent: Agent, parts: ApiParts) -> SleepingView:
-    return SleepingView(
-        sleeping=agent.asleep,
-        since=agent.since,
-        cause=agent.cause,
-        actor=agent.actor,
-        generation=agent.generation,
-        held=parts.holds.count_held(agent.id),
-        agent=agent.name,
-        session=agent.session,
-    )
+    return SleepingView.of(agent, held=parts.holds.count_held(agent.id))

@@ -3,25 +3,24 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any, Final, cast
 
 from fastapi import Query
-from pydantic import AfterValidator, BaseModel, Field, StrictBool, StrictFloat, ValidationError, field_validator
+from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import Body, FirstMistake, Name
+from circadia.api.bodies import Body
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.api.policies import MOST_MEASURED
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
-from circadia.records.bank import Bank, BankPolicy, CaptureMode
+from circadia.records.bank import Bank, BankPolicy
 from circadia.records.end_user import shorten_name
 from circadia.records.event import EventType
-from circadia.settings.memory import BankSettings
+from circadia.schemas.banks import BankList, BankView, ForgottenView
+from circadia.schemas.policies import MOST_MEASURED, BankPolicyKeys, FirstMistake, Name
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.settings.validation_messages import describe_mistakes
 from circadia.stores.base import Tx
@@ -70,36 +69,6 @@ User = Annotated[
 """The end user of a template's bank."""
 
 
-def _setting_description(key: str) -> str:
-    """Return the description of the setting, which is the same key."""
-    return BankSettings.model_fields[key].description or ""
-
-
-class BankPolicyKeys(BaseModel):
-    """The policy of a bank."""
-
-    capture_mode: CaptureMode = Field(CaptureMode.CONTENT, description=_setting_description("capture_mode"))
-    capture_tools: StrictBool = Field(False, description=_setting_description("capture_tools"))
-    min_importance: StrictFloat = Field(0.0, ge=0, le=1, description=_setting_description("min_importance"))
-    tune_importance: StrictBool = Field(False, description=_setting_description("tune_importance"))
-    hot_edits: StrictBool = Field(False, description=_setting_description("hot_edits"))
-    duplicate_seconds: StrictFloat = Field(
-        3600.0, ge=0, le=MOST_MEASURED, description=_setting_description("duplicate_seconds")
-    )
-    keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_setting_description("keep_days"))
-    sleeptime: dict[str, Any] = Field(
-        default_factory=dict[str, Any],
-        description="Settings of its passes that differ from section `sleeptime`, nested as in the file. A change "
-        "replaces the keys it contains; null removes one.",
-        examples=[{"frequency_turns": 10}],
-    )
-    own: StrictBool = Field(
-        False,
-        description="Whether the policy was set over REST, so that the file no longer changes it. Sending any key "
-        "sets this; `own: false` returns the bank to the file.",
-    )
-
-
 class BankPolicyBody(BankPolicyKeys, Body):
     """Policy keys of a bank; missing ones stay unchanged."""
 
@@ -134,29 +103,6 @@ class BankChange(Body):
     policy: BankPolicyBody | None = Field(None, description="Policy of the bank.")
 
 
-class BankView(BaseModel):
-    """A bank."""
-
-    id: str = Field(description="Unique id.", examples=["bnk_0cwd…"])
-    name: str = Field(description="Unique name.", examples=["support-ann"])
-    description: str = Field(description="Purpose.")
-    template: str | None = Field(description="Template of the bank.", examples=["support-{user}"])
-    end_user: str | None = Field(description="End user of a bank made from a template.")
-    policy: BankPolicyKeys = Field(description="Policy of the bank.")
-    episodes: int = Field(description="Number of episodes.")
-    tuned_importance: float = Field(description="Minimum importance from passes, if `min_importance` is 0.")
-    skipped: dict[str, int] = Field(description="Number of turns that the policy skipped, by reason.")
-    created_at: datetime = Field(description="Time of creation.")
-    written_at: datetime | None = Field(description="Time of the last new episode.")
-
-
-class BankList(BaseModel):
-    """A page of banks."""
-
-    banks: list[BankView] = Field(description="Sorted by name.")
-    after: str | None = Field(description="Value of `after` for the next page; null at the end.")
-
-
 class ForgetBody(Body):
     """Episodes and notes to forget: ids, or conditions that episodes must all meet. At least one key is required."""
 
@@ -172,29 +118,12 @@ class ForgetBody(Body):
     dry_run: StrictBool = Field(False, description="Count without deleting.")
 
 
-class ForgottenView(BaseModel):
-    """Number of deleted rows, or of rows to delete."""
-
-    bank: str = Field(description="Name of the bank.")
-    episodes: int = Field(description="Number of episodes, with their vectors.")
-    notes: int = Field(description="Number of notes based on them or named.")
-    versions: int = Field(description="Number of block versions that lost a part.")
-    dry_run: bool = Field(description="Whether it was a dry run without changes.")
-
-
 async def bank_view(tx: Tx, bank: Bank) -> BankView:
-    return BankView(
-        id=bank.id,
-        name=bank.name,
-        description=bank.description,
-        template=bank.template,
-        end_user=bank.end_user,
-        policy=BankPolicyKeys(**{name: getattr(bank.policy, name) for name in BankPolicyKeys.model_fields}),
+    return BankView.of(
+        bank,
+        policy=BankPolicyKeys.model_validate(bank.policy, from_attributes=True),
         tuned_importance=bank.policy.tuned_importance,
         episodes=await tx.episodes.count(bank.id),
-        skipped=dict(bank.skipped),
-        created_at=bank.created_at,
-        written_at=bank.written_at,
     )
 
 
@@ -268,13 +197,7 @@ async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, u
             data = {"bank": found_bank.name, "by": who.name, **counts}
             await parts.memory.events.record(tx, EventType.FORGOTTEN, data)
             parts.memory.retrieval.askings.drop(found_bank.id)
-    return ForgottenView(
-        bank=found_bank.name,
-        episodes=deleted.episodes,
-        notes=deleted.notes,
-        versions=deleted.versions,
-        dry_run=body.dry_run,
-    )
+    return ForgottenView.of(deleted, bank=found_bank.name, dry_run=body.dry_run)
 
 
 async def _select_ids(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:

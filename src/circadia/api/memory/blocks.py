@@ -1,20 +1,19 @@
 """Blocks of a bank: read, write, list versions, undo, and restore to a time."""
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.api.policies import MOST_COUNTED
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.blocks import BlockUpdate, writer_of
-from circadia.records.block import Block
+from circadia.schemas.blocks import BlockList, BlockView
+from circadia.schemas.policies import MOST_COUNTED
 
 router = noun_router("blocks")
 
@@ -54,49 +53,6 @@ class RestoreBody(Body):
     at: Instant = Field(description="Date or time to return to.", examples=["2026-01-31T12:00:00Z"])
 
 
-class BlockView(BaseModel):
-    """A version of a block."""
-
-    bank: str = Field(description="Name of the bank.")
-    label: str = Field(description="Label, unique in the bank.", examples=["human"])
-    version: int = Field(description="Version number, from 1; each write adds one.")
-    parent: int | None = Field(description="Version that this one is based on.")
-    value: str = Field(description="Text.")
-    description: str = Field(description="Purpose.")
-    limit: int = Field(description="Maximum length in characters.")
-    pinned: bool = Field(description="Whether the context always includes it.")
-    read_only: bool = Field(description="Whether only people may write the block.")
-    deleted: bool = Field(description="Whether this version deletes the block.")
-    by: str = Field(description="Author.", examples=["operator"])
-    why: str = Field(description="Reason.")
-    at: datetime = Field(description="Time.")
-
-
-class BlockList(BaseModel):
-    """Blocks, or versions of a block."""
-
-    bank: str = Field(description="Name of the bank.")
-    blocks: list[BlockView] = Field(description="Sorted by label; versions of one block oldest first.")
-
-
-def block_view(bank: str, block: Block) -> BlockView:
-    return BlockView(
-        bank=bank,
-        label=block.label,
-        version=block.version,
-        parent=block.parent,
-        value=block.value,
-        description=block.description,
-        limit=block.limit,
-        pinned=block.pinned,
-        read_only=block.read_only,
-        deleted=block.deleted,
-        by=block.by,
-        why=block.why,
-        at=block.at,
-    )
-
-
 @router.get("/banks/{bank}/blocks")
 async def list_blocks(bank: str, who: Who, parts: Parts, user: User = None) -> BlockList:
     """List the blocks of a bank. Access: operator, agents with access to the bank."""
@@ -104,7 +60,7 @@ async def list_blocks(bank: str, who: Who, parts: Parts, user: User = None) -> B
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         return BlockList(
             bank=found_bank.name,
-            blocks=[block_view(found_bank.name, each) for each in await tx.blocks.find_all(found_bank.id)],
+            blocks=[BlockView.of(each, bank=found_bank.name) for each in await tx.blocks.find_all(found_bank.id)],
         )
 
 
@@ -113,7 +69,7 @@ async def show_block(bank: str, label: str, who: Who, parts: Parts, user: User =
     """Show a block. Access: operator, agents with access to the bank."""
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
-        return block_view(found_bank.name, await parts.memory.blocks.get(tx, found_bank, label))
+        return BlockView.of(await parts.memory.blocks.get(tx, found_bank, label), bank=found_bank.name)
 
 
 @router.put("/banks/{bank}/blocks/{label}")
@@ -135,7 +91,7 @@ async def write_block(bank: str, label: str, body: BlockBody, who: Who, parts: P
     async with parts.store.begin_write() as tx:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, write=True, user=user)
         written = await parts.memory.blocks.write(tx, found_bank, label, edit, writer=writer_of(who), by=who.name)
-    return block_view(found_bank.name, written)
+    return BlockView.of(written, bank=found_bank.name)
 
 
 @router.delete("/banks/{bank}/blocks/{label}")
@@ -159,7 +115,7 @@ async def delete_block(
         deleted = await parts.memory.blocks.delete(
             tx, found_bank, label, writer=writer_of(who), by=who.name, why=why, expected=expected_version
         )
-    return block_view(found_bank.name, deleted)
+    return BlockView.of(deleted, bank=found_bank.name)
 
 
 @router.get("/banks/{bank}/blocks/{label}/history")
@@ -170,7 +126,7 @@ async def list_versions(bank: str, label: str, who: Who, parts: Parts, user: Use
         history = await tx.blocks.history(found_bank.id, label)
     if not history:
         raise NotFound(f"no block {label!r} in bank {found_bank.name!r} ever")
-    return BlockList(bank=found_bank.name, blocks=[block_view(found_bank.name, each) for each in history])
+    return BlockList(bank=found_bank.name, blocks=[BlockView.of(each, bank=found_bank.name) for each in history])
 
 
 @router.post("/banks/{bank}/blocks/{label}/undo")
@@ -186,7 +142,7 @@ async def undo_block(
     async with parts.store.begin_write() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)
         restored = await parts.memory.blocks.undo(tx, found_bank, label, to=to, by=who.name, expected=expected)
-    return block_view(found_bank.name, restored)
+    return BlockView.of(restored, bank=found_bank.name)
 
 
 @router.post("/banks/{bank}/restore")
@@ -198,4 +154,4 @@ async def restore_blocks(bank: str, body: RestoreBody, who: Who, parts: Parts, u
     async with parts.store.begin_write() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)
         restored = await parts.memory.blocks.restore(tx, found_bank, body.at, by=who.name)
-    return BlockList(bank=found_bank.name, blocks=[block_view(found_bank.name, each) for each in restored])
+    return BlockList(bank=found_bank.name, blocks=[BlockView.of(each, bank=found_bank.name) for each in restored])

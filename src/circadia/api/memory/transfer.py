@@ -6,16 +6,16 @@ from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Annotated, Final
 
 from fastapi import Query, Request
-from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
 from circadia.api.memory.banks import User
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.api.policies import MOST_COUNTED
 from circadia.errors import StorageUnavailable
 from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.importer import read_lines
+from circadia.schemas.banks import ImportedView
+from circadia.schemas.policies import MOST_COUNTED
 
 router = noun_router("memory transfer")
 
@@ -23,16 +23,6 @@ IN_MEMORY: Final = 8 * 2**20
 """Bytes of an export kept in memory for a slow reader; the rest goes to a temporary file."""
 CHUNK: Final = 2**16
 _MEDIA_TYPE: Final = "application/x-ndjson"
-
-
-class ImportedView(BaseModel):
-    """The result of an import."""
-
-    bank: str = Field(description="Name of the bank.")
-    episodes: int = Field(description="Number of new episodes.")
-    notes: int = Field(description="Number of new notes.")
-    versions: int = Field(description="Number of new block versions.")
-    known: int = Field(description="Number of lines that the bank already had.")
 
 
 class LinesResponse(StreamingResponse):
@@ -99,10 +89,4 @@ async def import_lines(
     lines = read_lines(await request.body(), first_line)
     async with parts.store.begin_write() as tx:
         imported = await parts.memory.intake.add_lines(tx, bank, lines, by=who.name)
-    return ImportedView(
-        bank=imported.bank,
-        episodes=imported.episodes,
-        notes=imported.notes,
-        versions=imported.versions,
-        known=imported.known,
-    )
+    return ImportedView.of(imported)

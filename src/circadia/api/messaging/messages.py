@@ -1,16 +1,15 @@
 """Messages of a thread: send and list."""
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from circadia.agents.directory import find_session, find_thread
-from circadia.api.bodies import Body, Name, Names
+from circadia.api.bodies import Body, Names
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.api.policies import MOST_COUNTED
-from circadia.records.message import Message
+from circadia.schemas.messages import MessageList, MessageView
+from circadia.schemas.policies import MOST_COUNTED, Name
 
 router = noun_router("messages")
 
@@ -33,37 +32,6 @@ class MessageBody(Body):
     )
 
 
-class MessageView(BaseModel):
-    """An accepted message."""
-
-    id: str = Field(description="Unique id.", examples=["msg_0cwd…"])
-    number: int = Field(description="Ascending number in the order of acceptance.")
-    thread: str = Field(description="Id of the thread.", examples=["thr_0cwd…"])
-    sender: str = Field(serialization_alias="from", description="Speaker.", examples=["user"])
-    content: str = Field(description="Text.")
-    mentions: list[str] = Field(description="References of the mentioned agents.")
-    at: datetime = Field(description="Time of acceptance.")
-
-
-class MessageList(BaseModel):
-    """Messages of a thread."""
-
-    messages: list[MessageView] = Field(description="Messages in the order of acceptance.")
-    after: int = Field(description="Value of `after` for the next messages.")
-
-
-def _view(message: Message) -> MessageView:
-    return MessageView(
-        id=message.id,
-        number=message.number,
-        thread=message.thread_id,
-        sender=message.sender,
-        content=message.content,
-        mentions=list(message.mentions),
-        at=message.at,
-    )
-
-
 @router.get("/sessions/{session}/threads/{thread}/messages")
 async def list_messages(
     session: str,
@@ -79,7 +47,9 @@ async def list_messages(
         found_thread = await find_thread(tx, who, home, thread)
         await parts.threads.require_reader(tx, who, found_thread)
         messages = await tx.messages.find_by_thread(found_thread.id, after=after, limit=limit)
-    return MessageList(messages=[_view(each) for each in messages], after=messages[-1].number if messages else after)
+    return MessageList(
+        messages=[MessageView.of(each) for each in messages], after=messages[-1].number if messages else after
+    )
 
 
 @router.post("/sessions/{session}/threads/{thread}/messages", status_code=201)
@@ -93,4 +63,4 @@ async def send_message(session: str, thread: str, body: MessageBody, who: Who, p
         found_thread = await find_thread(tx, who, home, thread)
         await parts.threads.send(tx, who, home, found_thread, body.content, body.mentions, sender=body.sender)
         (message,) = await tx.messages.find_latest(found_thread.id, limit=1)  # the same, with its number
-    return _view(message)
+    return MessageView.of(message)

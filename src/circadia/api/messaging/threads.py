@@ -1,15 +1,16 @@
 """Threads of a session: list, open, close, and manage participants."""
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from circadia.agents.directory import find_session, find_thread
-from circadia.api.bodies import Body, Name, Names
+from circadia.api.bodies import Body, Names
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.records.thread import Thread, ThreadStatus
+from circadia.records.thread import Thread
+from circadia.schemas.policies import Name
+from circadia.schemas.threads import ThreadList, ThreadView
 from circadia.stores.base import Tx
 
 router = noun_router("threads")
@@ -38,39 +39,9 @@ class CloseBody(Body):
     summary: str | None = Field(None, max_length=16_000, description="Summary of the result.")
 
 
-class ThreadView(BaseModel):
-    """A thread and its participants."""
-
-    id: str = Field(description="Unique id.", examples=["thr_0cwd…"])
-    name: str = Field(description="Name; need not be unique.", examples=["release notes"])
-    session: str = Field(description="Name of the session.", examples=["default"])
-    status: ThreadStatus = Field(description="`open` or `closed`; a closed one stays closed.")
-    participants: list[str] = Field(description="Names of the current participants.")
-    created_by: str = Field(description="Reference of its creator, or `operator`.")
-    created_at: datetime = Field(description="Time of opening.")
-    closed_at: datetime | None = Field(description="Time of closing.")
-    summary: str | None = Field(description="Summary from whoever closed it.")
-
-
-class ThreadList(BaseModel):
-    """Threads of a session."""
-
-    threads: list[ThreadView] = Field(description="Sorted by age, oldest first.")
-
-
 async def thread_view(tx: Tx, session: str, thread: Thread) -> ThreadView:
-    parts = await tx.threads.participants(thread.id)
-    return ThreadView(
-        id=thread.id,
-        name=thread.name,
-        session=session,
-        status=thread.status,
-        participants=[part.name for part in parts],
-        created_by=thread.created_by,
-        created_at=thread.created_at,
-        closed_at=thread.closed_at,
-        summary=thread.summary,
-    )
+    participants = await tx.threads.participants(thread.id)
+    return ThreadView.of(thread, session=session, participants=[each.name for each in participants])
 
 
 @router.get("/sessions/{session}/threads")

@@ -14,11 +14,12 @@ from starlette.types import Send
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail
-from circadia.api.observability.event_views import EventList, event_block, event_view
+from circadia.api.observability.event_views import event_block
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.policies import MOST_COUNTED
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.records.event import Event, EventType
+from circadia.schemas.events import EventList, EventView
+from circadia.schemas.policies import MOST_COUNTED
 
 _logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ async def list_events(
         await require_names(tx, who, session, agent)
         events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
         oldest = await tx.events.first_number()
-    views = [event_view(each) for each in events]
+    views = [EventView.of(each) for each in events]
     return EventList(events=views, after=events[-1].number if events else after, oldest=oldest)
 
 

@@ -1,51 +1,21 @@
 """Usage: total tokens, cost and time of model calls."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.records.call import UsageGroup
+from circadia.schemas.usage import GroupBy, GroupUsage, UsageLine, UsageReport
 
 router = noun_router("usage")
 
-GroupBy = Literal["agent", "model", "tier", "session", "upstream", "end_user", "conversation", "day"]
 
 _NANO = 10**9
-
-
-class UsageLine(BaseModel):
-    """Totals over model calls. Token totals exclude calls without reported usage."""
-
-    calls: int = Field(description="Number of calls.")
-    unknown: int = Field(description="Calls whose usage the provider did not report.")
-    failed: int = Field(description="Calls that failed.")
-    input_tokens: int = Field(description="Input tokens, including cached ones.")
-    output_tokens: int = Field(description="Output tokens, including reasoning.")
-    cached_tokens: int = Field(description="Input tokens from the provider's cache.")
-    reasoning_tokens: int = Field(description="Output tokens for reasoning.")
-    cost_usd: float = Field(description="US dollars at list prices, for calls with a known price.")
-    unpriced: int = Field(description="Calls without a known price.")
-    held_seconds: float = Field(description="Total time held.")
-
-
-class GroupUsage(UsageLine):
-    """Totals of one group."""
-
-    key: str = Field(description="Agent reference, model, day …; empty if a call has none.")
-
-
-class UsageReport(BaseModel):
-    """Totals of model calls by group."""
-
-    group_by: GroupBy = Field(description="Grouping.")
-    usage: list[GroupUsage] = Field(description="Sorted by key.")
-    total: UsageLine = Field(description="Totals over all groups.")
 
 
 @router.get("/usage")
@@ -65,7 +35,7 @@ async def report_usage(
         groups = await tx.calls.sum_by_group(group_by, since=since, until=until, session=session, agent=agent)
     return UsageReport(
         group_by=group_by,
-        usage=[GroupUsage(key=group.key, **dict(_line([group]))) for group in groups],
+        usage=[GroupUsage.of(_line([group]), key=group.key) for group in groups],
         total=_line(groups),
     )
 

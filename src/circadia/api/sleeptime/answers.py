@@ -1,28 +1,37 @@
 """Ready answers of a bank: list, test, drop, and statistics."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated, Final
 
 from fastapi import Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from circadia.agents.access import require_operator
-from circadia.answers.index import MatchKind
-from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, LookupOutcome, no_verdicts
+from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, no_verdicts
 from circadia.answers.quality import are_answers_trusted, judged_use_limit
-from circadia.api.bodies import Body, Name
+from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
-from circadia.api.sleeptime.answer_views import AnswerView, answer_views
+from circadia.api.sleeptime.answer_views import answer_views
 from circadia.errors import NotFound
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerMode, AnswerScope, DropReason
+from circadia.records.answer import Answer, AnswerScope, DropReason, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
+from circadia.schemas.answers import (
+    AnswerPage,
+    AnswerStats,
+    AnswerView,
+    DayView,
+    DroppedView,
+    JudgeTestOutcome,
+    JudgeUsageView,
+    TestedMatch,
+    TestView,
+)
+from circadia.schemas.policies import Name
 from circadia.sleeptime.answers.cleanup import drop_ready_answers
 from circadia.stores.base import Tx
 
@@ -34,105 +43,12 @@ MOST_CHARACTERS: Final = 100_000
 AgentName = Annotated[str | None, Query(description="Only answers for this agent: `name` or `session:name`.")]
 
 
-class AnswerPage(BaseModel):
-    """Ready answers of a bank."""
-
-    bank: str = Field(description="Name of the bank.")
-    answers: list[AnswerView] = Field(description="Sorted by id, which is by time of creation.")
-    after: str | None = Field(description="Value of `after` for the next page; null at the end.")
-
-
-class TestedMatch(BaseModel):
-    """An expected question that was compared with the tested one."""
-
-    answer: str = Field(description="Id of the answer.")
-    phrasing: str = Field(description="Expected question.")
-    kind: MatchKind = Field(description="`exact` if the texts are equal, else `similar`.")
-    outcome: LookupOutcome = Field(description="Outcome of this match alone.")
-    similarity: float = Field(description="Cosine similarity of both questions; 1 if the texts are equal.")
-    why: str = Field(description="Explanation in one line.")
-
-
-class JudgeTestOutcome(StrEnum):
-    """The verdict on similar questions."""
-
-    YES = "yes"
-    """Both ask the same: the answer is served."""
-    NO = "no"
-    """They do not ask the same, or the judge cannot decide."""
-    NOT_ASKED = "not_asked"
-    """A model decides only for a real call, not for a test."""
-
-
-class TestView(BaseModel):
-    """The expected outcome of a question."""
-
-    bank: str = Field(description="Name of the bank.")
-    agent: str = Field(description="Agent that would ask.")
-    mode: AnswerMode = Field(description="How the agent's calls use ready answers.")
-    trusted: bool = Field(description="Whether enough sampled answers were right to serve any.")
-    outcome: LookupOutcome = Field(description="Outcome of the lookup; the mode may turn a hit into a hint.")
-    judge: JudgeTestOutcome | None = Field(description="Verdict of the judge; null if it does not matter.")
-    judge_confidence: float | None = Field(description="Confidence of the judge that both ask the same, if reported.")
-    answer: AnswerView | None = Field(description="Answer found.")
-    steps: list[str] = Field(description="Explanation of the outcome, one line per step.")
-    matches: list[TestedMatch] = Field(description="Compared questions, best match first.")
-    frames: int = Field(description="Number of searched frames of the agent.")
-
-
-class DayView(BaseModel):
-    """Counts of one day."""
-
-    day: str = Field(description="Day in UTC.", examples=["2026-11-22"])
-    served: int = Field(description="Calls served with an answer.")
-    hints: int = Field(description="Calls that got a hint.")
-    misses: int = Field(description="Questions without a match.")
-    made: int = Field(description="Answers prepared.")
-    used: int = Field(description="Answers used for the first time.")
-    wasted: int = Field(description="Answers dropped without use.")
-    wasted_tokens: int = Field(description="Tokens spent on them.")
-    right: int = Field(description="Sampled uses that were right.")
-    wrong: int = Field(description="Sampled uses that were wrong.")
-
-
-class JudgeUsageView(BaseModel):
-    """Use of the judge by an agent's recent lookups on this server."""
-
-    agent: str = Field(description="Agent.", examples=["default:helper"])
-    lookups: int = Field(description="Number of recent lookups, up to 100.")
-    waits: int = Field(description="Number of them that waited for the judge, up to 10.")
-    bar: float = Field(description="Minimum similarity for the next wait.")
-    breaker_open: bool = Field(description="Whether the judge pauses for a minute after three timeouts in a row.")
-
-
-class AnswerStats(BaseModel):
-    """Statistics on a bank's ready answers."""
-
-    bank: str = Field(description="Name of the bank.")
-    live: int = Field(description="Number of valid ready answers.")
-    hit_rate: float | None = Field(description="Share of questions served with an answer; null without questions.")
-    hint_rate: float | None = Field(description="Share of questions that got a hint; null without questions.")
-    precision: float | None = Field(description="Share of sampled uses that were right; null without samples.")
-    samples: int = Field(description="Number of checked samples.")
-    used_share: float | None = Field(description="Share of prepared answers that were used; null without answers.")
-    wasted_tokens: int = Field(description="Tokens spent on unused answers.")
-    judge: list[JudgeUsageView] = Field(description="Judge usage by agent; empty without a judge.")
-    days: list[DayView] = Field(description="Counts by day.")
-
-
 class TestBody(Body):
     """A question to test."""
 
     agent: Name = Field(description="Agent that would ask: `name` or `session:name`.", examples=["helper"])
     question: str = Field(description="Question.", max_length=MOST_CHARACTERS, examples=["When do you open?"])
     end_user: str | None = Field(None, description="End user, as the call would name them.", max_length=200)
-
-
-class DroppedView(BaseModel):
-    """The number of dropped answers."""
-
-    bank: str = Field(description="Name of the bank.")
-    dropped: int = Field(description="Number of dropped answers.")
 
 
 @router.get("/banks/{bank}/answers")
@@ -185,9 +101,7 @@ async def answer_stats(
         used_share=total["used"] / total["made"] if total["made"] else None,
         wasted_tokens=total["wasted_tokens"],
         judge=waits,
-        days=[
-            DayView(day=each.day.isoformat(), **{name: getattr(each, name) for name in _COUNTS}) for each in days_found
-        ],
+        days=[DayView.of(each, day=each.day.isoformat()) for each in days_found],
     )
 
 
@@ -248,7 +162,7 @@ async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageVi
     agents = {scope.agent_id for scope, _ in await tx.answers.find_recent_scopes(bank.id)}
     known = [agent for each in agents if (agent := await tx.agents.get(each)) is not None]
     return [
-        JudgeUsageView(agent=agent.reference, **asdict(parts.judge.stats(agent.id)))
+        JudgeUsageView.of(parts.judge.stats(agent.id), agent=agent.reference)
         for agent in sorted(known, key=lambda each: each.reference)
     ]
 
@@ -356,19 +270,13 @@ def _rank(compared: tuple[CheckedMatch, LookupOutcome, str]) -> tuple[int, float
 
 
 def _match(found: CheckedMatch, outcome: LookupOutcome, why: str) -> TestedMatch:
-    match = found.match
-    return TestedMatch(
-        answer=match.answer, phrasing=match.phrasing, kind=match.kind, outcome=outcome,
-        similarity=round(match.similarity, 4), why=why,
-    )  # fmt: skip
+    return TestedMatch.of(found.match, outcome=outcome, similarity=round(found.match.similarity, 4), why=why)
 
 
 async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
     ready = await tx.answers.get(bank.id, AnswerId(key))
     if ready is None or ready.dropped:
-        raise NotFound(
-            f"bank {bank.name!r} has no ready answer {key!r}; `circadia answers list {bank.name}` lists them"
-        )
+        raise NotFound(f"bank {bank.name!r} has no ready answer {key!r}; `circadia answers {bank.name}` lists them")
     return ready
 
 

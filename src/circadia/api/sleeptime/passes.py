@@ -11,17 +11,7 @@ from circadia.agents.access import require_operator
 from circadia.api.bodies import Body, Names
 from circadia.api.memory.banks import User
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
-from circadia.api.policies import MOST_COUNTED
-from circadia.api.sleeptime.pass_views import (
-    ChangeList,
-    PassChangeResult,
-    PassDetail,
-    PassList,
-    PassView,
-    change_view,
-    pass_detail,
-    pass_view,
-)
+from circadia.api.sleeptime.pass_views import pass_detail, pass_view
 from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
 from circadia.memory.episodes import is_text
@@ -29,6 +19,8 @@ from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeState
 from circadia.records.principal import Principal
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.schemas.passes import ChangeList, ChangeView, PassChangeResult, PassDetail, PassList, PassView
+from circadia.schemas.policies import MOST_COUNTED
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
 
@@ -161,7 +153,7 @@ async def list_changes(
         changes = [each for each in await tx.passes.find_changes(run_found.id, state=state) if each.number > after]
     page = changes[:limit]
     return ChangeList(
-        changes=[change_view(each) for each in page], after=page[-1].number if len(changes) > limit else None
+        changes=[ChangeView.of(each) for each in page], after=page[-1].number if len(changes) > limit else None
     )
 
 
@@ -206,7 +198,7 @@ async def cancel_pass(run: PassPath, who: Who, parts: Parts) -> PassView:
 async def _change_result(tx: Tx, bank: Bank, run: Pass, done: Sequence[Change]) -> PassChangeResult:
     """Return the current pass and the affected changes."""
     present = await tx.passes.get(run.id) or run
-    return PassChangeResult(run=await pass_view(tx, bank.name, present), changes=[change_view(each) for each in done])
+    return PassChangeResult(run=await pass_view(tx, bank.name, present), changes=[ChangeView.of(each) for each in done])
 
 
 async def _open_pass(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tuple[Pass, Bank]:
@@ -218,7 +210,7 @@ async def _open_pass(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> t
     run = await tx.passes.get(PassId(pass_id))
     bank = None if run is None else await tx.banks.get(run.bank_id)
     if run is None or bank is None:
-        raise NotFound(f"no pass {pass_id!r}; `circadia sleeptime passes` lists them")
+        raise NotFound(f"no pass {pass_id!r}; `circadia passes BANK` lists them")
     if not who.is_operator:
         await parts.memory.banks.open_bank(tx, who, bank.name)
     return run, bank

@@ -1,10 +1,6 @@
 """A chain: the tree of wakes, pulses and messages with one root (WAKE-60, WAKE-71)."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Literal
-
-from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
 from circadia.api.parts import Parts, Who, noun_router
@@ -12,40 +8,11 @@ from circadia.errors import NotFound
 from circadia.records.message import Message
 from circadia.records.pulse import Pulse
 from circadia.records.wake import Wake
+from circadia.schemas.chains import Chain, ChainNode
 
 router = noun_router("chains")
 
 _TEXT = 500
-
-
-class ChainNode(BaseModel):
-    """A wake, pulse or message in a chain."""
-
-    kind: Literal["message", "wake", "pulse"] = Field(description="Kind of node.")
-    id: str = Field(description="Id of the wake, pulse or message.", examples=["wak_0cwd…"])
-    at: datetime = Field(description="Time of creation.")
-    agent: str = Field(
-        description="Agent of the wake or pulse, or author of the message.", examples=["writer"]
-    )  # fmt: skip
-    by: str = Field(description="Who caused it.", examples=["lead"])
-    state: str = Field(description="Decision of a wake, or status of a pulse; empty for a message.")
-    detail: str = Field(description="Explanation; for a message, the start of its text.")
-    depth: int = Field(description="Number of wakes since the root.")
-    parent: str | None = Field(description="Id of the cause; null without a cause in the chain.")
-
-
-class Chain(BaseModel):
-    """A chain."""
-
-    root: str = Field(description="Id of the first wake, pulse or message.", examples=["msg_0cwd…"])
-    wakes: int = Field(description="Number of wake requests.")
-    pulses: int = Field(description="Number of pulses.")
-    messages: int = Field(description="Number of messages.")
-    depth: int = Field(description="Maximum depth.")
-    nodes: list[ChainNode] = Field(
-        description="Tree in depth-first order. A message leads to its wake, a wake to its pulse, and a pulse to its "
-        "agent's messages and wake requests."
-    )
 
 
 @router.get("/chains/{root}")

@@ -5,14 +5,16 @@ from typing import Annotated
 from fastapi import Header
 from pydantic import Field
 
-from circadia.api.bodies import Body, Name
+from circadia.api.bodies import Body
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import home_of
-from circadia.api.waking.wake_views import SendOutcome, message_outcome, require_speaker
+from circadia.api.waking.wake_views import message_outcome, require_speaker
 from circadia.errors import InvalidRequest
 from circadia.ids import MessageId
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import WakeReason
+from circadia.schemas.policies import Name
+from circadia.schemas.wakes import SendOutcome
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.inbox import OutgoingMessage
 

@@ -4,19 +4,21 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import Query
-from pydantic import BaseModel, Field, StrictFloat, StrictInt
+from pydantic import Field, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent, require_enabled
-from circadia.api.waking.wake_views import WakeOutcome, wake_outcome
+from circadia.api.waking.wake_views import wake_outcome
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import PulseId
 from circadia.records.principal import Principal
-from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
+from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import MAX_TIMEOUT_SECONDS
 from circadia.records.wake import WakeSource
+from circadia.schemas.pulses import PulseList, PulseView
+from circadia.schemas.wakes import WakeOutcome
 from circadia.settings.launchers import WebhookLauncherSettings
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_budgets
@@ -56,38 +58,6 @@ class EndBody(Body):
     epoch: StrictInt | None = Field(
         None, ge=0, description="`epoch` from the start request; the server rejects a report of an earlier one."
     )
-
-
-class PulseView(BaseModel):
-    """A bounded run of an agent."""
-
-    id: str = Field(description="Unique id.", examples=["pls_0cwd…"])
-    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
-    kind: PulseKind = Field(description="Cause of the start: `wake`, `schedule`, `manual` or `gate`.")
-    status: PulseStatus = Field(description="Status.")
-    launcher: str = Field(description="Launcher.", examples=["resident"])
-    wake: str | None = Field(description="Id of the admitted wake request.")
-    by: str = Field(description="Who requested the wake.", examples=["lead"])
-    reason: str = Field(description="Reason.", examples=["blocker"])
-    routine: str | None = Field(description="Routine.")
-    attempt: int = Field(description="Number of starts, without those that a server stop interrupted.")
-    epoch: int = Field(description="Fencing number; each start and takeover adds one.")
-    created_at: datetime = Field(description="Time of admission.")
-    not_before: datetime | None = Field(description="Earliest start of the next attempt.")
-    started_at: datetime | None = Field(description="When the agent began to run in the latest attempt.")
-    ended_at: datetime | None = Field(description="Time of the end.")
-    run_seconds: float = Field(description="Run time of all attempts.")
-    timeout_seconds: float | None = Field(description="Longest attempt; null means no limit.")
-    detail: str = Field(description="How it ended.")
-    root: str = Field(description="First wake or message of the chain.")
-    depth: int = Field(description="Number of wakes since the root.")
-
-
-class PulseList(BaseModel):
-    """Pulses of an agent."""
-
-    pulses: list[PulseView] = Field(description="Newest first.")
-    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
 
 
 @router.get("/agents/{agent}/pulses")
@@ -178,28 +148,7 @@ def _require_reportable(parts: ApiParts, who: Principal, pulse: Pulse, epoch: in
 
 
 def pulse_view(pulse: Pulse, now: datetime) -> PulseView:
-    return PulseView(
-        id=pulse.id,
-        agent=pulse.agent,
-        kind=pulse.kind,
-        status=pulse.status,
-        launcher=pulse.launcher,
-        wake=pulse.wake_id,
-        by=pulse.by,
-        reason=pulse.reason,
-        routine=pulse.routine,
-        attempt=pulse.attempt,
-        epoch=pulse.epoch,
-        created_at=pulse.created_at,
-        not_before=pulse.not_before,
-        started_at=pulse.started_at,
-        ended_at=pulse.ended_at,
-        run_seconds=round(total_run_seconds(pulse, now), 3),
-        timeout_seconds=pulse.timeout_seconds,
-        detail=pulse.detail,
-        root=pulse.root_id,
-        depth=pulse.depth,
-    )
+    return PulseView.of(pulse, run_seconds=round(total_run_seconds(pulse, now), 3))
 
 
 async def _pulse(tx: Tx, who: Principal, pulse_id: str) -> Pulse:

@@ -3,29 +3,21 @@
 from typing import Annotated
 
 from fastapi import Query, Response
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import Name
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, home_of, named_agent, require_enabled
 from circadia.api.waking.direct_messages import Key, SenderBody, resolve_idempotency_key
-from circadia.api.waking.wake_views import (
-    WakeDetail,
-    WakeOutcome,
-    WakeView,
-    dry_run_outcome,
-    require_speaker,
-    wake_detail,
-    wake_outcome,
-    wake_view,
-)
+from circadia.api.waking.wake_views import dry_run_outcome, require_speaker, wake_outcome
 from circadia.errors import Forbidden, InvalidRequest, NotFound
 from circadia.ids import WakeId
 from circadia.records.agent import Agent
 from circadia.records.message import Priority
 from circadia.records.principal import Principal
 from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
+from circadia.schemas.policies import Name
+from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome, WakePairCounts, WakeView
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.admission.chains import fetch_place
@@ -55,28 +47,6 @@ class WakeBody(SenderBody):
         description="The operator's reason for bypassing the guardrails; it is recorded. In a dry run, omit `from`.",
     )
     dry_run: StrictBool = Field(False, description="Only report the decision; write nothing.")
-
-
-class WakeList(BaseModel):
-    """Wake requests."""
-
-    wakes: list[WakeDetail | WakeView] = Field(description="Newest first, with traces if requested.")
-    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
-
-
-class WakePairCounts(BaseModel):
-    """Wake requests of one sender for one target."""
-
-    sender: str = Field(serialization_alias="from", description="Requester.", examples=["lead"])
-    to: str = Field(description="Reference of the target.", examples=["writer"])
-    decisions: dict[Decision, int] = Field(description="Number of requests by decision, without zeros.")
-    total: int = Field(description="Number of requests.")
-
-
-class WakeMatrix(BaseModel):
-    """Wake requests by sender and target."""
-
-    pairs: list[WakePairCounts] = Field(description="Sorted by name.")
 
 
 @router.post("/wakes", status_code=201)
@@ -190,8 +160,8 @@ async def list_wakes(
             before=None if before is None else WakeId(before),
             limit=limit,
         )
-    view = wake_detail if trace else wake_view
-    return WakeList(wakes=[view(each) for each in wakes], before=wakes[-1].id if len(wakes) == limit else None)
+    view = WakeDetail if trace else WakeView
+    return WakeList(wakes=[view.of(each) for each in wakes], before=wakes[-1].id if len(wakes) == limit else None)
 
 
 async def _resolve_filters(
@@ -234,7 +204,7 @@ async def wake_matrix(
 async def show_wake(wake: str, who: Who, parts: Parts) -> WakeDetail:
     """Show a wake request with its guardrail checks. Access: operator, target, sender."""
     async with parts.store.begin_read() as tx:
-        return wake_detail(await _wake(tx, who, wake))
+        return WakeDetail.of(await _wake(tx, who, wake))
 
 
 @router.post("/wakes/{wake}/cancel")
@@ -246,7 +216,7 @@ async def cancel_wake(wake: str, who: Who, parts: Parts) -> WakeView:
             raise Forbidden(f"{who.name!r} has not asked for this wake; its sender and the operator take it back")
         target = await tx.agents.get(found_wake.agent_id)
         assert target is not None
-        return wake_view(await parts.wake.requests.cancel(tx, found_wake, target, by=who.name))
+        return WakeView.of(await parts.wake.requests.cancel(tx, found_wake, target, by=who.name))
 
 
 async def _wake(tx: Tx, who: Principal, wake_id: str) -> Wake:

@@ -8,9 +8,9 @@ from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.reference import DEFAULT_SESSION, Session, group_by_session
 from circadia.cli.terminal.output import AsJson, console, print_json, state_text, table, time_since
 from circadia.client import Client
-from circadia.client.answers import SleepingAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
+from circadia.schemas.sleeping import SleepingView
 
 app = typer.Typer()
 
@@ -43,20 +43,19 @@ def _agents_by_session(agents: list[str] | None, session: str | None, *, every: 
     return {session or DEFAULT_SESSION: None} if every else {**group_by_session(agents or (), session)}
 
 
-async def _set(client: Client, wanted: dict[str, list[str] | None], *, sleeping: bool) -> list[SleepingAnswer]:
+async def _set(client: Client, wanted: dict[str, list[str] | None], *, sleeping: bool) -> list[SleepingView]:
     """Set the agents; the agents of one session change together or, if one may not be set, not at all."""
     return [
         state for session, names in wanted.items() for state in await client.set_many_sleeping(session, sleeping, names)
     ]
 
 
-def _show(states: list[SleepingAnswer], *, as_json: bool) -> None:
+def _show(states: list[SleepingView], *, as_json: bool) -> None:
     if as_json:
         print_json({"agents": states})
         return
     now = SystemClock().now()
     rows = [
-        (each["session"], each["agent"], state_text(each["sleeping"]), time_since(each["since"], now), each["held"])
-        for each in states
+        (each.session, each.agent, state_text(each.sleeping), time_since(each.since, now), each.held) for each in states
     ]
     console().print(table(("session", "agent", "state", "for", "held"), rows, numbers=("held",)))

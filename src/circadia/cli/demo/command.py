@@ -21,6 +21,7 @@ from circadia.cli.demo.points import conclude
 from circadia.cli.demo.price import ModelListPrice, price_list
 from circadia.cli.demo.run import DemoContext, play
 from circadia.cli.machine.model import fetch_visibly
+from circadia.cli.terminal.groups import NounGroup
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest, StartError
 from circadia.llm import local, local_weights
@@ -45,12 +46,11 @@ class DemoOptions:
     quiet: bool
 
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(cls=NounGroup)
 
 
 @app.callback(epilog="Example: circadia demo --seconds 30")
 def demo(
-    context: typer.Context,
     upstream: Annotated[
         str | None, typer.Option(help="Base URL of an OpenAI-compatible provider, instead of the local model.")
     ] = None,
@@ -80,8 +80,6 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print only the details, as JSON.")] = False,
 ) -> None:
     """Run a team of five agents through one story hour, with and without sleep, and compare the cost."""
-    if context.invoked_subcommand is not None:
-        return
     scale = story.TimeScale(run_seconds=seconds, client_wait_seconds=wait_seconds)
     plan = DemoOptions(
         upstream=base_url_of(upstream),

@@ -70,7 +70,7 @@ def sleeptime(
     if not as_json:
         guessed = "" if known else f"; if {agent} is bound to another one already, name that with --bank"
         note(f"the bank of both is {bank!r}{guessed}")
-        note(f"then restart the server; `circadia agent token {agent}{SUFFIX}` prints the sleep-time agent's token")
+        note(f"then restart the server; `circadia agents token {agent}{SUFFIX}` prints the sleep-time agent's token")
 
 
 def two_agents(

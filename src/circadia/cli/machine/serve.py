@@ -144,4 +144,4 @@ def _first_words(url: str, token: str, data: Path) -> str:
         lines.append(f"  export CIRCADIA_URL={url}")
     if data_folder(None, os.environ) != data and os.environ.get(DATA_VARIABLE) != str(data):
         lines.append(f"  export {DATA_VARIABLE}={data.absolute()}")
-    return "\n".join((*lines, "", "Next: circadia agent add NAME"))
+    return "\n".join((*lines, "", "Next: circadia agents add NAME"))

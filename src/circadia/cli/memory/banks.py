@@ -1,42 +1,47 @@
-"""`circadia memory banks`, `create`, `delete` and `forget`."""
+"""`circadia banks`: memory banks, and what is done to a whole one."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from circadia.cli.memory import search, transfer
+from circadia.cli.remote.bank import Bank, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
+from circadia.cli.remote.paging import Limit, gather_pages
 from circadia.cli.terminal.confirmation import Yes, confirm, require_person
-from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, table, time_since
+from circadia.cli.terminal.groups import NounGroup
+from circadia.cli.terminal.output import (
+    AsJson,
+    display_text,
+    note,
+    print_list,
+    print_result,
+    time_since,
+)
 from circadia.client import Client
-from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
 from circadia.clock import SystemClock
 from circadia.records.bank import CaptureMode
 from circadia.records.end_user import display_alias
+from circadia.schemas.banks import BankList, BankView, ForgottenView
 
-app = typer.Typer()
-
-Bank = Annotated[str, typer.Argument(metavar="BANK", help="Bank name.")]
-User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="End user, if BANK is a template such as support-{user}.")
-]
+app = typer.Typer(cls=NounGroup)
+app.add_typer(search.app)
+app.add_typer(transfer.app)
 
 
-@app.command(epilog="Example: circadia memory banks --template 'support-{user}'")
+@app.callback(epilog="Example: circadia banks --template 'support-{user}'")
 def banks(
     server: RemoteServer,
     template: Annotated[
         str | None, typer.Option("--template", metavar="NAME", help="Only banks made from this template.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 1000,
+    limit: Limit = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """List banks by name, with their size and policy."""
+    """List memory banks by name, with their size and policy."""
 
-    async def fetch_banks(client: Client) -> dict[str, Any]:
+    async def fetch_banks(client: Client) -> BankList:
         return await gather_pages(
             lambda place, count: client.list_banks(template=template, after=place, limit=count),
             key="banks",
@@ -45,35 +50,27 @@ def banks(
         )
 
     page = server.ask(fetch_banks)
-    if as_json:
-        print_json(page)
-        return
-    rows: list[BankAnswer] = page["banks"]
-    if not rows:
-        note("no bank; create one with `circadia memory create NAME`, or bind an agent to one")
-        return
-    now = SystemClock().now()
     columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
-    lines = [
-        (
-            each["name"],
-            each["episodes"],
-            each["end_user"] and display_alias(each["end_user"]),
-            each["policy"]["capture_mode"],
-            "yes" if each["policy"]["hot_edits"] else "no",
-            format_skips(each["skipped"]),
-            "never" if each["written_at"] is None else f"{time_since(each['written_at'], now)} ago",
-            each["description"],
-        )
-        for each in rows
-    ]
-    console().print(table(columns, lines, numbers=("episodes",)))
-    if page["after"] is not None:
-        note(f"more than {limit}; --limit shows them")
+    nothing = "no bank; create one with `circadia banks add BANK`, or bind an agent to one"
+    more = page.after is not None
+    print_list(page, page.banks, columns, _row, as_json=as_json, nothing=nothing, numbers=("episodes",), more=more)
 
 
-@app.command(epilog="Example: circadia memory create team --hot-edits")
-def create(
+def _row(bank: BankView) -> tuple[object, ...]:
+    return (
+        bank.name,
+        bank.episodes,
+        bank.end_user and display_alias(bank.end_user),
+        bank.policy.capture_mode,
+        "yes" if bank.policy.hot_edits else "no",
+        format_skips(bank.skipped),
+        "never" if bank.written_at is None else f"{time_since(bank.written_at, SystemClock().now())} ago",
+        bank.description,
+    )
+
+
+@app.command(epilog="Example: circadia banks add team --hot-edits")
+def add(
     server: RemoteServer,
     bank: Bank,
     description: Annotated[str, typer.Option("--description", metavar="TEXT", help="Purpose of the bank.")] = "",
@@ -91,29 +88,23 @@ def create(
     """Create a bank. A bank that an agent is bound to is created by itself."""
     policy = {"capture_mode": capture_mode.value, "hot_edits": hot_edits, "keep_days": keep_days}
     created = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
-    if as_json:
-        print_json(created)
-    else:
-        note(f"created bank {created['name']}; bind an agent to it with `bank: {created['name']}` in its policy")
+    text = f"created bank {created.name}; bind an agent to it with `bank: {created.name}` in its policy"
+    print_result(created, text, as_json=as_json)
 
 
-@app.command(epilog="Example: circadia memory delete 'support-{user}' --user ann")
+@app.command(epilog="Example: circadia banks delete 'support-{user}' --user ann")
 def delete(server: RemoteServer, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a bank with all its episodes, notes, vectors, and blocks with their versions."""
     if not yes:
         require_person(as_json)
         details = server.ask(lambda client: client.show_bank(bank, user=user))
-        confirm(
-            f"This would delete bank {display_text(details['name'])} with {details['episodes']} episodes.", "Delete it?"
-        )
+        confirm(f"This would delete bank {display_text(details.name)} with {details.episodes} episodes.", "Delete it?")
     server.ask(lambda client: client.delete_bank(bank, user=user))
-    if as_json:
-        print_json({"deleted": {"bank": bank, "user": user}})
-    else:
-        note(f"deleted bank {display_text(bank)}" + (f" of {display_text(user)}" if user else ""))
+    deleted = {"deleted": {"bank": bank, "user": user}}
+    print_result(deleted, f"deleted bank {bank}" + (f" of {user}" if user else ""), as_json=as_json)
 
 
-@app.command(epilog="Example: circadia memory forget support --speaker ann")
+@app.command(epilog="Example: circadia banks forget support --speaker ann")
 def forget(
     server: RemoteServer,
     bank: Bank,
@@ -132,7 +123,7 @@ def forget(
 ) -> None:
     """Delete the episodes that match all options, with everything derived from them. Shows what would go first."""
 
-    async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenAnswer:
+    async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenView:
         return await client.forget_episodes(
             bank, ids=episodes or None, session=session, speaker=speaker, since=since, until=until, dry_run=dry_run,
             user=user,
@@ -141,24 +132,21 @@ def forget(
     if not yes:
         require_person(as_json)
         would = server.ask(lambda client: forget_episodes(client, dry_run=True))
-        if not would["episodes"]:
+        if not would.episodes:
             note("nothing to forget")
             return
         confirm(f"This would delete {_describe_forgotten(would)}.", "Forget them?")
     gone = server.ask(lambda client: forget_episodes(client, dry_run=False))
-    if as_json:
-        print_json(gone)
-    else:
-        note(f"deleted {_describe_forgotten(gone)}")
+    print_result(gone, f"deleted {_describe_forgotten(gone)}", as_json=as_json)
 
 
 def format_skips(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {why}" for why, number in sorted(counts.items())) or "0"
 
 
-def _describe_forgotten(gone: ForgottenAnswer) -> str:
+def _describe_forgotten(gone: ForgottenView) -> str:
     return (
-        f"{gone['episodes']} episodes of {display_text(gone['bank'])}, {gone['notes']} notes, "
-        f"parts of {gone['versions']} "
+        f"{gone.episodes} episodes of {display_text(gone.bank)}, {gone.notes} notes, "
+        f"parts of {gone.versions} "
         "versions of blocks"
     )

@@ -1,4 +1,4 @@
-"""`circadia memory blocks`, `block set`, `history`, `diff`, `undo` and `context`."""
+"""`circadia blocks`: labelled pieces of the learned context, with their versions."""
 
 import difflib
 import sys
@@ -9,42 +9,45 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.memory.banks import Bank, User
+from circadia.cli.remote.bank import Bank, BankToList, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.terminal.output import AsJson, console, display_text, local_time, note, print_json, table
-from circadia.client.memory_answers import BlockAnswer
+from circadia.cli.terminal.groups import NounGroup
+from circadia.cli.terminal.output import (
+    AsJson,
+    console,
+    display_text,
+    local_time,
+    note,
+    print_json,
+    print_list,
+    print_result,
+)
 from circadia.errors import InvalidRequest, NotFound
+from circadia.schemas.blocks import BlockView
 
-app = typer.Typer()
-block = typer.Typer(no_args_is_help=True, help="Write blocks.")
-app.add_typer(block, name="block")
+app = typer.Typer(cls=NounGroup)
 
 Label = Annotated[str, typer.Argument(metavar="LABEL", help="Block label.")]
 _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@app.command(epilog="Example: circadia memory blocks team")
-def blocks(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
-    """Show the blocks of a bank: what its agents have learned and see in their context."""
+@app.callback(epilog="Example: circadia blocks team")
+def blocks(server: RemoteServer, bank: BankToList, user: User = None, as_json: AsJson = False) -> None:
+    """List the blocks of a bank: what its agents have learned and see in their context."""
     rows = server.ask(lambda client: client.list_blocks(bank, user=user))
-    if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        note("no block; `circadia memory block set BANK LABEL TEXT` writes one")
-        return
     columns = ("block", "version", "characters", "flags", "by", "when", "text")
-    console().print(table(columns, [_row(each) for each in rows], numbers=("version", "characters")))
+    nothing = "no block; `circadia blocks write BANK LABEL TEXT` writes one"
+    print_list(rows, rows, columns, _row, as_json=as_json, nothing=nothing, numbers=("version", "characters"))
 
 
-def _row(each: BlockAnswer) -> tuple[object, ...]:
-    flags = [name for name in ("pinned", "read_only") if each[name]]
-    size = f"{len(each['value'])}/{each['limit']}"
-    return (each["label"], each["version"], size, flags, each["by"], local_time(each["at"]), each["value"])
+def _row(each: BlockView) -> tuple[object, ...]:
+    flags = [name for name in ("pinned", "read_only") if getattr(each, name)]
+    size = f"{len(each.value)}/{each.limit}"
+    return (each.label, each.version, size, flags, each.by, local_time(each.at), each.value)
 
 
-@block.command("set", epilog="Example: circadia memory block set team human 'Ann lives in Porto.' --expected-version 3")
-def set_block(
+@app.command(epilog="Example: circadia blocks write team human 'Ann lives in Porto.' --expected-version 3")
+def write(
     server: RemoteServer,
     bank: Bank,
     label: Label,
@@ -80,10 +83,8 @@ def set_block(
             expected_version=expected_version, why=why, user=user,
         )
     )  # fmt: skip
-    if as_json:
-        print_json(written)
-    else:
-        note(f"block {written['label']} of {written['bank']} is at version {written['version']}")
+    text = f"block {written.label} of {written.bank} is at version {written.version}"
+    print_result(written, text, as_json=as_json)
 
 
 def _value(text: str | None, file: Path | None) -> str | None:
@@ -97,29 +98,21 @@ def _value(text: str | None, file: Path | None) -> str | None:
         raise InvalidRequest(f"cannot read {str(file)!r} as text: {error}") from error
 
 
-@app.command(epilog="Example: circadia memory history team human")
+@app.command(epilog="Example: circadia blocks history team human")
 def history(server: RemoteServer, bank: Bank, label: Label, user: User = None, as_json: AsJson = False) -> None:
     """List all versions of a block, oldest first."""
     versions = server.ask(lambda client: client.list_versions(bank, label, user=user))
-    if as_json:
-        print_json(versions)
-        return
     columns = ("version", "from", "when", "by", "why", "text")
-    rows = [
-        (
-            each["version"],
-            each["parent"],
-            local_time(each["at"]),
-            each["by"],
-            each["why"],
-            Text("deleted", "red") if each["deleted"] else each["value"],
-        )
-        for each in versions
-    ]
-    console().print(table(columns, rows, numbers=("version", "from")))
+    numbers = ("version", "from")
+    print_list(versions, versions, columns, _version_row, as_json=as_json, nothing="no version", numbers=numbers)
 
 
-@app.command(epilog="Example: circadia memory diff team human 2 5")
+def _version_row(each: BlockView) -> tuple[object, ...]:
+    text = Text("deleted", "red") if each.deleted else each.value
+    return each.version, each.parent, local_time(each.at), each.by, each.why, text
+
+
+@app.command(epilog="Example: circadia blocks diff team human 2 5")
 def diff(
     server: RemoteServer,
     bank: Bank,
@@ -139,13 +132,13 @@ def diff(
     before = (
         _version(all_versions, old)
         if old is not None
-        else _version(all_versions, after["parent"])
-        if after["parent"]
+        else _version(all_versions, after.parent)
+        if after.parent
         else None
     )
     lines = list(_lines(before, after))
     if as_json:
-        versions = {"old": before and before["version"], "new": after["version"]}
+        versions = {"old": before and before.version, "new": after.version}
         print_json({"bank": bank, "label": label, **versions, "diff": lines})
     elif lines:
         for line in lines:
@@ -156,21 +149,21 @@ def diff(
         note("the texts are the same")
 
 
-def _version(versions: Sequence[BlockAnswer], number: int) -> BlockAnswer:
+def _version(versions: Sequence[BlockView], number: int) -> BlockView:
     for each in versions:
-        if each["version"] == number:
+        if each.version == number:
             return each
-    raise NotFound(f"block {versions[0]['label']!r} has no version {number}; it has 1 to {versions[-1]['version']}")
+    raise NotFound(f"block {versions[0].label!r} has no version {number}; it has 1 to {versions[-1].version}")
 
 
-def _lines(before: BlockAnswer | None, after: BlockAnswer) -> Iterable[str]:
-    label = after["label"]
-    name = "nothing" if before is None else f"{label} {before['version']}"
-    old = [] if before is None else before["value"].split("\n")
-    return difflib.unified_diff(old, after["value"].split("\n"), name, f"{label} {after['version']}", lineterm="")
+def _lines(before: BlockView | None, after: BlockView) -> Iterable[str]:
+    label = after.label
+    name = "nothing" if before is None else f"{label} {before.version}"
+    old = [] if before is None else before.value.split("\n")
+    return difflib.unified_diff(old, after.value.split("\n"), name, f"{label} {after.version}", lineterm="")
 
 
-@app.command(epilog="Example: circadia memory undo team human")
+@app.command(epilog="Example: circadia blocks undo team human")
 def undo(
     server: RemoteServer,
     bank: Bank,
@@ -183,40 +176,5 @@ def undo(
 ) -> None:
     """Restore an earlier version of a block. The undone version stays in the history."""
     written = server.ask(lambda client: client.undo_block(bank, label, to=to, user=user))
-    if as_json:
-        print_json(written)
-    else:
-        note(f"block {written['label']} of {written['bank']} is at version {written['version']}: {written['why']}")
-
-
-@app.command(epilog="Example: circadia memory context team 'when is the release'")
-def context(
-    server: RemoteServer,
-    bank: Bank,
-    question: Annotated[
-        str | None, typer.Argument(metavar="[QUESTION]", help="Question; without it, only blocks are shown.")
-    ] = None,
-    stable_tokens: Annotated[
-        int | None, typer.Option("--stable-tokens", min=0, metavar="N", help="Tokens for pinned blocks.")
-    ] = None,
-    fitting_tokens: Annotated[
-        int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
-    ] = None,
-    user: User = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what a bank adds to a prompt: the stable part, and what fits a question."""
-    parts = server.ask(
-        lambda client: client.show_context(
-            bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
-        )
-    )  # fmt: skip
-    if as_json:
-        print_json(parts)
-        return
-    out = console()
-    for title, text in (("for the system side", parts["stable"]), ("for the last user turn", parts["fitting"])):
-        out.print(Text(f"── {title} ──", "bold cyan"))
-        out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
-    if parts["left_out"]:
-        note(f"no room for the blocks {', '.join(parts['left_out'])}; raise --stable-tokens")
+    text = f"block {written.label} of {written.bank} is at version {written.version}: {written.why}"
+    print_result(written, text, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`circadia memory export` and `import`: a bank to a file, and files of Circadia or other systems into a bank."""
+"""`circadia banks export` and `import`: a bank to a file, and files of Circadia or other systems into a bank."""
 
 import json
 import sys
@@ -10,13 +10,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from circadia.cli.memory.banks import Bank, User
+from circadia.cli.remote.bank import Bank, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.terminal.output import AsJson, display_text, note, print_json
+from circadia.cli.terminal.output import AsJson, display_text, note, print_result
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
-from circadia.memory.transfer.formats import ImportFormat, detect_format, import_lines
-from circadia.memory.transfer.lines import head_line
+from circadia.memory.transfer import formats
+from circadia.memory.transfer import lines as line_format
+from circadia.memory.transfer.import_format import ImportFormat
 
 app = typer.Typer()
 
@@ -26,7 +27,7 @@ BATCH_BYTES: Final = 2**18
 _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
 
 
-@app.command("export", epilog="Example: circadia memory export support-ann --out ann.jsonl")
+@app.command("export", epilog="Example: circadia banks export support-ann --out ann.jsonl")
 def export_bank(
     server: RemoteServer,
     bank: Bank,
@@ -62,7 +63,7 @@ def export_bank(
         part.unlink(missing_ok=True)
 
 
-@app.command("import", epilog="Example: circadia memory import ~/.claude/projects --bank me")
+@app.command("import", epilog="Example: circadia banks import ~/.claude/projects --into me")
 def import_files(
     server: RemoteServer,
     paths: Annotated[
@@ -70,7 +71,7 @@ def import_files(
     ],
     bank: Annotated[
         str | None,
-        typer.Option("--bank", metavar="BANK", help="Target bank; an export defaults to the bank that it names."),
+        typer.Option("--into", metavar="BANK", help="Target bank; an export defaults to the bank that it names."),
     ] = None,
     kind: Annotated[ImportFormat | None, typer.Option("--format", help="File format; detected if omitted.")] = None,
     person: Annotated[
@@ -94,20 +95,18 @@ def import_files(
                 progress.update(task, description=display_text(file.name))
                 into = bank or _named_bank(file, each)
                 banks[into] = None
-                lines = import_lines(
+                imported = formats.import_lines(
                     file, each, into, person=person, tools=tools, saw=lambda size: progress.advance(task, size)
                 )
                 try:
-                    await _send_batches(client, into, lines, total)
+                    await _send_batches(client, into, imported, total)
                 except CircadiaError as error:
                     raise type(error)(f"{str(file)!r}: {error.message}; the lines before it are imported") from error
 
     server.ask(send_files)
-    if as_json:
-        print_json({"banks": list(banks), "files": len(files), **total})
-    else:
-        new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
-        typer.echo(f"{display_text(', '.join(banks)) or 'no bank'}: {new} are new; {total['known']} lines were known")
+    new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
+    text = f"{', '.join(banks) or 'no bank'}: {new} are new; {total['known']} lines were known"
+    print_result({"banks": list(banks), "files": len(files), **total}, text, as_json=as_json)
 
 
 async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total: dict[str, int]) -> None:
@@ -116,11 +115,11 @@ async def _send_batches(client: Client, bank: str, lines: Iterator[bytes], total
     whole = _ExportCheck()
     for batch in _batches(lines):
         if first == 1 and not _begins_with_bank(batch):
-            await client.import_lines(bank, head_line(bank))
-        answer: Any = await client.import_lines(bank, b"".join(batch), first_line=first)
+            await client.import_lines(bank, line_format.head_line(bank))
+        answer = await client.import_lines(bank, b"".join(batch), first_line=first)
         first += len(batch)
         for name in _COUNTS:
-            total[name] += answer[name]
+            total[name] += getattr(answer, name)
         whole.add_batch(batch)
     whole.require_complete()
 
@@ -184,7 +183,7 @@ def _files(paths: Sequence[Path], kind: ImportFormat | None) -> list[tuple[Path,
                 (file, kind or ImportFormat.CLAUDE_CODE) for file in sorted(path.rglob("*.jsonl")) if file.is_file()
             ]
         else:
-            files.append((path, kind or detect_format(path)))
+            files.append((path, kind or formats.detect_format(path)))
     if not files:
         raise InvalidRequest("no file to import; a folder must contain *.jsonl files")
     missing = next((file for file, _ in files if not file.is_file()), None)
@@ -204,7 +203,7 @@ def _named_bank(file: Path, kind: ImportFormat) -> str:
             name = None
         if isinstance(name, str):
             return name
-    raise InvalidRequest(f"{str(file)!r} names no bank; name the target with --bank")
+    raise InvalidRequest(f"{str(file)!r} names no bank; name the target with --into")
 
 
 def _progress() -> Progress:

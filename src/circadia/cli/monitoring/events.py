@@ -8,10 +8,11 @@ import typer
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, compact, console, display_text, local_time, print_json, print_json_line
 from circadia.client import Client
-from circadia.client.answers import EventAnswer
 from circadia.records.event import EventType
+from circadia.schemas.events import EventView
 
 app = typer.Typer()
 
@@ -37,8 +38,8 @@ def events(
         int | None, typer.Option("--after", min=0, metavar="N", help="Print all events after this number.")
     ] = None,
     last: Annotated[int, typer.Option("--last", min=0, metavar="N", help="Without --after, the N newest events.")] = 20,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name.")] = None,
+    session: OnlySession = None,
+    agent: OnlyAgent = None,
     kinds: Annotated[
         list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
     ] = None,
@@ -47,7 +48,7 @@ def events(
     """Print events, oldest first. With --follow and --json, one event per line."""
     wanted = EventFilter(session=session, agent=agent, types=tuple(each.value for each in kinds or ()))
 
-    async def fetch_events(client: Client) -> list[EventAnswer]:
+    async def fetch_events(client: Client) -> list[EventView]:
         return await (
             fetch_newest_events(client, wanted, last) if after is None else fetch_events_after(client, wanted, after)
         )
@@ -58,7 +59,7 @@ def events(
         if start is None:
             for each in await fetch_newest_events(client, wanted, last):
                 _print(each, as_json=as_json)
-                end = max(end, each["number"])
+                end = max(end, each.number)
             start = end
         stream = client.events(start, session=session, agent=agent, types=wanted.types)
         async with aclosing(stream):
@@ -76,8 +77,8 @@ def events(
             _print(each, as_json=False)
 
 
-async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventAnswer]:
-    events: list[EventAnswer] = []
+async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventView]:
+    events: list[EventView] = []
     while True:
         page = await client.list_events(
             number, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
@@ -85,10 +86,10 @@ async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -
         events += page
         if len(page) < PAGE:
             return events
-        number = page[-1]["number"]
+        number = page[-1].number
 
 
-async def fetch_newest_events(client: Client, wanted: EventFilter, count: int) -> list[EventAnswer]:
+async def fetch_newest_events(client: Client, wanted: EventFilter, count: int) -> list[EventView]:
     """Return the newest wanted events, oldest first; the search widens until it has found enough."""
     if count == 0:
         return []
@@ -118,21 +119,21 @@ async def find_last_number(client: Client) -> int:
     return high
 
 
-def _print(event: EventAnswer, *, as_json: bool) -> None:
+def _print(event: EventView, *, as_json: bool) -> None:
     if as_json:
         print_json_line(event)
     else:
         console().print(event_line(event), soft_wrap=True)
 
 
-def event_line(event: EventAnswer, *, short: bool = False) -> Text:
+def event_line(event: EventView, *, short: bool = False) -> Text:
     """Return an event as one line of text; `short` omits the number and the date."""
-    kind = event["type"]
+    kind = event.type
     colour = "yellow" if kind in _WARNINGS else _COLOURS.get(kind, "")
-    where = ":".join(each for each in (event["session"], event["agent"]) if each)
+    where = ":".join(each for each in (event.session, event.agent) if each)
     return Text.assemble(
-        (f"{local_time(event['at'])[-8:]}  " if short else f"{event['number']:>6}  {local_time(event['at'])}  ", "dim"),
+        (f"{local_time(event.at)[-8:]}  " if short else f"{event.number:>6}  {local_time(event.at)}  ", "dim"),
         (kind if short else f"{kind:<20}", colour),
         f" {display_text(where)}  ",
-        (display_text(compact(event["data"])), "dim"),
+        (display_text(compact(event.data)), "dim"),
     )

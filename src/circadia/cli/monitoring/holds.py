@@ -8,10 +8,11 @@ from rich.live import Live
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import OnlyAgent, OnlySession
 from circadia.cli.terminal.output import AsJson, console, format_duration, note, print_json, print_json_line, table
 from circadia.client import Client
-from circadia.client.answers import HoldListAnswer
 from circadia.clock import SystemClock
+from circadia.schemas.holds import HoldList
 
 app = typer.Typer()
 
@@ -22,8 +23,8 @@ LOOK_SECONDS = 1.0
 def holds(
     server: RemoteServer,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every second until Ctrl-C.")] = False,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name.")] = None,
+    session: OnlySession = None,
+    agent: OnlyAgent = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum number of rows.")
     ] = 1000,
@@ -31,7 +32,7 @@ def holds(
 ) -> None:
     """List the calls that are held now, longest first."""
 
-    async def fetch_holds(client: Client) -> HoldListAnswer:
+    async def fetch_holds(client: Client) -> HoldList:
         return await client.list_holds(session=session, agent=agent, limit=limit)
 
     async def watch_holds(client: Client) -> None:
@@ -50,24 +51,24 @@ def holds(
     answer = server.ask(fetch_holds)
     if as_json:
         print_json(answer)
-    elif answer["holds"]:
+    elif answer.holds:
         console().print(_render_holds(answer))
     else:
         note("no call is held")
 
 
-def _render_holds(answer: HoldListAnswer) -> Group:
+def _render_holds(answer: HoldList) -> Group:
     rows = [
         (
-            each["reference"],
-            each["door"],
-            each["what"],
-            format_duration(each["waited_seconds"]),
-            each["phase"],
-            each["bytes"],
+            each.reference,
+            each.door,
+            each.what,
+            format_duration(each.waited_seconds),
+            each.phase,
+            each.bytes,
         )
-        for each in answer["holds"]
+        for each in answer.holds
     ]
     listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
-    left = answer["total"] - len(rows)
+    left = answer.total - len(rows)
     return Group(listed, *([Text(f"… and {left} more", "dim")] if left > 0 else ()))

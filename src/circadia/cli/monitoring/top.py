@@ -19,6 +19,7 @@ from rich.text import Text
 
 from circadia.cli.monitoring.events import EventFilter, event_line, fetch_events_after, fetch_newest_events
 from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.remote.reference import OnlySession
 from circadia.cli.terminal.output import (
     AsJson,
     console,
@@ -31,9 +32,12 @@ from circadia.cli.terminal.output import (
 )
 from circadia.cli.terminal.output import format_duration as duration
 from circadia.client import Client
-from circadia.client.answers import AgentAnswer, EventAnswer, HoldListAnswer, UsageAnswer, UsageReportAnswer
 from circadia.clock import SystemClock
 from circadia.errors import RetryLater, Unreachable
+from circadia.schemas.agents import AgentView
+from circadia.schemas.events import EventView
+from circadia.schemas.holds import HoldList
+from circadia.schemas.usage import GroupUsage, UsageReport
 
 EVENT_ROWS = 8
 FEWEST_AGENT_ROWS = 3
@@ -48,16 +52,16 @@ class TopSnapshot:
     """The server's state at one instant, with agents of all open sessions or of the chosen one."""
 
     at: datetime
-    agents: Sequence[AgentAnswer]
-    holds: HoldListAnswer
-    usage: UsageReportAnswer
-    events: Sequence[EventAnswer]
+    agents: Sequence[AgentView]
+    holds: HoldList
+    usage: UsageReport
+    events: Sequence[EventView]
 
 
 @app.command(epilog="Example: circadia top --session team")
 def top(
     server: RemoteServer,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")] = None,
+    session: OnlySession = None,
     every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Seconds per refresh.")] = 1.0,
     once: Annotated[
         bool, typer.Option("--once", help="Print one frame and exit; the default without a terminal.")
@@ -84,11 +88,11 @@ class SnapshotReader:
         self._client = client
         self._session = session
         self._clock = SystemClock()
-        self._events: deque[EventAnswer] | None = None
+        self._events: deque[EventView] | None = None
 
     async def read_snapshot(self) -> TopSnapshot:
         client, session = self._client, self._session
-        names = [session] if session else [each["name"] for each in await client.list_sessions()]
+        names = [session] if session else [each.name for each in await client.list_sessions()]
         agents, holds, usage, events = await asyncio.gather(
             asyncio.gather(*(client.list_agents(name) for name in names)),
             client.list_holds(session=session),
@@ -98,12 +102,12 @@ class SnapshotReader:
         flat = [agent for group in agents for agent in group]
         return TopSnapshot(at=self._clock.now(), agents=flat, holds=holds, usage=usage, events=events)
 
-    async def _newest_events(self) -> Sequence[EventAnswer]:
+    async def _newest_events(self) -> Sequence[EventView]:
         wanted = EventFilter(session=self._session)
         if self._events is None:
             self._events = deque(await fetch_newest_events(self._client, wanted, EVENT_ROWS), maxlen=EVENT_ROWS)
         else:
-            last = self._events[-1]["number"] if self._events else 0
+            last = self._events[-1].number if self._events else 0
             self._events.extend(await fetch_events_after(self._client, wanted, last))
         return tuple(self._events)
 
@@ -112,8 +116,8 @@ def as_document(picture: TopSnapshot) -> dict[str, Any]:
     return {
         "at": picture.at.isoformat(),
         "agents": picture.agents,
-        "holds": picture.holds["holds"],
-        "held": picture.holds["total"],
+        "holds": picture.holds.holds,
+        "held": picture.holds.total,
         "usage": picture.usage,
         "events": picture.events,
     }
@@ -134,28 +138,28 @@ def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "")
 
 
 def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
-    asleep = sum(each["sleeping"] for each in picture.agents)
-    total = picture.usage["total"]
-    tokens = f"{total['input_tokens']:,} in, {total['output_tokens']:,} out"
+    asleep = sum(each.sleeping for each in picture.agents)
+    total = picture.usage.total
+    tokens = f"{total.input_tokens:,} in, {total.output_tokens:,} out"
     line = Text.assemble(
         ("circadia ", "bold"),
         (f"{url}  {picture.at.astimezone():%H:%M:%S}\n", "dim"),
         f"agents {len(picture.agents)}, ",
         (f"asleep {asleep}", "blue"),
-        f"   held {picture.holds['total']}   calls {total['calls']:,}   tokens {tokens}   ",
-        f"cost {dollars(total['cost_usd'])}",
+        f"   held {picture.holds.total}   calls {total.calls:,}   tokens {tokens}   ",
+        f"cost {dollars(total.cost_usd)}",
     )
     return line.append(f"\n{trouble}", "bold red") if trouble else line.append("\n")
 
 
 def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
-    usage = {each["key"]: each for each in picture.usage["usage"]}
+    usage = {each.key: each for each in picture.usage.usage}
     longest: dict[str, float] = {}
-    for each in picture.holds["holds"]:
-        longest[each["reference"]] = max(longest.get(each["reference"], 0.0), each["waited_seconds"])
-    ordered = sorted(picture.agents, key=lambda each: (-each["held"], not each["sleeping"], each["reference"]))
+    for each in picture.holds.holds:
+        longest[each.reference] = max(longest.get(each.reference, 0.0), each.waited_seconds)
+    ordered = sorted(picture.agents, key=lambda each: (-each.held, not each.sleeping, each.reference))
     chosen = ordered if room is None else ordered[:room]
-    rows = [_row(each, usage.get(each["reference"]), longest.get(each["reference"]), picture.at) for each in chosen]
+    rows = [_row(each, usage.get(each.reference), longest.get(each.reference), picture.at) for each in chosen]
     columns = ("agent", "state", "for", "held", "longest", "calls", "in", "out", "cost")
     parts: list[RenderableType] = [table(columns, rows, numbers=columns[3:])]
     if len(chosen) < len(ordered):
@@ -163,20 +167,20 @@ def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
     return parts
 
 
-def _row(agent: AgentAnswer, used: UsageAnswer | None, longest: float | None, now: datetime) -> tuple[object, ...]:
+def _row(agent: AgentView, used: GroupUsage | None, longest: float | None, now: datetime) -> tuple[object, ...]:
     counts = (
         ("–", "–", "–", "–")
         if used is None
         else (
-            f"{used['calls']:,}",
-            f"{used['input_tokens']:,}",
-            f"{used['output_tokens']:,}",
-            dollars(used["cost_usd"]),
+            f"{used.calls:,}",
+            f"{used.input_tokens:,}",
+            f"{used.output_tokens:,}",
+            dollars(used.cost_usd),
         )
     )
     waited = None if longest is None else duration(longest)
-    shape = state_text(agent["sleeping"]) if agent["enabled"] else Text("disabled", "dim")
-    return agent["reference"], shape, time_since(agent["since"], now), agent["held"] or "–", waited, *counts
+    shape = state_text(agent.sleeping) if agent.enabled else Text("disabled", "dim")
+    return agent.reference, shape, time_since(agent.since, now), agent.held or "–", waited, *counts
 
 
 async def _live(client: Client, session: str | None, url: str, every: float) -> None:

@@ -9,6 +9,11 @@ from circadia.errors import InvalidRequest
 
 DEFAULT_SESSION: Final = "default"
 
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")]
+OnlySession = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this session.")]
+OnlyAgent = Annotated[
+    str | None, typer.Option("--agent", metavar="NAME", help="Only agents with this name, in any session.")
+]
 Session = Annotated[
     str | None,
     typer.Option("--session", metavar="NAME", help="Session of agents named without one; defaults to `default`."),

@@ -1,4 +1,4 @@
-"""`circadia sleeptime diff` and `explain`: the changes of a pass, and the provenance of a note."""
+"""`circadia passes diff`: the changes of a pass."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -7,15 +7,19 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from circadia.cli.remote.bank import User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.sleeptime.status import Bank, User
-from circadia.cli.terminal.output import AsJson, console, display_text, local_time, note, print_json
+from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json
 from circadia.client import Client
-from circadia.client.sleep_answers import ChangeAnswer
-from circadia.errors import InvalidRequest, NotFound
+from circadia.errors import NotFound
 from circadia.records.change import ChangeState
+from circadia.schemas.passes import ChangeView
 
 app = typer.Typer()
+
+PassOrBank = Annotated[
+    str, typer.Argument(metavar="PASS", help="Pass ID, or a bank or template name for its newest pass.")
+]
 
 _LINES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _SIGNS: Final = {
@@ -25,13 +29,10 @@ _SIGNS: Final = {
 }  # fmt: skip
 
 
-@app.command(epilog="Example: circadia sleeptime diff --bank team")
+@app.command(epilog="Example: circadia passes diff team")
 def diff(
     server: RemoteServer,
-    run: Annotated[
-        str | None, typer.Argument(metavar="[PASS]", help="Pass ID; defaults to the bank's newest pass.")
-    ] = None,
-    bank: Annotated[str | None, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")] = None,
+    run: PassOrBank,
     state: Annotated[ChangeState | None, typer.Option("--state", help="Only changes in this state.")] = None,
     user: User = None,
     as_json: AsJson = False,
@@ -39,8 +40,8 @@ def diff(
     """Show what a pass changed or proposes: notes and blocks before and after, with the reason."""
     stands = None if state is None else state.value
 
-    async def fetch_changes(client: Client) -> list[ChangeAnswer]:
-        return await fetch_all_changes(client, await resolve_pass_key(client, run, bank, user), stands)
+    async def fetch_changes(client: Client) -> list[ChangeView]:
+        return await fetch_all_changes(client, await resolve_pass_key(client, run, user), stands)
 
     changes = server.ask(fetch_changes)
     if as_json:
@@ -51,79 +52,42 @@ def diff(
         note("no change")
 
 
-@app.command(epilog="Example: circadia sleeptime explain not_3f2a --bank team")
-def explain(
-    server: RemoteServer,
-    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID, as searches show it.")],
-    bank: Bank,
-    user: User = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show where a note comes from: the episodes that support it, and what passes did to it."""
-    answer = server.ask(lambda client: client.explain_note(bank, note_key, user=user))
-    if as_json:
-        print_json(answer)
-        return
-    out = console()
-    out.print(Text(display_text(answer["text"]), "bold"))
-    away = "" if answer["retired_at"] is None else f", retired {local_time(answer['retired_at'])}"
-    origin = f"made by pass {answer['pass']}" if answer["pass"] else "made by hand"
-    out.print(
-        Text(f"{answer['kind']}, trust {answer['trust']}, {origin} at {local_time(answer['created_at'])}{away}", "dim")
-    )
-    for each in answer["evidence"]:
-        out.print(
-            Text.assemble(
-                (f"  {each['id']} {local_time(each['at'])} ", "dim"),
-                f"{display_text(each['speaker'])}: {display_text(each['text'])}",
-            )
-        )
-    for each in answer["changes"]:
-        out.print(Text(f"  {each['pass']} {each['kind']} {each['state']}: {display_text(each['why'])}", "cyan"))
-
-
-async def resolve_pass_key(client: Client, run: str | None, bank: str | None, user: str | None) -> str:
-    """Return the given id, or the id of the bank's newest pass.
-
-    Raises:
-        InvalidRequest: neither a pass nor a bank is named. NotFound: the bank has no pass.
-    """
-    if run is not None:
+async def resolve_pass_key(client: Client, run: str, user: str | None) -> str:
+    """Return the given id, or the id of the newest pass over the given bank. Raises NotFound if it has none."""
+    if run.startswith("pas_"):
         return run
-    if bank is None:
-        raise InvalidRequest("name a pass, or a bank with --bank for its newest one")
-    newest = (await client.list_passes(bank, limit=1, user=user))["passes"]
+    newest = (await client.list_passes(run, limit=1, user=user)).passes
     if not newest:
-        raise NotFound(f"there was no pass over {bank!r} yet")
-    return newest[0]["id"]
+        raise NotFound(f"there was no pass over {run!r} yet")
+    return newest[0].id
 
 
-async def fetch_all_changes(client: Client, run: str, state: str | None = None) -> list[ChangeAnswer]:
-    changes: list[ChangeAnswer] = []
+async def fetch_all_changes(client: Client, run: str, state: str | None = None) -> list[ChangeView]:
+    changes: list[ChangeView] = []
     after: int | None = 0
     while after is not None:
         page = await client.list_changes(run, state=state, after=after)
-        changes += page["changes"]
-        after = page["after"]
+        changes += page.changes
+        after = page.after
     return changes
 
 
-def print_changes(changes: Sequence[ChangeAnswer]) -> None:
+def print_changes(changes: Sequence[ChangeView]) -> None:
     out = console()
     for each in changes:
         for line in _lines(each):
             out.print(line)
 
 
-def _lines(each: ChangeAnswer) -> Iterator[Text]:
-    sign, colour, noun = _SIGNS.get(each["kind"], ("?", "", each["kind"]))
-    dim = "dim " if each["state"] in ("refused", "undone") else ""
-    head = f"{sign} {noun} {each['target']}"
-    waits = f" {each['number']}" if each["state"] == "staged" else ""
-    state = "" if each["state"] == "published" else f" [{each['state']}{waits}]"
-    yield Text.assemble((display_text(head), f"{dim}bold {colour}"), (f"{state} {each['operation']}", "dim"))
-    before, after = each["before"] or {}, each["after"] or {}
-    match each["kind"]:
+def _lines(each: ChangeView) -> Iterator[Text]:
+    sign, colour, noun = _SIGNS.get(each.kind, ("?", "", each.kind))
+    dim = "dim " if each.state in ("refused", "undone") else ""
+    head = f"{sign} {noun} {each.target}"
+    waits = f" {each.number}" if each.state == "staged" else ""
+    state = "" if each.state == "published" else f" [{each.state}{waits}]"
+    yield Text.assemble((display_text(head), f"{dim}bold {colour}"), (f"{state} {each.operation}", "dim"))
+    before, after = each.before or {}, each.after or {}
+    match each.kind:
         case "write_block":
             for line in _unified(str(before.get("value", "")), str(after.get("value", ""))):
                 yield Text(f"    {display_text(line)}", f"{dim}{_LINES.get(line[:1], '')}")
@@ -137,10 +101,10 @@ def _lines(each: ChangeAnswer) -> Iterator[Text]:
             )
         case _:
             pass
-    if after.get("evidence") and each["kind"] == "add_note":
+    if after.get("evidence") and each.kind == "add_note":
         yield Text(f"    from {display_text(after['evidence'])}", "dim")
-    if each["why"]:
-        yield Text(f"    {'refused: ' if each['state'] == 'refused' else ''}{display_text(each['why'])}", "dim italic")
+    if each.why:
+        yield Text(f"    {'refused: ' if each.state == 'refused' else ''}{display_text(each.why)}", "dim italic")
 
 
 def _indented(text: Any, sign: str, style: str) -> Iterator[Text]:

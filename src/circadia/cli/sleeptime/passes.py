@@ -1,18 +1,22 @@
-"""`circadia sleeptime passes`, `why`, `run`, `undo`, `accept`, `refuse` and `cancel`."""
+"""`circadia passes`: passes over memory banks, and what is done with one."""
 
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from circadia.cli.remote.bank import Bank, BankToListIfAny, User
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
-from circadia.cli.sleeptime.changes import fetch_all_changes, print_changes, resolve_pass_key
-from circadia.cli.sleeptime.status import Bank, User, format_price
+from circadia.cli.remote.paging import PAGE, Limit, gather_pages
+from circadia.cli.sleeptime import changes
+from circadia.cli.sleeptime import status as bank_status
+from circadia.cli.sleeptime.changes import PassOrBank, fetch_all_changes, print_changes, resolve_pass_key
+from circadia.cli.sleeptime.status import format_price, show_all
+from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     AsJson,
     compact,
@@ -21,16 +25,20 @@ from circadia.cli.terminal.output import (
     format_duration,
     local_time,
     note,
-    parse_instant,
     print_json,
+    print_list,
+    print_result,
     table,
 )
 from circadia.client import Client
-from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassDetailAnswer
 from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
 from circadia.records.sleep_pass import PassStatus
+from circadia.schemas.passes import PassChangeResult, PassDetail, PassList, PassView
 
-app = typer.Typer()
+app = typer.Typer(cls=NounGroup)
+app.add_typer(bank_status.app)
+app.add_typer(changes.app)
 
 LOOK_SECONDS: Final = 0.5
 COLOURS: Final = {
@@ -46,21 +54,22 @@ Numbers = Annotated[
 ]
 
 
-@app.command(epilog="Example: circadia sleeptime passes --bank team")
+@app.callback(epilog="Example: circadia passes team --status failed")
 def passes(
     server: RemoteServer,
-    bank: Bank,
+    bank: BankToListIfAny = None,
     status: Annotated[PassStatus | None, typer.Option("--status", help="Only passes with this status.")] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 50,
+    limit: Limit = 50,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the passes over a bank with their changes and cost, newest first."""
+    """List the passes over a bank, newest first; without a bank, what waits and runs in all banks."""
+    if bank is None:
+        _list_banks(server, status, limit, user, as_json=as_json)
+        return
     stands = None if status is None else status.value
 
-    async def fetch_passes(client: Client) -> dict[str, Any]:
+    async def fetch_passes(client: Client) -> PassList:
         return await gather_pages(
             lambda place, count: client.list_passes(bank, status=stands, before=place, limit=count, user=user),
             key="passes",
@@ -68,31 +77,28 @@ def passes(
         )
 
     page = server.ask(fetch_passes)
-    if as_json:
-        print_json(page)
-    elif page["passes"]:
-        rows = [_row(each) for each in page["passes"]]
-        console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
-        if page["before"] is not None:
-            note(f"more than {limit}; --limit shows them")
-    else:
-        note("no pass")
+    numbers, more = ("calls", "tokens", "cost"), page.before is not None
+    print_list(page, page.passes, _COLUMNS, _row, as_json=as_json, nothing="no pass", numbers=numbers, more=more)
 
 
-@app.command(epilog="Example: circadia sleeptime why --bank team")
-def why(
-    server: RemoteServer,
-    run: Annotated[
-        str | None, typer.Argument(metavar="[PASS]", help="Pass ID; defaults to the bank's newest pass.")
-    ] = None,
-    bank: Annotated[str | None, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")] = None,
-    user: User = None,
-    as_json: AsJson = False,
+def _list_banks(
+    server: RemoteServer, status: PassStatus | None, limit: int, user: str | None, *, as_json: bool
 ) -> None:
+    if status is not None or user is not None:
+        raise InvalidRequest("--status and --user need a bank; name one")
+    answer = server.ask(lambda client: client.show_sleeptime_of_all(limit=min(limit, PAGE)))
+    if as_json:
+        print_json(answer)
+    else:
+        show_all(answer)
+
+
+@app.command(epilog="Example: circadia passes explain team")
+def explain(server: RemoteServer, run: PassOrBank, user: User = None, as_json: AsJson = False) -> None:
     """Show a pass's trigger, input and changes, and the cost of each model call."""
 
-    async def fetch_pass(client: Client) -> PassDetailAnswer:
-        return await client.show_pass(await resolve_pass_key(client, run, bank, user))
+    async def fetch_pass(client: Client) -> PassDetail:
+        return await client.show_pass(await resolve_pass_key(client, run, user))
 
     details = server.ask(fetch_pass)
     if as_json:
@@ -101,7 +107,7 @@ def why(
         _show(details)
 
 
-@app.command(epilog="Example: circadia sleeptime run --bank team --dry-run --wait")
+@app.command(epilog="Example: circadia passes run team --dry-run --wait")
 def run(
     server: RemoteServer,
     bank: Bank,
@@ -127,26 +133,26 @@ def run(
 ) -> None:
     """Request a pass over all that waits in a bank. With --wait, the exit status is 1 if it fails."""
 
-    async def request_pass(client: Client) -> PassDetailAnswer:
+    async def request_pass(client: Client) -> PassDetail:
         requested = await client.run_pass(
             bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, full=full,
             needed=needed, user=user,
         )  # fmt: skip
-        return await (_wait_for_pass(client, requested["id"]) if wait else client.show_pass(requested["id"]))
+        return await (_wait_for_pass(client, requested.id) if wait else client.show_pass(requested.id))
 
     details = server.ask(request_pass)
     if as_json:
         print_json(details)
     elif not wait:
-        note(f"requested pass {details['id']} over {details['bank']}; see `circadia sleeptime why {details['id']}`")
+        note(f"requested pass {details.id} over {details.bank}; see `circadia passes explain {details.id}`")
     else:
-        print_changes(server.ask(lambda client: fetch_all_changes(client, details["id"])))
+        print_changes(server.ask(lambda client: fetch_all_changes(client, details.id)))
         _show(details)
-    if wait and details["status"] == "failed":
+    if wait and details.status == "failed":
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: circadia sleeptime undo pas_0cwd4f7k2m")
+@app.command(epilog="Example: circadia passes undo pas_0cwd4f7k2m")
 def undo(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     """Undo everything that a pass did. Later changes by others stay."""
     _print_result(
@@ -156,49 +162,46 @@ def undo(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     )
 
 
-@app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
+@app.command(epilog="Example: circadia passes accept pas_0cwd4f7k2m")
 def accept(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Publish the changes of a pass that wait for review, all or single ones."""
     result = server.ask(lambda client: client.accept_pass(run, numbers=numbers or ()))
     _print_result(result, as_json, "no change waits for review")
 
 
-@app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
+@app.command(epilog="Example: circadia passes refuse pas_0cwd4f7k2m --change 3")
 def refuse(server: RemoteServer, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Refuse the changes of a pass that wait for review, all or single ones. They are never published."""
     result = server.ask(lambda client: client.refuse_pass(run, numbers=numbers or ()))
     _print_result(result, as_json, "no change waits for review")
 
 
-@app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
+@app.command(epilog="Example: circadia passes cancel pas_0cwd4f7k2m")
 def cancel(server: RemoteServer, run: PassKey, as_json: AsJson = False) -> None:
     """Cancel a pass. Its published changes stay."""
     ended = server.ask(lambda client: client.cancel_pass(run))
-    if as_json:
-        print_json(ended)
-    else:
-        note(f"pass {ended['id']} over {ended['bank']}: {ended['status']}")
+    print_result(ended, f"pass {ended.id} over {ended.bank}: {ended.status}", as_json=as_json)
 
 
-def _print_result(result: PassChangedAnswer, as_json: bool, nothing: str) -> None:
+def _print_result(result: PassChangeResult, as_json: bool, nothing: str) -> None:
     if as_json:
         print_json(result)
         return
-    if not result["changes"]:
-        note(f"pass {result['pass']['id']}: {nothing}")
+    if not result.changes:
+        note(f"pass {result.run.id}: {nothing}")
         return
-    print_changes(result["changes"])
-    states = Counter(each["state"] for each in result["changes"])
-    note(f"pass {result['pass']['id']}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
+    print_changes(result.changes)
+    states = Counter(each.state for each in result.changes)
+    note(f"pass {result.run.id}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
 
 
-async def _wait_for_pass(client: Client, key: str) -> PassDetailAnswer:
+async def _wait_for_pass(client: Client, key: str) -> PassDetail:
     """Return the pass when it has ended; show its progress on a terminal."""
     clock, last = SystemClock(), ""
     with Console(stderr=True, quiet=not sys.stderr.isatty()).status("waiting for a worker") as line:
         while True:
             details = await client.show_pass(key)
-            if details["status"] not in _OPEN:
+            if details.status not in _OPEN:
                 return details
             progress = _progress(details)
             if progress != last:
@@ -207,74 +210,74 @@ async def _wait_for_pass(client: Client, key: str) -> PassDetailAnswer:
             await clock.sleep(LOOK_SECONDS)
 
 
-def _progress(details: PassAnswer) -> str:
-    spent = details["spent"]
-    words = [details["status"], details["detail"] if details["status"] == "pending" else ""]
+def _progress(details: PassView) -> str:
+    spent = details.spent
+    words = [details.status, details.detail if details.status == "pending" else ""]
     words += [
-        f"episodes to {details['after']} of {details['upto']}",
-        f"{spent['calls']} calls",
-        f"{spent['tokens']} tokens",
+        f"episodes to {details.after} of {details.upto}",
+        f"{spent.calls} calls",
+        f"{spent.tokens} tokens",
     ]
-    return " · ".join(each for each in [*words, format_price(spent), _counts(details["counts"])] if each)
+    return " · ".join(each for each in [*words, format_price(spent.tokens, spent.usd), _counts(details.counts)] if each)
 
 
-def _generation(view: PassDetailAnswer) -> str:
-    before, after = view["generation_before"], view["generation_after"]
+def _generation(view: PassDetail) -> str:
+    before, after = view.generation_before, view.generation_after
     return f"{before}, unchanged" if after in (None, before) else f"{before} → {after}"
 
 
-def _show(view: PassDetailAnswer) -> None:
-    spent = view["spent"]
-    flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if view[name]]
+def _show(view: PassDetail) -> None:
+    spent = view.spent
+    flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if getattr(view, name)]
     rows = [
-        ("trigger", view["trigger"] + (f", asked by {view['by']}" if view["by"] else "")),
-        ("instructions", view["instructions"] or None),
-        ("operations", view["operations"] or "those of the bank's policy"),
+        ("trigger", view.trigger + (f", asked by {view.by}" if view.by else "")),
+        ("instructions", view.instructions or None),
+        ("operations", view.operations or "those of the bank's policy"),
         ("kind", flags or "writes"),
-        ("asked", local_time(view["created_at"])),
-        ("ended", None if view["ended_at"] is None else local_time(view["ended_at"])),
-        ("input", f"episodes up to {view['upto']}; processed up to {view['after']}"),
-        ("status", Text(view["status"], COLOURS.get(view["status"], ""))),
-        ("detail", view["detail"] or None),
-        ("changes", _counts(view["counts"]) or "none"),
+        ("asked", local_time(view.created_at)),
+        ("ended", None if view.ended_at is None else local_time(view.ended_at)),
+        ("input", f"episodes up to {view.upto}; processed up to {view.after}"),
+        ("status", Text(view.status, COLOURS.get(view.status, ""))),
+        ("detail", view.detail or None),
+        ("changes", _counts(view.counts) or "none"),
         ("generation", _generation(view)),
-        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {format_price(spent)}"),
+        ("cost", f"{spent.calls} calls, {spent.tokens:,} tokens, {format_price(spent.tokens, spent.usd)}"),
     ]
-    console().print(table((view["id"], display_text(view["bank"])), rows))
-    if view["ledger"]:
+    console().print(table((view.id, display_text(view.bank)), rows))
+    if view.ledger:
         columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
         lines = [
-            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], format_price(each),
-             f"{each['seconds']:.1f}")
-            for each in view["ledger"]
+            (each.operation, each.model, each.calls, each.failed, each.tokens, format_price(each.tokens, each.usd),
+             f"{each.seconds:.1f}")
+            for each in view.ledger
         ]  # fmt: skip
         console().print()
         console().print(table(columns, lines, numbers=columns[2:]))
-    for each in view["errors"]:
+    for each in view.errors:
         console().print(Text(display_text(each), "red"))
 
 
-def _row(each: PassAnswer) -> tuple[object, ...]:
-    spent = each["spent"]
+def _row(each: PassView) -> tuple[object, ...]:
+    spent = each.spent
     return (
-        each["id"],
-        local_time(each["created_at"]),
-        each["trigger"],
-        each["by"],
-        Text(each["status"] + (" (dry run)" if each["dry_run"] else ""), COLOURS.get(each["status"], "")),
-        _counts(each["counts"]),
-        spent["calls"],
-        f"{spent['tokens']:,}",
-        format_price(spent),
+        each.id,
+        local_time(each.created_at),
+        each.trigger,
+        each.by,
+        Text(each.status + (" (dry run)" if each.dry_run else ""), COLOURS.get(each.status, "")),
+        _counts(each.counts),
+        spent.calls,
+        f"{spent.tokens:,}",
+        format_price(spent.tokens, spent.usd),
         format_duration(_run_seconds(each)),
-        each["detail"],
+        each.detail,
     )
 
 
-def _run_seconds(each: PassAnswer) -> float:
-    if each["status"] == "running" and each["started_at"] is not None:
-        return each["run_seconds"] + (SystemClock().now() - parse_instant(each["started_at"])).total_seconds()
-    return each["run_seconds"]
+def _run_seconds(each: PassView) -> float:
+    if each.status == "running" and each.started_at is not None:
+        return each.run_seconds + (SystemClock().now() - each.started_at).total_seconds()
+    return each.run_seconds
 
 
 def _counts(counts: Mapping[str, int]) -> str:

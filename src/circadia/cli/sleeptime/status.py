@@ -1,11 +1,12 @@
-"""`circadia sleeptime status`, `why-not`, `pause` and `resume`: the state of passes over a bank."""
+"""`circadia passes status`, `why-not`, `pause` and `resume`: the state of passes over a bank."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from datetime import datetime
+from typing import Final
 
 import typer
 from rich.text import Text
 
+from circadia.cli.remote.bank import Bank, User
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.output import (
     AsJson,
@@ -15,175 +16,150 @@ from circadia.cli.terminal.output import (
     format_duration,
     local_time,
     note,
-    parse_instant,
     print_json,
+    print_result,
     table,
     time_since,
 )
-from circadia.client.sleep_answers import BalanceAnswer, SleeptimeAnswer, SleeptimeStatusAnswer
 from circadia.clock import SystemClock
+from circadia.schemas.sleeptime import BalanceView, SleeptimeStatusView, SleeptimeView
 
 app = typer.Typer()
-
-Bank = Annotated[str, typer.Option("--bank", metavar="BANK", help="Name of a bank or template.")]
-User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="End user, if BANK is a template such as support-{user}.")
-]
 
 _COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed", "spent", "problem")
 _BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent", "ratio", "state")
 _LETTERS: Final = 60
 
 
-@app.command(epilog="Example: circadia sleeptime status")
-def status(
-    server: RemoteServer,
-    bank: Annotated[
-        str | None, typer.Option("--bank", metavar="BANK", help="Show only this bank; otherwise all banks with work.")
-    ] = None,
-    user: User = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of banks.")] = 100,
-    as_json: AsJson = False,
-) -> None:
-    """Show what is waiting and running, in one bank or in all banks with work."""
-    if bank is not None:
-        one = server.ask(lambda client: client.show_sleeptime(bank, user=user))
-        if as_json:
-            print_json(one)
-        else:
-            _show(one)
-        return
-    answer = server.ask(lambda client: client.show_sleeptime_of_all(limit=limit))
+@app.command(epilog="Example: circadia passes status team")
+def status(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
+    """Show what waits and runs in a bank, which triggers begin a pass, and what passes saved and spent."""
+    answer = server.ask(lambda client: client.show_sleeptime(bank, user=user))
     if as_json:
         print_json(answer)
     else:
-        _show_all(answer)
+        _show(answer)
 
 
-@app.command("why-not", epilog="Example: circadia sleeptime why-not --bank team")
+@app.command("why-not", epilog="Example: circadia passes why-not team")
 def why_not(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Show why no pass over a bank starts now, or what would trigger one."""
     answer = server.ask(lambda client: client.show_sleeptime(bank, user=user))
     if as_json:
-        print_json({"bank": answer["bank"], **answer["verdict"]})
+        print_json({"bank": answer.bank, **answer.verdict.model_dump(mode="json")})
         return
-    verdict = answer["verdict"]
-    if verdict["due"]:
-        typer.echo(
-            f"a pass over {display_text(answer['bank'])} is due: {display_text(verdict['why'])} ({verdict['trigger']})"
-        )
+    verdict = answer.verdict
+    if verdict.due:
+        typer.echo(f"a pass over {display_text(answer.bank)} is due: {display_text(verdict.why)} ({verdict.trigger})")
         return
-    typer.echo(f"{display_text(answer['bank'])}: {display_text(verdict['why'])} (gate {verdict['gate']})")
-    if verdict["at"] is not None:
-        typer.echo(f"looked at again at {local_time(verdict['at'])}, {_time_until(verdict['at'])}")
+    typer.echo(f"{display_text(answer.bank)}: {display_text(verdict.why)} (gate {verdict.gate})")
+    if verdict.at is not None:
+        typer.echo(f"looked at again at {local_time(verdict.at)}, {_time_until(verdict.at)}")
 
 
-@app.command(epilog="Example: circadia sleeptime pause --bank team")
+@app.command(epilog="Example: circadia passes pause team")
 def pause(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Pause passes over a bank. A running pass ends at its next step."""
     answer = server.ask(lambda client: client.pause_sleeptime(bank, user=user))
-    if as_json:
-        print_json(answer)
-    else:
-        note(f"paused passes over {answer['bank']}; to go on: `circadia sleeptime resume --bank {answer['bank']}`")
+    text = f"paused passes over {answer.bank}; to go on: `circadia passes resume {answer.bank}`"
+    print_result(answer, text, as_json=as_json)
 
 
-@app.command(epilog="Example: circadia sleeptime resume --bank team")
+@app.command(epilog="Example: circadia passes resume team")
 def resume(server: RemoteServer, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Resume passes over a bank, including those that wait after failures, and paused operations."""
     answer = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
-    if as_json:
-        print_json(answer)
-    else:
-        note(f"{answer['bank']}: {answer['verdict']['why']}")
+    print_result(answer, f"{answer.bank}: {answer.verdict.why}", as_json=as_json)
 
 
-def _show(answer: SleeptimeStatusAnswer) -> None:
-    backlog, spent, running = answer["backlog"], answer["spent"], answer["running"]
+def _show(answer: SleeptimeStatusView) -> None:
+    backlog, spent, running = answer.backlog, answer.spent, answer.running
     now = SystemClock().now()
     rows = [
-        ("when", answer["policy"]["when"]),
-        *((f"  {trigger}", words) for trigger, words in answer["begins"].items()),
+        ("when", answer.policy["when"]),
+        *((f"  {trigger}", words) for trigger, words in answer.begins.items()),
         ("  hand", "on request"),
-        ("waiting", f"{backlog['episodes']} episodes, {backlog['turns']} completed turns"),
-        ("oldest", "–" if backlog["oldest_at"] is None else f"{time_since(backlog['oldest_at'], now)} ago"),
-        ("pass", "none runs" if running is None else f"{running['id']} {running['status']} {running['detail']}"),
+        ("waiting", f"{backlog.episodes} episodes, {backlog.turns} completed turns"),
+        ("oldest", "–" if backlog.oldest_at is None else f"{time_since(backlog.oldest_at, now)} ago"),
+        ("pass", "none runs" if running is None else f"{running.id} {running.status} {running.detail}"),
         ("next", _next(answer)),
         (
             "last complete",
-            "never" if answer["succeeded_at"] is None else f"{time_since(answer['succeeded_at'], now)} ago",
+            "never" if answer.succeeded_at is None else f"{time_since(answer.succeeded_at, now)} ago",
         ),
-        ("failed in a row", answer["failures"]),
+        ("failed in a row", answer.failures),
         (
             "spent today",
-            f"{spent['calls']} calls, {spent['tokens']:,} tokens, {format_price(spent)}, "
-            f"{format_duration(spent['seconds'])}",
+            f"{spent.calls} calls, {spent.tokens:,} tokens, {format_price(spent.tokens, spent.usd)}, "
+            f"{format_duration(spent.seconds)}",
         ),
     ]
-    for each in answer["leftovers"]:
-        word = "set apart" if each["quarantined"] else "tried again"
-        rows.append((word, f"episodes {each['first']} to {each['last']}: {each['cause']}"))
-    console().print(table((display_text(answer["bank"]), ""), rows))
-    if answer["balances"]:
-        lines = [_balance(each) for each in answer["balances"]]
+    for each in answer.leftovers:
+        word = "set apart" if each.quarantined else "tried again"
+        rows.append((word, f"episodes {each.first} to {each.last}: {each.cause}"))
+    console().print(table((display_text(answer.bank), ""), rows))
+    if answer.balances:
+        lines = [_balance(each) for each in answer.balances]
         console().print(table(_BALANCE, lines, numbers=_BALANCE[1:7]))
-    if answer["red"]:
-        console().print(Text(display_text(answer["red"]), "red"))
+    if answer.red:
+        console().print(Text(display_text(answer.red), "red"))
 
 
-def _balance(each: BalanceAnswer) -> tuple[object, ...]:
-    paused = each["paused_until"]
+def _balance(each: BalanceView) -> tuple[object, ...]:
+    paused = each.paused_until
     return (
-        each["operation"],
-        each["uses"],
-        f"{each['saved_tokens']:,}",
-        format_price({"tokens": each["saved_tokens"], "usd": each["saved_usd"]}),
-        f"{each['spent_tokens']:,}",
-        format_price({"tokens": each["spent_tokens"], "usd": each["spent_usd"]}),
-        "–" if each["ratio"] is None else f"{each['ratio']:.2f}",
-        each["standing"] if paused is None else f"paused until {local_time(paused)}",
+        each.operation,
+        each.uses,
+        f"{each.saved_tokens:,}",
+        format_price(each.saved_tokens, each.saved_usd),
+        f"{each.spent_tokens:,}",
+        format_price(each.spent_tokens, each.spent_usd),
+        "–" if each.ratio is None else f"{each.ratio:.2f}",
+        each.standing if paused is None else f"paused until {local_time(paused)}",
     )
 
 
-def _show_all(answer: SleeptimeAnswer) -> None:
-    counts = ", ".join(f"{number} {name}" for name, number in answer["passes"].items() if number)
-    spent = answer["spent"]
-    if answer["banks"]:
+def show_all(answer: SleeptimeView) -> None:
+    counts = ", ".join(f"{number} {name}" for name, number in answer.passes.items() if number)
+    spent = answer.spent
+    if answer.banks:
         numbers = ("waiting", "turns", "failed", "spent")
-        console().print(table(_COLUMNS, [_row(each) for each in answer["banks"]], numbers=numbers))
+        console().print(table(_COLUMNS, [_row(each) for each in answer.banks], numbers=numbers))
     else:
         note("nothing waits in any bank")
-    if answer["more"]:
-        note(f"{answer['more']} more banks have work; --limit shows them")
-    note(f"passes: {counts or 'none yet'}; spent today: {spent['tokens']:,} tokens, {format_price(spent)}")
-
-
-def _row(each: SleeptimeStatusAnswer) -> tuple[object, ...]:
-    running = each["running"]
-    return (
-        each["bank"],
-        each["backlog"]["episodes"],
-        each["backlog"]["turns"],
-        format_duration(each["lag_seconds"]),
-        None if running is None else running["status"],
-        _next(each)[:_LETTERS],
-        each["failures"],
-        format_price(each["spent"]),
-        Text(display_text(each["red"]), "red"),
+    if answer.more:
+        note(f"{answer.more} more banks have work; --limit shows them")
+    note(
+        f"passes: {counts or 'none yet'}; spent today: {spent.tokens:,} tokens, {format_price(spent.tokens, spent.usd)}"
     )
 
 
-def format_price(spent: Mapping[str, Any]) -> str:
-    """Return the price in `usd`, or "no price" if there are `tokens` without one: unknown or free."""
-    return "no price" if spent["tokens"] and not spent["usd"] else dollars(spent["usd"])
+def _row(each: SleeptimeStatusView) -> tuple[object, ...]:
+    running = each.running
+    return (
+        each.bank,
+        each.backlog.episodes,
+        each.backlog.turns,
+        format_duration(each.lag_seconds),
+        None if running is None else running.status,
+        _next(each)[:_LETTERS],
+        each.failures,
+        format_price(each.spent.tokens, each.spent.usd),
+        Text(display_text(each.red), "red"),
+    )
 
 
-def _next(answer: SleeptimeStatusAnswer) -> str:
-    verdict = answer["verdict"]
-    if verdict["due"]:
-        return f"now: {verdict['why']}"
-    return f"{verdict['gate']}: {verdict['why']}"
+def format_price(tokens: int, usd: float) -> str:
+    """Return the price, or "no price" for tokens without one: unknown or free."""
+    return "no price" if tokens and not usd else dollars(usd)
 
 
-def _time_until(at: str) -> str:
-    return f"in {format_duration((parse_instant(at) - SystemClock().now()).total_seconds())}"
+def _next(answer: SleeptimeStatusView) -> str:
+    verdict = answer.verdict
+    if verdict.due:
+        return f"now: {verdict.why}"
+    return f"{verdict.gate}: {verdict.why}"
+
+
+def _time_until(at: datetime) -> str:
+    return f"in {format_duration((at - SystemClock().now()).total_seconds())}"

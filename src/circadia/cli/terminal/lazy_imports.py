@@ -16,10 +16,17 @@ from typing import Final
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C: 128 and the number of SIGINT."""
 _LATE: Final = frozenset(
-    {"aiohttp", "yarl", "circadia.agents.directory", "circadia.settings", "circadia.wake.admission.replay"}
+    {
+        "aiohttp",
+        "yarl",
+        "circadia.agents.directory",
+        "circadia.memory.transfer.formats",
+        "circadia.memory.transfer.lines",
+        "circadia.settings",
+        "circadia.wake.admission.replay",
+    }
 )
 """Modules that take long to load, and that many commands, or their help, do without."""
-_COMMANDS: Final = "circadia.cli."
 
 
 @contextmanager
@@ -37,7 +44,7 @@ def quick_imports() -> Generator[None]:
 
 
 def load_when_used() -> None:
-    """From now on, load the modules in `_LATE` and those of commands on first use.
+    """From now on, load the modules in `_LATE` on first use.
 
     Only for a process that runs one command: it is not safe if threads first use such a module at the same time.
     """
@@ -48,7 +55,7 @@ class _LateImportFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _LATE and not fullname.startswith(_COMMANDS):
+        if fullname not in _LATE:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:

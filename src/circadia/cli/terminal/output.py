@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -41,12 +41,48 @@ def note(text: str) -> None:
     Console(stderr=True, width=None if sys.stderr.isatty() else _UNCUT, highlight=False).print(Text(display_text(text)))
 
 
+def _encode(value: object) -> object:
+    """Return an answer of the client as the REST API sends it."""
+    dump = getattr(value, "model_dump", None)
+    return str(value) if dump is None else dump(mode="json", by_alias=True)
+
+
 def print_json(document: object) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=_ascii(), default=str))
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=_ascii(), default=_encode))
 
 
 def print_json_line(document: object) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=str))
+    typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=_encode))
+
+
+def print_result(document: object, text: str, *, as_json: bool) -> None:
+    """Print what a command has done: the document, or one line of text."""
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(display_text(text))
+
+
+def print_list(
+    document: object,
+    entries: Sequence[Any],
+    columns: Sequence[str],
+    row: Callable[[Any], Sequence[object]],
+    *,
+    as_json: bool,
+    nothing: str,
+    numbers: Sequence[str] = (),
+    more: bool = False,
+) -> None:
+    """Print the document, or its entries as a table; `nothing` stands for an empty one, `more` says it is cut."""
+    if as_json:
+        print_json(document)
+    elif entries:
+        console().print(table(columns, map(row, entries), numbers=numbers))
+        if more:
+            note(f"more than {len(entries)}; --limit shows them")
+    else:
+        note(nothing)
 
 
 def escape_unencodable() -> None:
@@ -164,17 +200,13 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def parse_instant(value: str) -> datetime:
-    return datetime.fromisoformat(value)
+def time_since(value: datetime, now: datetime) -> str:
+    return format_duration((now - value).total_seconds())
 
 
-def time_since(value: str, now: datetime) -> str:
-    return format_duration((now - parse_instant(value)).total_seconds())
-
-
-def local_time(value: str) -> str:
-    """Return an instant of the REST API in this machine's time zone, to the second."""
-    return f"{parse_instant(value).astimezone():%Y-%m-%d %H:%M:%S}"
+def local_time(value: datetime) -> str:
+    """Return an instant in this machine's time zone, to the second."""
+    return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def dollars(value: float) -> str:

@@ -1,7 +1,6 @@
-"""`circadia chain`: messages, wakes and pulses with their causes."""
+"""`circadia wakes chain`: messages, wakes and pulses with their causes."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -10,7 +9,7 @@ from rich.tree import Tree
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.terminal.output import AsJson, console, display_text, local_time, print_json, shorten
 from circadia.client import Client
-from circadia.client.wake_answers import ChainAnswer
+from circadia.schemas.chains import Chain, ChainNode
 
 app = typer.Typer()
 
@@ -21,7 +20,7 @@ _COLOURS = {
 }  # fmt: skip
 
 
-@app.command(epilog="Example: circadia chain wak_0cwd4f7k2m")
+@app.command(epilog="Example: circadia wakes chain wak_0cwd4f7k2m")
 def chain(
     server: RemoteServer,
     root: Annotated[
@@ -31,38 +30,38 @@ def chain(
 ) -> None:
     """Show a chain of messages, wakes and pulses as a tree, each below its cause."""
 
-    async def fetch_chain(client: Client) -> ChainAnswer:
+    async def fetch_chain(client: Client) -> Chain:
         first = root
         if root.startswith("wak_"):
-            first = (await client.show_wake(root))["root"]
+            first = (await client.show_wake(root)).root
         elif root.startswith("pls_"):
-            first = (await client.show_pulse(root))["root"]
+            first = (await client.show_pulse(root)).root
         return await client.show_chain(first)
 
     answer = server.ask(fetch_chain)
     if as_json:
         print_json(answer)
         return
-    counts = ", ".join(f"{answer[each]} {each}" for each in ("messages", "wakes", "pulses"))
-    console().print(tree(answer, Text(f"{display_text(answer['root'])}: {counts}, depth {answer['depth']}", "bold")))
+    counts = ", ".join(f"{getattr(answer, each)} {each}" for each in ("messages", "wakes", "pulses"))
+    console().print(tree(answer, Text(f"{display_text(answer.root)}: {counts}, depth {answer.depth}", "bold")))
 
 
-def tree(found: ChainAnswer, title: Text) -> Tree:
+def tree(found: Chain, title: Text) -> Tree:
     """Return the nodes of a chain as a tree; nodes without a cause in the chain are at the top."""
     top = Tree(title)
     branches: dict[str, Tree] = {}
-    for node in found["nodes"]:
-        branches[node["id"]] = branches.get(node["parent"] or "", top).add(_line(node))
+    for node in found.nodes:
+        branches[node.id] = branches.get(node.parent or "", top).add(_line(node))
     return top
 
 
-def _line(node: Mapping[str, Any]) -> Text:
-    who = f"{node['by']} → {node['agent']}" if node["kind"] == "wake" else node["agent"]
+def _line(node: ChainNode) -> Text:
+    who = f"{node.by} → {node.agent}" if node.kind == "wake" else node.agent
     return Text.assemble(
-        (f"{local_time(node['at'])[11:]} ", "dim"),
-        (f"{node['kind']} ", "bold"),
+        (f"{local_time(node.at)[11:]} ", "dim"),
+        (f"{node.kind} ", "bold"),
         f"{display_text(who)} ",
-        (f"{node['state']} " if node["state"] else "", _COLOURS.get(node["state"], "")),
-        shorten(display_text(node["detail"]), _LETTERS),
-        (f"  {node['id']}", "dim"),
+        (f"{node.state} " if node.state else "", _COLOURS.get(node.state, "")),
+        shorten(display_text(node.detail), _LETTERS),
+        (f"  {node.id}", "dim"),
     )

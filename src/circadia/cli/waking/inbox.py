@@ -1,17 +1,19 @@
 """`circadia inbox`: the messages that wait for an agent."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
-from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.remote.paging import Limit, gather_pages
+from circadia.cli.remote.reference import Agent, Session, full_reference
 from circadia.cli.terminal.output import AsJson, console, note, print_json, shorten, table, time_since
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.records.message import DeliveryState
+from circadia.schemas.inbox import InboxItem, InboxPage
 
 app = typer.Typer()
 
@@ -22,14 +24,12 @@ _COLOURS = {"urgent": "red", "high": "yellow", "low": "dim"}
 @app.command(epilog="Example: circadia inbox writer --search deploy")
 def inbox(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
+    agent: Agent,
     every: Annotated[bool, typer.Option("--all", help="All states, oldest first; else unread, urgent first.")] = False,
     search: Annotated[
         str | None, typer.Option("--search", metavar="WORDS", help="Only messages that contain these words.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 50,
+    limit: Limit = 50,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +37,7 @@ def inbox(
     states = [each.value for each in (DeliveryState if every else (DeliveryState.UNREAD,))]
     whose, order = full_reference(agent, session), "oldest" if every else "urgent"
 
-    async def fetch_inbox(client: Client) -> dict[str, Any]:
+    async def fetch_inbox(client: Client) -> InboxPage:
         return await gather_pages(
             lambda place, count: client.show_inbox(
                 whose, states=states, words=search, order=order, after=place, limit=count
@@ -51,24 +51,24 @@ def inbox(
     if as_json:
         print_json(page)
         return
-    counts = page["counts"]
-    typer.echo(", ".join(f"{counts.get(each.value, 0)} {each.value}" for each in DeliveryState))
-    if not page["messages"]:
+    counts = page.counts
+    typer.echo(", ".join(f"{counts.get(each, 0)} {each.value}" for each in DeliveryState))
+    if not page.messages:
         return
     now = SystemClock().now()
     columns = ("message", "from", "priority", "type", "age", "state", "text")
-    console().print(table(columns, [_row(each, now) for each in page["messages"]]))
-    if page["after"] is not None:
+    console().print(table(columns, [_row(each, now) for each in page.messages]))
+    if page.after is not None:
         note(f"more than {limit}; --limit shows them")
 
 
-def _row(item: dict[str, Any], now: Any) -> tuple[object, ...]:
+def _row(item: InboxItem, now: datetime) -> tuple[object, ...]:
     return (
-        item["id"],
-        item["from"],
-        Text(item["priority"], _COLOURS.get(item["priority"], "")),
-        item["type"],
-        time_since(item["at"], now),
-        item["state"],
-        shorten(item["content"], _LETTERS),
+        item.id,
+        item.sender,
+        Text(item.priority, _COLOURS.get(item.priority, "")),
+        item.type,
+        time_since(item.at, now),
+        item.state,
+        shorten(item.content, _LETTERS),
     )

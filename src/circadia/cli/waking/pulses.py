@@ -1,46 +1,43 @@
 """`circadia pulses`: bounded runs of agents."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
-from circadia.cli.remote.reference import DEFAULT_SESSION, Session, full_reference
-from circadia.cli.terminal.output import AsJson, console, format_duration, local_time, note, print_json, shorten, table
+from circadia.cli.remote.paging import Limit, gather_pages
+from circadia.cli.remote.reference import DEFAULT_SESSION, Agent, Session, full_reference
+from circadia.cli.terminal.groups import NounGroup
+from circadia.cli.terminal.output import AsJson, format_duration, local_time, print_list, print_result, shorten
 from circadia.client import Client
 from circadia.records.pulse import PulseStatus
+from circadia.schemas.pulses import PulseView
 
-app = typer.Typer()
+app = typer.Typer(cls=NounGroup)
 
 _COLOURS = {"succeeded": "green", "running": "cyan", "starting": "cyan", "failed": "red", "timed_out": "red"}
 _LETTERS = 80
 _COLUMNS = ("pulse", "admitted", "agent", "kind", "by", "for", "status", "ran", "attempt", "detail")
 
 
-@app.callback(invoke_without_command=True, epilog="Example: circadia pulses --agent writer --status failed")
+@app.callback(epilog="Example: circadia pulses --agent writer --status failed")
 def pulses(
     server: RemoteServer,
-    context: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Only pulses of this agent.")] = None,
     status: Annotated[PulseStatus | None, typer.Option("--status", help="Only pulses with this status.")] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Admitted since this date or time; UTC if no zone.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")
-    ] = 50,
+    limit: Limit = 50,
     session: Session = None,
     as_json: AsJson = False,
 ) -> None:
     """List the pulses of an agent, or of all agents in a session, newest first."""
-    if context.invoked_subcommand is not None:
-        return
     stands = None if status is None else status.value
 
-    async def fetch_pulses(client: Client) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
+    async def fetch_pulses(client: Client) -> list[PulseView]:
+        rows: list[PulseView] = []
         for each in [full_reference(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
             answer = await gather_pages(
                 lambda place, count, each=each: client.list_pulses(
@@ -49,16 +46,33 @@ def pulses(
                 key="pulses",
                 limit=limit,
             )
-            rows += answer["pulses"]
-        return sorted(rows, key=lambda each: (each["created_at"], each["id"]), reverse=True)[:limit]
+            rows += answer.pulses
+        return sorted(rows, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
 
     rows = server.ask(fetch_pulses)
-    if as_json:
-        print_json({"pulses": rows})
-    elif rows:
-        console().print(table(_COLUMNS, [_row(each) for each in rows], numbers=("attempt",)))
-    else:
-        note("no pulse")
+    print_list({"pulses": rows}, rows, _COLUMNS, _row, as_json=as_json, nothing="no pulse", numbers=("attempt",))
+
+
+@app.command(epilog="Example: circadia pulses start writer --reason 'write the notes for 7.1'")
+def start(
+    server: RemoteServer,
+    agent: Agent,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, which the pulse shows.")] = "manual",
+    timeout_seconds: Annotated[
+        float | None, typer.Option("--timeout-seconds", metavar="N", help="Time limit; defaults to the agent's.")
+    ] = None,
+    override: Annotated[
+        str | None, typer.Option("--override", metavar="WHY", help="Why to override the guardrails.")
+    ] = None,
+    session: Session = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a pulse of an agent, if its guardrails admit it."""
+    whose = full_reference(agent, session)
+    outcome = server.ask(
+        lambda client: client.start_pulse(whose, reason, timeout_seconds=timeout_seconds, override=override)
+    )
+    print_result(outcome, outcome.summary, as_json=as_json)
 
 
 @app.command(epilog="Example: circadia pulses cancel pls_0cwd4f7k2m")
@@ -69,28 +83,25 @@ def cancel(
 ) -> None:
     """Stop a pulse. Its messages are unread again."""
     stopped = server.ask(lambda client: client.cancel_pulse(pulse))
-    if as_json:
-        print_json(stopped)
-    else:
-        typer.echo(f"pulse {stopped['id']} of {stopped['agent']}: {stopped['status']}")
+    print_result(stopped, f"pulse {stopped.id} of {stopped.agent}: {stopped.status}", as_json=as_json)
 
 
 async def _agents(client: Client, session: str) -> list[str]:
-    return [f"{session}:{each['name']}" for each in await client.list_agents(session)]
+    return [f"{session}:{each.name}" for each in await client.list_agents(session)]
 
 
-def _row(pulse: dict[str, Any]) -> tuple[object, ...]:
+def _row(pulse: PulseView) -> tuple[object, ...]:
     return (
-        pulse["id"],
-        local_time(pulse["created_at"]),
-        pulse["agent"],
-        pulse["kind"],
-        pulse["by"],
-        pulse["routine"] or pulse["reason"],
-        Text(pulse["status"], _COLOURS.get(pulse["status"], "")),
-        format_duration(pulse["run_seconds"]),
-        pulse["attempt"],
-        _shorten_detail(pulse["detail"]),
+        pulse.id,
+        local_time(pulse.created_at),
+        pulse.agent,
+        pulse.kind,
+        pulse.by,
+        pulse.routine or pulse.reason,
+        Text(pulse.status, _COLOURS.get(pulse.status, "")),
+        format_duration(pulse.run_seconds),
+        pulse.attempt,
+        _shorten_detail(pulse.detail),
     )
 
 

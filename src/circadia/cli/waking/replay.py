@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from circadia.cli.remote.paging import gather_pages
-from circadia.cli.terminal.output import parse_instant
 from circadia.client import Client
 from circadia.errors import NotFound
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.coordination import DEFAULT, Coordination, build_coordination
-from circadia.records.message import Priority
-from circadia.records.wake import Charge, Decision, GuardrailCheck, Wake, WakeSource
+from circadia.records.wake import GuardrailCheck, Wake, WakeSource
+from circadia.schemas.wakes import WakeDetail
 
 EARLIER: Final = timedelta(days=2)
 """Time before the first replayed request whose requests complete its counts."""
@@ -45,44 +44,44 @@ async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> R
                 answer = await client.show_coordination(reference)
             except NotFound:
                 return DEFAULT  # it was deleted
-            return build_coordination({key: each["value"] for key, each in answer["settings"].items()})
+            return build_coordination({key: each.value for key, each in answer.settings.items()})
 
-    targets = sorted({view["agent"] for view in page["wakes"]})
+    targets = sorted({view.agent for view in page.wakes})
     own = await asyncio.gather(*(fetch_coordination(each) for each in targets))
     return ReplayData(
-        wakes=[wake_of(each) for each in page["wakes"]],
+        wakes=[wake_of(each) for each in page.wakes if isinstance(each, WakeDetail)],
         coordinations={AgentId(name): each for name, each in zip(targets, own, strict=True)},
-        complete=page["before"] is None,
+        complete=page.before is None,
     )
 
 
-def wake_of(view: Mapping[str, Any]) -> Wake:
+def wake_of(view: WakeDetail) -> Wake:
     """Return a REST answer as a wake record; references serve as agent ids, which is enough for counting."""
-    source = WakeSource(view["source"])
-    by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view["from"] != "operator"
-    pulse = view["sender_pulse"]
+    source = view.source
+    by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view.sender != "operator"
+    pulse = view.sender_pulse
     return Wake(
-        id=WakeId(view["id"]),
-        at=parse_instant(view["at"]),
-        agent_id=AgentId(view["agent"]),
-        agent=view["agent"],
+        id=WakeId(view.id),
+        at=view.at,
+        agent_id=AgentId(view.agent),
+        agent=view.agent,
         source=source,
-        sender_id=AgentId(view["from"]) if by_agent else None,
-        sender=view["from"],
+        sender_id=AgentId(view.sender) if by_agent else None,
+        sender=view.sender,
         sender_pulse=None if pulse is None else PulseId(pulse),
-        reason=view["reason"],
-        priority=Priority(view["priority"]),
-        message_id=None if view["message"] is None else MessageId(view["message"]),
-        routine=view["routine"],
-        decision=Decision(view["decision"]),
-        rule=view["rule"],
-        detail=view["detail"],
-        decided_at=parse_instant(view["decided_at"]),
-        charge=Charge(view["charge"]),
-        pulse_id=None if view["pulse"] is None else PulseId(view["pulse"]),
-        root_id=view["root"],
-        parent_id=view["parent"],
-        depth=view["depth"],
-        overridden_by=view["overridden_by"],
-        trace=tuple(GuardrailCheck(**each) for each in view["trace"]),
+        reason=view.reason,
+        priority=view.priority,
+        message_id=None if view.message is None else MessageId(view.message),
+        routine=view.routine,
+        decision=view.decision,
+        rule=view.rule,
+        detail=view.detail,
+        decided_at=view.decided_at,
+        charge=view.charge,
+        pulse_id=None if view.pulse is None else PulseId(view.pulse),
+        root_id=view.root,
+        parent_id=view.parent,
+        depth=view.depth,
+        overridden_by=view.overridden_by,
+        trace=tuple(GuardrailCheck(**dict(each)) for each in view.trace),
     )

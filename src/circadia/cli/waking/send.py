@@ -1,8 +1,7 @@
 """`circadia send`: a message for an agent's inbox, and a wake request if it cannot wait."""
 
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +12,7 @@ from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import WakeReason
+from circadia.schemas.wakes import SendOutcome
 
 app = typer.Typer()
 
@@ -48,7 +48,7 @@ def send(
     if override is not None and (priority is not Priority.NORMAL or kind is not MessageType.INFO):
         raise InvalidRequest("--override excludes --priority and --type; leave them out")
 
-    async def put_message(client: Client) -> Mapping[str, Any]:
+    async def put_message(client: Client) -> SendOutcome:
         if override is not None and reason is not None:
             return await client.wake_agent(reader, reason, content, override=override, key=key)
         return await client.send_direct(reader, content, priority=priority.value, type=kind.value, wake=reason, key=key)
@@ -57,6 +57,6 @@ def send(
     if as_json:
         print_json(answer)
         return
-    typer.echo(display_text(answer["summary"]))
-    ids = {name: answer[name] for name in ("message", "wake", "pulse") if answer[name]}
+    typer.echo(display_text(answer.summary))
+    ids = {name: getattr(answer, name) for name in ("message", "wake", "pulse") if getattr(answer, name)}
     note("  ".join(f"{name} {value}" for name, value in ids.items()))

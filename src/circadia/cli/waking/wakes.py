@@ -1,41 +1,55 @@
 """`circadia wakes`: wake requests, their decisions, and what would be decided under other limits."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from circadia.cli.agents.coordination import settings_of
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.paging import gather_pages
+from circadia.cli.remote.paging import Limit, gather_pages
 from circadia.cli.remote.reference import Session, full_reference
-from circadia.cli.terminal.output import AsJson, Listing, console, display_text, local_time, note, print_json, table
-from circadia.cli.waking.coordination import settings_of
+from circadia.cli.terminal.groups import NounGroup
+from circadia.cli.terminal.output import (
+    AsJson,
+    Listing,
+    console,
+    display_text,
+    local_time,
+    note,
+    print_json,
+    print_list,
+    print_result,
+    table,
+)
+from circadia.cli.waking import chain
 from circadia.cli.waking.replay import ReplayData, fetch_replay_data
 from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId
 from circadia.records.wake import Decision, WakeReason
+from circadia.schemas.wakes import WakeDetail, WakeList, WakeOutcome, WakePairCounts, WakeView
 from circadia.wake.admission import replay as replaying
 
-app = typer.Typer()
+app = typer.Typer(cls=NounGroup)
+app.add_typer(chain.app)
 
 WIDEST = 12
 """Maximum number of targets in a matrix; more are printed as a list."""
 _COLOURS = {"admitted": "green", "coalesced": "green", "deferred": "yellow", "refused": "red", "expired": "red"}
 
+WakeKey = Annotated[str, typer.Argument(metavar="WAKE", help="Wake request ID.")]
 Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="Asked since this date or time; UTC if no zone.")
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="Maximum number of rows.")]
 
 
-@app.callback(invoke_without_command=True, epilog="Example: circadia wakes --agent writer --decision refused")
+@app.callback(epilog="Example: circadia wakes --agent writer --decision refused")
 def wakes(
     server: RemoteServer,
-    context: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Wakes of this agent.")] = None,
     sender: Annotated[str | None, typer.Option("--from", metavar="AGENT", help="Asked by this agent.")] = None,
     decision: Annotated[Decision | None, typer.Option("--decision", help="Only requests with this decision.")] = None,
@@ -45,12 +59,10 @@ def wakes(
     as_json: AsJson = False,
 ) -> None:
     """List wake requests with their decision and its reason, newest first."""
-    if context.invoked_subcommand is not None:
-        return
     whom, who = (None if each is None else full_reference(each, session) for each in (agent, sender))
     became = None if decision is None else decision.value
 
-    async def fetch_wakes(client: Client) -> dict[str, Any]:
+    async def fetch_wakes(client: Client) -> WakeList:
         return await gather_pages(
             lambda place, count: client.list_wakes(
                 agent=whom, sender=who, decision=became, since=since, before=place, limit=count
@@ -60,19 +72,22 @@ def wakes(
         )
 
     page = server.ask(fetch_wakes)
-    if as_json:
-        print_json(page)
-    elif page["wakes"]:
-        columns = ("wake", "asked", "agent", "from", "for", "decision", "why")
-        console().print(table(columns, [_row(each) for each in page["wakes"]]))
-        if page["before"] is not None:
-            note(f"more than {limit}; --limit shows them")
-    else:
-        note("no wake")
+    columns = ("wake", "asked", "agent", "from", "for", "decision", "why")
+    more = page.before is not None
+    print_list(page, page.wakes, columns, _row, as_json=as_json, nothing="no wake", more=more)
 
 
-@app.command(epilog="Example: circadia wakes explain writer --from lead")
-def explain(
+@app.command(epilog="Example: circadia wakes explain wak_0cwd4f7k2m")
+def explain(server: RemoteServer, wake: WakeKey, as_json: AsJson = False) -> None:
+    """Show the decision on a wake request, and the result of each guardrail."""
+    details = server.ask(lambda client: client.show_wake(wake))
+    why = ": ".join(each for each in (details.rule, details.detail) if each)
+    asked = f"{details.sender} asked to wake {details.agent} for {details.reason}"
+    _show_trace(details, f"{asked}: {details.decision}" + (f" ({why})" if why else ""), as_json=as_json)
+
+
+@app.command("why-not", epilog="Example: circadia wakes why-not writer --from lead")
+def why_not(
     server: RemoteServer,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent to wake, as `name` or `session:name`.")],
     sender: Annotated[
@@ -90,21 +105,25 @@ def explain(
     answer = server.ask(
         lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who, override=override)
     )
+    _show_trace(answer, answer.summary, as_json=as_json)
+
+
+def _show_trace(document: WakeDetail | WakeOutcome, summary: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(answer)
+        print_json(document)
         return
     rows = [
         (
-            each["rule"],
-            Text("passes", "green") if each["passed"] else Text("fails", "red"),
-            _number(each["value"]),
-            _number(each["limit"]),
-            each["detail"],
+            each.rule,
+            Text("passes", "green") if each.passed else Text("fails", "red"),
+            _number(each.value),
+            _number(each.limit),
+            each.detail,
         )
-        for each in answer["trace"]
+        for each in document.trace
     ]
     console().print(table(("guardrail", "result", "counts", "limit", "why"), rows, numbers=("counts", "limit")))
-    typer.echo(display_text(answer["summary"]))
+    typer.echo(display_text(summary))
 
 
 @app.command("replay", epilog="Example: circadia wakes replay --since 2026-11-01 --set max_wakes_per_day=4")
@@ -156,49 +175,47 @@ def matrix(server: RemoteServer, since: Since = None, as_json: AsJson = False) -
 @app.command(epilog="Example: circadia wakes cancel wak_0cwd4f7k2m")
 def cancel(
     server: RemoteServer,
-    wake: Annotated[str, typer.Argument(metavar="WAKE", help="Wake request ID.")],
+    wake: WakeKey,
     as_json: AsJson = False,
 ) -> None:
     """Cancel a deferred request. Its message stays in the inbox."""
     cancelled = server.ask(lambda client: client.cancel_wake(wake))
-    if as_json:
-        print_json(cancelled)
-    else:
-        typer.echo(f"wake {cancelled['id']} of {display_text(cancelled['agent'])}: {cancelled['decision']}")
+    text = f"wake {cancelled.id} of {cancelled.agent}: {cancelled.decision}"
+    print_result(cancelled, text, as_json=as_json)
 
 
-def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Listing:
+def matrix_table(pairs: Sequence[WakePairCounts]) -> Listing:
     """Return a matrix with a row per sender and a column per target, or a list if it would be too wide."""
-    targets = sorted({each["to"] for each in pairs})
+    targets = sorted({each.to for each in pairs})
     if len(targets) > WIDEST:
-        rows = [(each["from"], each["to"], each["total"], _not_granted(each)) for each in pairs]
+        rows = [(each.sender, each.to, each.total, _not_granted(each)) for each in pairs]
         return table(("from", "to", "asked", "not granted"), rows, numbers=("asked", "not granted"))
-    cells = {(each["from"], each["to"]): each for each in pairs}
-    senders = sorted({each["from"] for each in pairs})
+    cells = {(each.sender, each.to): each for each in pairs}
+    senders = sorted({each.sender for each in pairs})
     rows = [(name, *(_cell(cells.get((name, target))) for target in targets)) for name in senders]
     return table(("from \\ to", *map(display_text, targets)), rows, numbers=targets)
 
 
-def _not_granted(pair: Mapping[str, Any]) -> int:
-    return sum(pair["decisions"].get(each, 0) for each in ("refused", "expired"))
+def _not_granted(pair: WakePairCounts) -> int:
+    return sum(pair.decisions.get(each, 0) for each in (Decision.REFUSED, Decision.EXPIRED))
 
 
-def _cell(pair: Mapping[str, Any] | None) -> Text:
+def _cell(pair: WakePairCounts | None) -> Text:
     if pair is None:
         return Text("·", "dim")
     against = _not_granted(pair)
-    return Text.assemble(str(pair["total"]), (f" ({against} not)" if against else "", "red"))
+    return Text.assemble(str(pair.total), (f" ({against} not)" if against else "", "red"))
 
 
-def _row(wake: Mapping[str, Any]) -> tuple[object, ...]:
+def _row(wake: WakeView) -> tuple[object, ...]:
     return (
-        wake["id"],
-        local_time(wake["at"]),
-        wake["agent"],
-        wake["from"],
-        wake["reason"],
-        Text(wake["decision"], _COLOURS.get(wake["decision"], "")),
-        ": ".join(each for each in (wake["rule"], wake["detail"]) if each),
+        wake.id,
+        local_time(wake.at),
+        wake.agent,
+        wake.sender,
+        wake.reason,
+        Text(wake.decision, _COLOURS.get(wake.decision, "")),
+        ": ".join(each for each in (wake.rule, wake.detail) if each),
     )
 
 
@@ -232,7 +249,7 @@ def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], data: ReplayData
         rows = [
             (
                 each.wake.id,
-                local_time(each.wake.at.isoformat()),
+                local_time(each.wake.at),
                 each.wake.agent,
                 each.wake.sender,
                 each.wake.decision.value,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from circadia.answers.index import AnswerIndex, Match, MatchKind, TextVectors
+from circadia.answers.index import AnswerIndex, Match, TextVectors
 from circadia.answers.lookup import HINT_SHARED_LETTERS, LEAST_SIMILARITY
 from circadia.evaluation.asker import Asker, EvaluationUsage
 from circadia.evaluation.comparison.arm_prompts import (
@@ -27,7 +27,7 @@ from circadia.evaluation.comparison.grading import matches_key
 from circadia.gateway.answers.judging import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.ids import AnswerId
 from circadia.llm.chat_model import Prompt
-from circadia.records.answer import AnswerableQuestion
+from circadia.records.answer import AnswerableQuestion, MatchKind
 from circadia.settings.answers import AnswersSettings
 
 HINT_SIMILARITY: Final = AnswersSettings.model_validate({}).hint_similarity

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from circadia.answers.index import MatchKind
 from circadia.evaluation.asker import Asker, EvaluationUsage
 from circadia.evaluation.comparison.arms import Arm, ArmRunner, CasePreparer, PreparedContext, Trial
 from circadia.evaluation.comparison.dataset import Case, estimate_predictability
 from circadia.evaluation.comparison.grading import matches_key
+from circadia.records.answer import MatchKind
 
 SIZES: Final = (1, 2, 5, 10, 20)
 """Numbers of questions a context."""

@@ -10,7 +10,6 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import LookupOutcome
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
@@ -30,6 +29,7 @@ from circadia.records.answer import (
     AnswerMode,
     AnswerScope,
     AnswerUse,
+    LookupOutcome,
     SameQuestionVerdict,
 )
 from circadia.records.bank import Bank

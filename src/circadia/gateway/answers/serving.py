@@ -15,8 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from circadia.answers.index import MatchKind
-from circadia.answers.lookup import MISS, AnswerLookup, LookupOutcome, LookupResult, no_verdicts
+from circadia.answers.lookup import MISS, AnswerLookup, LookupResult, no_verdicts
 from circadia.answers.normalization import MAX_CHARACTERS, only_asks
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
@@ -31,7 +30,7 @@ from circadia.ids import AgentId, IdSource
 from circadia.memory.capture.harness import strip_harness_text
 from circadia.memory.context import estimate_tokens
 from circadia.records.agent import AgentPolicy
-from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
+from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
 from circadia.records.per_call import per_call
 from circadia.stores.base import NotASingleRead, Tx

@@ -98,7 +98,7 @@ class McpDoor:
             raise NotFound(f"no MCP server {server!r} in the configuration{did_you_mean(server, named)}")
         if server != OWN:
             if principal.agent is None:
-                raise Forbidden("a proxied MCP server takes an agent's token; make one with `circadia agent add NAME`")
+                raise Forbidden("a proxied MCP server takes an agent's token; make one with `circadia agents add NAME`")
             require_mcp_server(principal.agent, server)
         if scope["method"] not in ("POST", "GET", "DELETE"):
             raise MethodNotAllowed(f"{scope['method']} is not possible on an MCP endpoint; use POST")

@@ -92,7 +92,7 @@ class ModelDoor:
         principal = await self._identity.authenticate(bearer(headers))
         agent = principal.agent
         if agent is None:
-            raise Forbidden("the model door takes an agent's token; make an agent with `circadia agent add NAME`")
+            raise Forbidden("the model door takes an agent's token; make an agent with `circadia agents add NAME`")
         if provider is None:
             raise NotFound(f"no upstream {name!r} in the configuration{did_you_mean(name, self._providers)}")
         require_upstream(agent, name)

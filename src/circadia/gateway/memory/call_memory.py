@@ -14,7 +14,6 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
-from circadia.answers.lookup import LookupOutcome
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
@@ -35,6 +34,7 @@ from circadia.memory.capture.attribution import Attribution
 from circadia.memory.capture.recorder import Exchange, ExchangeRecorder, Utterance
 from circadia.memory.uses import UseQueue
 from circadia.records.agent import AgentPolicy
+from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Trust
 from circadia.records.end_user import display_alias
 from circadia.stores.base import Store

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import LookupOutcome
 from circadia.bounded_dict import BoundedDict
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, as_miss
 from circadia.gateway.calls.model_call import ModelCall
@@ -24,6 +23,7 @@ from circadia.memory.search.index import Question
 from circadia.memory.search.question_counter import may_keep_question
 from circadia.memory.services import MemoryServices
 from circadia.memory.uses import BankUse, build_use
+from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.per_call import per_call

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -12,6 +11,7 @@ from circadia.errors import InvalidRequest, TooLarge
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.redaction import redact
 from circadia.memory.transfer.claude_code import read_claude_code
+from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.lines import head_line, new_episode_line
 from circadia.memory.transfer.values import as_list, as_mapping, as_name, parse_time, split_text
 from circadia.records.bank import Trust
@@ -101,15 +101,6 @@ _TRANSCRIPT_KEYS: Final = frozenset({"sessionId", "uuid", "leafUuid"})
 """Each line of a transcript has one of these keys."""
 _LONGEST_OWN_LINE: Final = 900_000
 """Bytes of a line of our own format, which must fit into a call."""
-
-
-class ImportFormat(StrEnum):
-    JSONL = "jsonl"
-    CLAUDE_CODE = "claude-code"
-    MEM0 = "mem0"
-    """The result of mem0's `get_all`."""
-    LANGMEM = "langmem"
-    """Items of a LangGraph store, as LangMem writes them."""
 
 
 def detect_format(file: Path) -> ImportFormat:

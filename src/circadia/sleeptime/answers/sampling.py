@@ -11,10 +11,9 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.index import MatchKind
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, DropReason
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, DropReason, MatchKind
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer

@@ -8,29 +8,14 @@ predictions cost like any other; what was of no use has no benefit.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final
 
 from circadia.records.benefit import Benefit
 from circadia.records.sleep_call import OperationDayCost
-from circadia.records.sleep_state import OperationPause
+from circadia.records.sleep_state import BalanceStatus, OperationPause
 from circadia.settings.sleeptime import BenefitSettings
 
 _NANOUSD: Final = 1e9
-
-
-class BalanceStatus(StrEnum):
-    FREE = "free"
-    """It has cost nothing, so a pause would save nothing."""
-    SPARED = "spared"
-    PAUSED = "paused"
-    LITTLE = "little"
-    """Its cost is too small to be judged."""
-    NEW = "new"
-    """It has had no cost for a whole window yet."""
-    PAYS = "pays"
-    SHORT = "short"
-    """Its benefit is too small; it is paused at the end of the next pass."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

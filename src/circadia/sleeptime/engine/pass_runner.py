@@ -338,9 +338,7 @@ class PassRunner:
         if done:
             return PassOutcome(run=run, status=PassStatus.SUCCEEDED, detail="")
         if staged := run.counts.get("staged", 0):
-            waits = f"{staged} changes are proposed" + (
-                "" if run.dry_run else ": `circadia sleeptime accept` or `refuse`"
-            )
+            waits = f"{staged} changes are proposed" + ("" if run.dry_run else ": `circadia passes accept` or `refuse`")
             return PassOutcome(run=run, status=PassStatus.NO_CHANGE, detail=waits)
         kept_up = ", ".join(f"{name} {number}" for name in UPKEEP_COUNTS if (number := run.counts.get(name, 0)))
         detail = f" (made anew: {kept_up})" if kept_up else ""

@@ -20,15 +20,9 @@ from circadia.records.event import EventType
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
-from circadia.records.sleep_state import Backlog, OperationPause, SleepState
+from circadia.records.sleep_state import Backlog, BalanceStatus, OperationPause, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
-from circadia.sleeptime.budget.benefit import (
-    Balance,
-    BalanceStatus,
-    compute_balances,
-    list_paused_operations,
-    window_of,
-)
+from circadia.sleeptime.budget.benefit import Balance, compute_balances, list_paused_operations, window_of
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.operations.importance_tuning import undo_tuning
 from circadia.sleeptime.publish.publisher import Publisher

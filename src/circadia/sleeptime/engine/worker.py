@@ -21,12 +21,12 @@ from circadia.memory.banks import USER
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
-from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
 from circadia.sleeptime.answers.cleanup import forget_expired
 from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks, SleepParts
 from circadia.sleeptime.engine.services import binding_of, names_of
 from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
-from circadia.sleeptime.triggers.due import ActivityEnd, PassBlocker, PassDecision
+from circadia.sleeptime.triggers.due import ActivityEnd, PassDecision
 from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS, TOPIC, NewPass
 
 _logger = logging.getLogger(__name__)

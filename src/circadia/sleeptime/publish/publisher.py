@@ -193,7 +193,7 @@ async def _fetch_staged(tx: Tx, run: Pass, numbers: Collection[int]) -> Sequence
     unknown = set(numbers).difference(each.number for each in staged)
     if unknown:
         raise NotFound(
-            f"change {min(unknown)} of pass {run.id!r} does not wait; `circadia sleeptime diff` shows what does"
+            f"change {min(unknown)} of pass {run.id!r} does not wait; `circadia passes diff` shows what does"
         )
     return [each for each in staged if not numbers or each.number in numbers]
 

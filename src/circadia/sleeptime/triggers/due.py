@@ -7,10 +7,9 @@ from the episodes behind the cursor.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final, Literal
 
-from circadia.records.sleep_pass import FARTHEST, Trigger
+from circadia.records.sleep_pass import FARTHEST, PassBlocker, Trigger
 from circadia.records.sleep_state import Backlog, SleepState
 from circadia.settings.sleeptime import SleepPolicySettings
 
@@ -20,23 +19,6 @@ LONGEST_REPLY_SECONDS: Final = 600.0
 """Age above which an open answer holds nothing back: its end was missed."""
 LATE_SECONDS: Final = 10.0
 """Delay within which the last turns of a conversation or pulse are written after its end."""
-
-
-class PassBlocker(StrEnum):
-    """The gates of a pass, the cheapest first."""
-
-    DISABLED = "disabled"
-    PAUSED = "paused"
-    BUSY = "busy"
-    BACK_OFF = "back_off"
-    PASSES = "passes"
-    """The limit of passes per hour is reached."""
-    EMPTY = "empty"
-    """Nothing is new since the last pass."""
-    NOBODY_DUE = "not_yet"
-    """Something waits, but no trigger has fired."""
-    REPLYING = "replying"
-    """A trigger has fired, but an answer is under way."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

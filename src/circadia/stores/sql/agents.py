@@ -90,7 +90,7 @@ class SqlAgents:
         if not await self._run(work):
             raise Conflict(
                 f"session {agent.session!r} has an agent named {agent.name!r} already; "
-                f"for a new token of it: circadia agent token {agent.reference}"
+                f"for a new token of it: circadia agents token {agent.reference}"
             )
 
     async def get(self, agent_id: AgentId) -> Agent | None:

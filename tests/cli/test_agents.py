@@ -1,4 +1,4 @@
-"""`circadia agent`."""
+"""`circadia agents`."""
 
 import pytest
 
@@ -14,7 +14,7 @@ async def agents(server: CircadiaProcess, session: str) -> dict[str, dict[str, o
 
 
 async def test_a_new_agents_token_and_what_its_program_needs_are_printed(operator: CircadiaProcess) -> None:
-    result = await run("agent", "add", "helper")
+    result = await run("agents", "add", "helper")
     assert result.status == 0
     token = next(word for word in result.out.split() if word.startswith("circadia-agent-"))
     assert f"OPENAI_API_KEY={token}" in result.err
@@ -26,7 +26,7 @@ async def test_events_and_policy_are_taken(operator: CircadiaProcess) -> None:
     await operator.create_session("crew", [])
     words = ("--wake-on", "mentioned", "--sleep-on", "agent_started", "--description", "writes")
     policy = ("--set", "max_calls_per_day=7", "--set", "may_wake=[lead, editor]", "--set", "on_wake=forward")
-    made = (await run("agent", "add", "writer", "--session", "crew", *words, *policy, "--json")).json
+    made = (await run("agents", "add", "writer", "--session", "crew", *words, *policy, "--json")).json
     assert (made["sleeping"], made["wake_events"], made["description"]) == (True, ["mentioned"], "writes")
     kept = {key: made["policy"][key] for key in ("max_calls_per_day", "may_wake", "on_wake")}
     assert kept == {"max_calls_per_day": 7, "may_wake": ["lead", "editor"], "on_wake": "forward"}
@@ -34,41 +34,41 @@ async def test_events_and_policy_are_taken(operator: CircadiaProcess) -> None:
 
 async def test_the_list_shows_the_state_of_each(operator: CircadiaProcess) -> None:
     await operator.create_session("list", [{"name": "ann"}, {"name": "bob", "sleep_events": ["agent_started"]}])
-    out = (await run("agent", "list", "--session", "list")).out.splitlines()
+    out = (await run("agents", "--session", "list")).out.splitlines()
     assert [line.split()[:2] for line in out[1:]] == [["ann", "awake"], ["bob", "asleep"]]
     assert "the event agent_started" in out[2]
     await run("sleep", "list:ann")
-    assert "operator, over REST" in (await run("agent", "list", "--session", "list")).out
-    listed = (await run("agent", "list", "--session", "list", "--json")).json["agents"]
+    assert "operator, over REST" in (await run("agents", "--session", "list")).out
+    listed = (await run("agents", "--session", "list", "--json")).json["agents"]
     assert [each["name"] for each in listed] == ["ann", "bob"]
 
 
 async def test_one_is_shown_with_its_policy(operator: CircadiaProcess) -> None:
     policy = {"max_calls_per_day": 7, "may_wake": ["ann"]}
     await operator.create_session("show", [{"name": "ann", "sleep_events": ["agent_started"], "policy": policy}])
-    out = (await run("agent", "show", "show:ann")).out
+    out = (await run("agents", "show", "show:ann")).out
     shown = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines()}
     assert (shown["ann"].split()[0], shown["falls"]) == ("asleep", "asleep when agent_started")
-    assert {key: shown[key] for key in ("max_calls_per_day", "may_wake", "banks", "inject", "bank")} == {
-        "max_calls_per_day": "7", "may_wake": "ann", "banks": "[]", "inject": "true", "bank": "–",
+    assert {key: shown[key] for key in ("max_calls_per_day", "may_wake", "write_banks", "inject", "bank")} == {
+        "max_calls_per_day": "7", "may_wake": "ann", "write_banks": "[]", "inject": "true", "bank": "–",
     }  # fmt: skip
-    assert (await run("agent", "show", "ann", "--session", "show", "--json")).json["policy"]["max_calls_per_day"] == 7
+    assert (await run("agents", "show", "ann", "--session", "show", "--json")).json["policy"]["max_calls_per_day"] == 7
 
 
 async def test_what_agents_wrote_cannot_steer_the_readers_terminal(operator: CircadiaProcess) -> None:
     await operator.create_session("sly", [{"name": "ann", "description": "\x1b[2Jgone\x07"}])
-    out = (await run("agent", "list", "--session", "sly")).out
+    out = (await run("agents", "--session", "sly")).out
     assert "\x1b" not in out
     assert "\\x1b[2Jgone\\x07" in out
 
 
 async def test_a_change_leaves_the_rest_as_it_is(operator: CircadiaProcess) -> None:
     await operator.create_session("change", [{"name": "ann", "description": "old", "wake_events": ["mentioned"]}])
-    words = ("agent", "change", "change:ann")
+    words = ("agents", "change", "change:ann")
     assert (await run(*words, "--disable", "--set", "max_calls_per_day=3")).out == "changed agent change:ann\n"
     ann = (await agents(operator, "change"))["ann"]
     assert (ann["enabled"], ann["description"], ann["wake_events"]) == (False, "old", ["mentioned"])
-    assert "disabled" in (await run("agent", "list", "--session", "change")).out
+    assert "disabled" in (await run("agents", "--session", "change")).out
     changed = (await run(*words, "--enable", "--wake-on", "none", "--set", "max_calls_per_day=null", "--json")).json
     assert (changed["enabled"], changed["wake_events"]) == (True, [])
     assert changed["policy"]["max_calls_per_day"] is None
@@ -80,30 +80,30 @@ async def test_who_changes_an_agent_of_the_file_is_told_that_the_file_takes_it_b
 ) -> None:
     told = "takes this back when it changes or the server starts"
     for words in (("--description", ""), ("--set", "answer_mode=off"), ("--wake-on", "none"), ("--sleep-on", "none")):
-        changed = await run("agent", "change", "filed", *words)
+        changed = await run("agents", "change", "filed", *words)
         assert (changed.status, told in changed.err) == (0, True), words
-    as_json = await run("agent", "change", "filed", "--set", "answer_mode=hint", "--json")
+    as_json = await run("agents", "change", "filed", "--set", "answer_mode=hint", "--json")
     assert (as_json.json["in_file"], told in as_json.err) == (True, True)
-    assert told not in (await run("agent", "change", "filed", "--disable")).err  # which the file does not speak of
-    assert "the configuration file" in (await run("agent", "show", "filed")).out
+    assert told not in (await run("agents", "change", "filed", "--disable")).err  # which the file does not speak of
+    assert "the configuration file" in (await run("agents", "show", "filed")).out
     await operator.create_session("unfiled", [{"name": "filed"}])
-    assert told not in (await run("agent", "change", "unfiled:filed", "--description", "x")).err
-    assert "the configuration file" not in (await run("agent", "show", "unfiled:filed")).out
+    assert told not in (await run("agents", "change", "unfiled:filed", "--description", "x")).err
+    assert "the configuration file" not in (await run("agents", "show", "unfiled:filed")).out
 
 
 async def test_a_new_token_replaces_the_old_one(operator: CircadiaProcess) -> None:
     old = (await operator.create_session("rotate", [{"name": "ann"}]))["ann"]
-    new = (await run("agent", "token", "rotate:ann")).out.strip()
+    new = (await run("agents", "token", "rotate:ann")).out.strip()
     refused(await run("sleep", "rotate:ann", "--token", old), 3)
     assert (await run("sleep", "rotate:ann", "--token", new)).status == 0
-    assert (await run("agent", "token", "rotate:ann", "--json")).json["token"] not in (old, new)
+    assert (await run("agents", "token", "rotate:ann", "--json")).json["token"] not in (old, new)
 
 
 async def test_a_deleted_agents_token_opens_nothing(operator: CircadiaProcess) -> None:
     token = (await operator.create_session("delete", [{"name": "ann"}, {"name": "bob"}]))["ann"]
-    assert (await run("agent", "delete", "delete:ann")).out == "deleted agent delete:ann\n"
+    assert (await run("agents", "delete", "delete:ann")).out == "deleted agent delete:ann\n"
     refused(await run("sleep", "delete:ann", "--token", token), 3)
-    gone = (await run("agent", "delete", "delete:bob", "--json")).json
+    gone = (await run("agents", "delete", "delete:bob", "--json")).json
     assert gone == {"deleted": {"session": "delete", "agent": "bob"}}
 
 
@@ -113,7 +113,7 @@ async def test_an_unknown_agent_is_told_with_the_nearest_names(
 ) -> None:
     session = f"near-{command[0]}"
     await operator.create_session(session, [{"name": "writer"}])
-    refused(await run("agent", *command, f"{session}:wirter"), 4, "'wirter'", "'writer'")
+    refused(await run("agents", *command, f"{session}:wirter"), 4, "'wirter'", "'writer'")
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ async def test_an_unknown_agent_is_told_with_the_nearest_names(
     ],
 )
 async def test_a_wrong_event_or_policy_is_named(operator: CircadiaProcess, words: tuple[str, ...], told: str) -> None:
-    result = await run("agent", "add", "default:wrong", *words)
+    result = await run("agents", "add", "default:wrong", *words)
     assert result.status == 2
     assert told in result.err
 
 
 async def test_a_name_that_is_taken_or_not_allowed_is_refused(operator: CircadiaProcess) -> None:
     await operator.create_session("names", [{"name": "ann"}])
-    refused(await run("agent", "add", "names:ann"), 5, "'ann'")
-    refused(await run("agent", "add", "names:Ann!"), 2, "'Ann!'")
+    refused(await run("agents", "add", "names:ann"), 5, "'ann'")
+    refused(await run("agents", "add", "names:Ann!"), 2, "'Ann!'")

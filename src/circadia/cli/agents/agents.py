@@ -1,29 +1,34 @@
-"""`circadia agent`: agents, their tokens and policies."""
+"""`circadia agents`: agents, their tokens and policies."""
 
 from typing import Annotated, Any, Final
 
 import typer
 
 from circadia import settings
+from circadia.cli.agents import coordination, schedule
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import DEFAULT_SESSION, Session, split_reference
+from circadia.cli.remote.reference import DEFAULT_SESSION, Agent, Session, split_reference
+from circadia.cli.terminal.groups import NounGroup
 from circadia.cli.terminal.output import (
     AsJson,
     console,
     format_setting,
     note,
     print_json,
+    print_result,
     state_text,
     table,
     time_since,
 )
-from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
+from circadia.schemas.agents import AgentView
 from circadia.suggestions import did_you_mean
 
-app = typer.Typer(no_args_is_help=True, help="Manage agents, their tokens and policies.")
+app = typer.Typer(cls=NounGroup)
+app.add_typer(coordination.app)
+app.add_typer(schedule.app)
 
 NO_EVENT = "none"
 
@@ -32,7 +37,6 @@ def _event_names(events: type[SleepEvent] | type[WakeEvent]) -> str:
     return ", ".join((*(each.value for each in events), NO_EVENT))
 
 
-Agent = Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")]
 SleepOn = Annotated[
     list[str] | None,
     typer.Option(
@@ -54,7 +58,7 @@ Description = Annotated[
 ]
 
 
-@app.command(epilog="Example: circadia agent add team:writer --wake-on mentioned --set max_calls_per_day=100")
+@app.command(epilog="Example: circadia agents add team:writer --wake-on mentioned --set max_calls_per_day=100")
 def add(
     server: RemoteServer,
     agent: Agent,
@@ -81,11 +85,9 @@ def add(
     if as_json:
         print_json(created)
         return
-    typer.echo(
-        f"agent {created['reference']}, {'asleep' if created['sleeping'] else 'awake'}. Its token, shown only once:"
-    )
-    typer.echo(f"  {created['token']}")
-    _hint(server.url, created["token"])
+    typer.echo(f"agent {created.reference}, {'asleep' if created.sleeping else 'awake'}. Its token, shown only once:")
+    typer.echo(f"  {created.token}")
+    _hint(server.url, created.token)
 
 
 def _hint(url: str, token: str) -> None:
@@ -123,14 +125,14 @@ def _policy(words: list[str]) -> dict[str, Any]:
     return values
 
 
-@app.command("list", epilog="Example: circadia agent list --session team")
-def list_agents(server: RemoteServer, session: Session = None, as_json: AsJson = False) -> None:
+@app.callback(epilog="Example: circadia agents --session team")
+def agents(server: RemoteServer, session: Session = None, as_json: AsJson = False) -> None:
     """List the agents of a session with their state."""
-    agents = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
+    listed = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
     if as_json:
-        print_json({"agents": agents})
+        print_json({"agents": listed})
     else:
-        console().print(agent_table(agents))
+        console().print(agent_table(listed))
 
 
 _CHANGED_BY: Final = {
@@ -142,17 +144,17 @@ _CHANGED_BY: Final = {
 """How the table names who changed the sleep state, by its cause."""
 
 
-def agent_table(agents: list[AgentAnswer]) -> Any:
+def agent_table(agents: list[AgentView]) -> Any:
     now = SystemClock().now()
     rows = [
         (
-            each["name"],
-            state_text(each["sleeping"]) if each["enabled"] else "disabled",
-            time_since(each["since"], now),
-            _CHANGED_BY.get(each["cause"], "{actor}").format(actor=each["actor"]),
-            each["held"],
-            each["wake_events"] or None,
-            each["description"],
+            each.name,
+            state_text(each.sleeping) if each.enabled else "disabled",
+            time_since(each.since, now),
+            _CHANGED_BY.get(each.cause, "{actor}").format(actor=each.actor),
+            each.held,
+            each.wake_events or None,
+            each.description,
         )
         for each in agents
     ]
@@ -160,7 +162,7 @@ def agent_table(agents: list[AgentAnswer]) -> Any:
     return table(columns, rows, numbers=("held",))
 
 
-@app.command(epilog="Example: circadia agent show team:writer")
+@app.command(epilog="Example: circadia agents show team:writer")
 def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Show an agent with its policy."""
     where, name = split_reference(agent, session)
@@ -169,16 +171,16 @@ def show(server: RemoteServer, agent: Agent, session: Session = None, as_json: A
         print_json(answer)
         return
     console().print(agent_table([answer]))
-    if answer["sleep_events"]:
-        typer.echo(f"falls asleep when {', '.join(answer['sleep_events'])}")
-    if answer["in_file"]:
+    if answer.sleep_events:
+        typer.echo(f"falls asleep when {', '.join(answer.sleep_events)}")
+    if answer.in_file:
         typer.echo("is reset to the configuration file at each start, and whenever that file changes")
-    if answer["policy"] is not None:  # only the operator and the agent itself may see it
-        rows = [(key, format_setting(value)) for key, value in answer["policy"].items()]
+    if answer.policy is not None:  # only the operator and the agent itself may see it
+        rows = [(key, format_setting(value)) for key, value in answer.policy.model_dump(mode="json").items()]
         console().print(table(("policy", "value"), rows))
 
 
-@app.command(epilog="Example: circadia agent change writer --disable")
+@app.command(epilog="Example: circadia agents change writer --disable")
 def change(
     server: RemoteServer,
     agent: Agent,
@@ -204,31 +206,23 @@ def change(
             policy=changes or None,
         )
     )
-    if as_json:
-        print_json(changed)
-    else:
-        typer.echo(f"changed agent {changed['reference']}")
-    if changed["in_file"] and (description is not None or sleep_on or wake_on or changes):
+    print_result(changed, f"changed agent {changed.reference}", as_json=as_json)
+    if changed.in_file and (description is not None or sleep_on or wake_on or changes):
         note("the configuration file takes this back when it changes or the server starts; change it there")
 
 
-@app.command(epilog="Example: circadia agent delete team:writer")
+@app.command(epilog="Example: circadia agents delete team:writer")
 def delete(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Delete an agent. Its token stops working and its held calls end."""
     where, name = split_reference(agent, session)
     server.ask(lambda client: client.delete_agent(where, name))
-    if as_json:
-        print_json({"deleted": {"session": where, "agent": name}})
-    else:
-        typer.echo(f"deleted agent {where}:{name}")
+    deleted = {"deleted": {"session": where, "agent": name}}
+    print_result(deleted, f"deleted agent {where}:{name}", as_json=as_json)
 
 
-@app.command("token", epilog="Example: circadia agent token writer")
+@app.command("token", epilog="Example: circadia agents token writer")
 def new_token(server: RemoteServer, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Give an agent a new token and print it. The old token stops working."""
     where, name = split_reference(agent, session)
     token = server.ask(lambda client: client.rotate_token(where, name))
-    if as_json:
-        print_json({"session": where, "agent": name, "token": token})
-    else:
-        typer.echo(token)
+    print_result({"session": where, "agent": name, "token": token}, token, as_json=as_json)

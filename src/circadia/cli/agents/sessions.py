@@ -1,4 +1,4 @@
-"""`circadia session`: groups of agents with their threads."""
+"""`circadia sessions`: groups of agents with their threads."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,21 +7,33 @@ from typing import Annotated, Any, cast
 import typer
 
 from circadia import settings
-from circadia.cli.agents.agent import agent_table
+from circadia.cli.agents.agents import agent_table
 from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.reference import split_list
-from circadia.cli.terminal.output import AsJson, console, local_time, note, print_json, state_text, table
+from circadia.cli.terminal.groups import NounGroup
+from circadia.cli.terminal.output import (
+    AsJson,
+    console,
+    local_time,
+    note,
+    print_json,
+    print_list,
+    print_result,
+    state_text,
+    table,
+)
 from circadia.client import Client
-from circadia.client.answers import SessionCreatedAnswer
 from circadia.errors import InvalidRequest
+from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionView
+from circadia.schemas.threads import ThreadView
 
-app = typer.Typer(no_args_is_help=True, help="Manage sessions: groups of agents with their threads.")
+app = typer.Typer(cls=NounGroup)
 
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="Session name.")]
 
 
-@app.command(epilog="Example: circadia session create team --agent lead --agent writer --sleepers 'all-but lead'")
-def create(
+@app.command(epilog="Example: circadia sessions add team --agent lead --agent writer --sleepers 'all-but lead'")
+def add(
     server: RemoteServer,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Session name; generated if omitted.")] = None,
     agent: Annotated[
@@ -92,70 +104,60 @@ def _all_but(preset: object) -> list[str] | None:
     return split_list(names.strip().removeprefix("[").removesuffix("]"))
 
 
-def _show_created(created: SessionCreatedAnswer) -> None:
-    typer.echo(f"session {created['name']}")
-    if created["agents"]:
-        rows = [(each["name"], state_text(each["sleeping"]), each["token"]) for each in created["agents"]]
+def _show_created(created: SessionCreated) -> None:
+    typer.echo(f"session {created.name}")
+    if created.agents:
+        rows = [(each.name, state_text(each.sleeping), each.token) for each in created.agents]
         console().print(table(("agent", "state", "token, shown only once"), rows))
-    if created["threads"]:
-        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in created["threads"]]))
-    for each in created["warnings"]:
+    if created.threads:
+        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in created.threads]))
+    for each in created.warnings:
         note(f"warning: {each}")
 
 
-def _thread_row(thread: Mapping[str, Any]) -> tuple[object, ...]:
-    return thread["name"], thread["id"], thread["participants"]
+def _thread_row(thread: ThreadView) -> tuple[object, ...]:
+    return thread.name, thread.id, thread.participants
 
 
-@app.command("list", epilog="Example: circadia session list --closed --json")
-def list_sessions(
+@app.callback(epilog="Example: circadia sessions --closed --json")
+def sessions(
     server: RemoteServer,
     closed: Annotated[bool, typer.Option("--closed", help="Include closed sessions.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the sessions."""
-    sessions = server.ask(lambda client: client.list_sessions(closed=closed))
-    if as_json:
-        print_json({"sessions": sessions})
-        return
-    rows = [
-        (
-            each["name"],
-            "stalled" if each["stalled"] else each["status"],
-            local_time(each["created_at"]),
-            local_time(each["touched_at"]),
-        )
-        for each in sessions
-    ]
-    console().print(table(("session", "status", "created", "last touched"), rows))
+    """List the sessions: groups of agents with their threads."""
+    listed = server.ask(lambda client: client.list_sessions(closed=closed))
+    columns = ("session", "status", "created", "last touched")
+    print_list({"sessions": listed}, listed, columns, _row, as_json=as_json, nothing="no session")
 
 
-@app.command(epilog="Example: circadia session show team")
+def _row(session: SessionView) -> tuple[object, ...]:
+    status = "stalled" if session.stalled else session.status
+    return session.name, status, local_time(session.created_at), local_time(session.touched_at)
+
+
+@app.command(epilog="Example: circadia sessions show team")
 def show(server: RemoteServer, session: Name = "default", as_json: AsJson = False) -> None:
     """Show a session with its agents and threads."""
 
-    async def fetch_session(client: Client) -> dict[str, Any]:
-        details = await client.show_session(session)
-        return {**details, "threads": await client.list_threads(session)}
+    async def fetch_session(client: Client) -> tuple[SessionDetail, list[ThreadView]]:
+        return await client.show_session(session), await client.list_threads(session)
 
-    answer = server.ask(fetch_session)
+    answer, threads = server.ask(fetch_session)
     if as_json:
-        print_json(answer)
+        print_json({**answer.model_dump(mode="json"), "threads": threads})
         return
-    stalled = ", stalled: all its agents sleep and nobody acts" if answer["stalled"] else ""
-    typer.echo(f"session {answer['name']}, {answer['status']}{stalled}")
-    if answer["agents"]:
-        console().print(agent_table(answer["agents"]))
-    if answer["threads"]:
-        rows = [(each["name"], each["status"], each["id"], each["participants"]) for each in answer["threads"]]
+    stalled = ", stalled: all its agents sleep and nobody acts" if answer.stalled else ""
+    typer.echo(f"session {answer.name}, {answer.status}{stalled}")
+    if answer.agents:
+        console().print(agent_table(answer.agents))
+    if threads:
+        rows = [(each.name, each.status, each.id, each.participants) for each in threads]
         console().print(table(("thread", "status", "id", "participants"), rows))
 
 
-@app.command(epilog="Example: circadia session close team")
+@app.command(epilog="Example: circadia sessions close team")
 def close(server: RemoteServer, session: Name, as_json: AsJson = False) -> None:
     """Close a session with its threads. Its agents' tokens stop working and their held calls end."""
     closed = server.ask(lambda client: client.close_session(session))
-    if as_json:
-        print_json(closed)
-    else:
-        typer.echo(f"closed session {closed['name']}")
+    print_result(closed, f"closed session {closed.name}", as_json=as_json)

@@ -1,4 +1,4 @@
-"""`circadia coordination`: how an agent may be woken, with the value and source of each setting."""
+"""`circadia agents coordination`: how an agent may be woken, with the value and source of each setting."""
 
 from typing import Annotated, Any, cast
 
@@ -7,22 +7,22 @@ from rich.text import Text
 
 from circadia import settings
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import Session, full_reference
+from circadia.cli.remote.reference import Agent, Session, full_reference
 from circadia.cli.terminal.output import AsJson, compact, console, local_time, print_json, table
 from circadia.client import Client
-from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import KEYS
+from circadia.schemas.coordination import CoordinationView
 
 app = typer.Typer()
 
 _COLOURS = {"file": "green", "patch": "cyan"}
 
 
-@app.command(epilog="Example: circadia coordination writer max_wakes_per_day=4 on_busy=refuse")
+@app.command(epilog="Example: circadia agents coordination writer max_wakes_per_day=4 on_busy=refuse")
 def coordination(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
+    agent: Agent,
     changes: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as max_wakes_per_day=4; null: no limit."),
@@ -40,7 +40,7 @@ def coordination(
     body = {full_key(key): value for key, value in settings_of(changes or []).items()}
     whose = full_reference(agent, session)
 
-    async def apply_changes(client: Client) -> CoordinationAnswer:
+    async def apply_changes(client: Client) -> CoordinationView:
         for key in reset or []:
             await client.reset_coordination(whose, full_key(key))
         return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
@@ -52,11 +52,11 @@ def coordination(
     rows = [
         (
             key,
-            _format_value(each["value"]),
-            Text(each["source"], _COLOURS.get(each["source"], "dim")),
-            local_time(each["at"]) if each["at"] else "",
+            _format_value(each.value),
+            Text(each.source, _COLOURS.get(each.source, "dim")),
+            local_time(each.at) if each.at else "",
         )
-        for key, each in answer["settings"].items()
+        for key, each in answer.settings.items()
     ]
     console().print(table(("key", "value", "source", "since"), rows))
 

@@ -1,17 +1,17 @@
-"""`circadia schedule`: an agent's routines, their next occurrences, and its blackouts."""
+"""`circadia agents schedule`: an agent's routines, their next occurrences, and its blackouts."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
 from circadia.cli.remote.connection import RemoteServer
-from circadia.cli.remote.reference import Session, full_reference
-from circadia.cli.terminal.output import AsJson, console, display_text, note, parse_instant, print_json, shorten, table
+from circadia.cli.remote.reference import Agent, Session, full_reference
+from circadia.cli.terminal.output import AsJson, console, display_text, note, print_json, shorten, table
 from circadia.clock import SystemClock
 from circadia.records.schedule import load_zone
+from circadia.schemas.schedule import Occurrence, RoutineView, ScheduleView
 
 app = typer.Typer()
 
@@ -21,10 +21,10 @@ NEXT: Final = 10
 FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
 
 
-@app.command(epilog="Example: circadia schedule writer --days 3")
+@app.command(epilog="Example: circadia agents schedule writer --days 3")
 def schedule(
     server: RemoteServer,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent, as `name` or `session:name`.")],
+    agent: Agent,
     days: Annotated[int, typer.Option("--days", min=1, max=31, metavar="N", help="Days to show, from today on.")] = 7,
     session: Session = None,
     as_json: AsJson = False,
@@ -39,46 +39,46 @@ def schedule(
     _show(answer)
 
 
-def _show(answer: Mapping[str, Any]) -> None:
-    zone = answer["zone"]
-    typer.echo(f"{display_text(answer['agent'])}, clock of {zone}")
-    if not answer["routines"]:
+def _show(answer: ScheduleView) -> None:
+    zone = answer.zone
+    typer.echo(f"{display_text(answer.agent)}, clock of {zone}")
+    if not answer.routines:
         note("no routine")
     else:
         columns = ("routine", "when", "next", "last", "limit", "skips", "missed", "instructions")
-        rows = [_routine_row(each, zone) for each in answer["routines"]]
+        rows = [_routine_row(each, zone) for each in answer.routines]
         console().print(table(columns, rows, numbers=("skips", "missed")))
-    due = answer["occurrences"]
+    due = answer.occurrences
     if due:
         typer.echo()
-        rows = [(wall_time(each["at"], zone), each["routine"], _occurrence_text(each, zone)) for each in due[:NEXT]]
+        rows = [(wall_time(each.at, zone), each.routine, _occurrence_text(each, zone)) for each in due[:NEXT]]
         console().print(table(("due", "routine", "becomes"), rows))
         if len(due) > NEXT:
-            note(f"… and {len(due) - NEXT} more{'' if answer['complete'] else ', and others that the server left out'}")
-    if answer["spans"] or due:
+            note(f"… and {len(due) - NEXT} more{'' if answer.complete else ', and others that the server left out'}")
+    if answer.spans or due:
         typer.echo()
         for line in timeline(answer):
             console().print(line)
         typer.echo(f"{DUE} runs  {SKIPPED} does not run  {LEFT_ALONE} blackout  (each mark is 30 minutes)")
 
 
-def timeline(found: Mapping[str, Any]) -> list[Text]:
+def timeline(found: ScheduleView) -> list[Text]:
     """Return a line for each day of the window in the agent's time zone; a mark is half an hour.
 
     A day of 25 hours shows its repeated hour once; a day of 23 hours shows the missing hour as free.
     """
-    zone = load_zone(found["zone"])
-    start, end = parse_instant(found["since"]).astimezone(zone), parse_instant(found["until"]).astimezone(zone)
+    zone = load_zone(found.zone)
+    start, end = found.since.astimezone(zone), found.until.astimezone(zone)
     marks: dict[tuple[str, int], str] = {}
-    for span in found["spans"]:
-        at, over = parse_instant(span["start"]).astimezone(UTC), parse_instant(span["end"]).astimezone(UTC)
+    for span in found.spans:
+        at, over = span.start.astimezone(UTC), span.end.astimezone(UTC)
         while at < over:
             marks[_place(at.astimezone(zone))] = LEFT_ALONE
             at += SLOT - (at - EPOCH) % SLOT
     # An occurrence that runs comes last, so that its mark covers a skipped one.
-    for each in sorted(found["occurrences"], key=lambda each: each["runs_at"] is not None):
-        at = parse_instant(each["runs_at"] or each["at"]).astimezone(zone)
-        marks[_place(at)] = SKIPPED if each["runs_at"] is None else DUE
+    for each in sorted(found.occurrences, key=lambda each: each.runs_at is not None):
+        at = (each.runs_at or each.at).astimezone(zone)
+        marks[_place(at)] = SKIPPED if each.runs_at is None else DUE
     lines = [Text(" " * 12 + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim")]
     day = start.date()
     while day <= end.date():
@@ -99,35 +99,35 @@ def _day_line(name: str, marks: list[str]) -> Text:
     return line
 
 
-def wall_time(at: str | None, zone: str) -> str:
-    return "–" if at is None else f"{parse_instant(at).astimezone(load_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
+def wall_time(at: datetime | None, zone: str) -> str:
+    return "–" if at is None else f"{at.astimezone(load_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
 
 
-def _occurrence_text(occurrence: Mapping[str, Any], zone: str) -> Text:
-    if occurrence["runs_at"] is None:
+def _occurrence_text(occurrence: Occurrence, zone: str) -> Text:
+    if occurrence.runs_at is None:
         return Text("skipped: blackout", "yellow")
-    if occurrence["runs_at"] == occurrence["at"]:
+    if occurrence.runs_at == occurrence.at:
         return Text("runs", "green")
-    return Text(f"deferred to {wall_time(occurrence['runs_at'], zone)}", "cyan")
+    return Text(f"deferred to {wall_time(occurrence.runs_at, zone)}", "cyan")
 
 
-def _routine_row(routine: Mapping[str, Any], zone: str) -> tuple[object, ...]:
-    limit = routine["timeout_seconds"]
+def _routine_row(routine: RoutineView, zone: str) -> tuple[object, ...]:
+    limit = routine.timeout_seconds
     return (
-        routine["name"],
-        _when(routine) if routine["enabled"] else f"off ({_when(routine)})",
-        wall_time(routine["next_at"], zone) if routine["enabled"] else "–",
-        wall_time(routine["last_at"], zone),
+        routine.name,
+        _when(routine) if routine.enabled else f"off ({_when(routine)})",
+        wall_time(routine.next_at, zone) if routine.enabled else "–",
+        wall_time(routine.last_at, zone),
         "the agent's" if limit is None else f"{limit:g} s",
-        routine["skips"],
-        routine["missed"],
-        shorten(routine["instructions"], 50) or "its inbox",
+        routine.skips,
+        routine.missed,
+        shorten(routine.instructions, 50) or "its inbox",
     )
 
 
-def _when(routine: Mapping[str, Any]) -> str:
-    if routine["cron"]:
-        return f"cron {routine['cron']}"
-    if routine["every_seconds"]:
-        return f"every {timedelta(seconds=routine['every_seconds'])}"
-    return f"{len(routine['at'])} instants"
+def _when(routine: RoutineView) -> str:
+    if routine.cron:
+        return f"cron {routine.cron}"
+    if routine.every_seconds:
+        return f"every {timedelta(seconds=routine.every_seconds)}"
+    return f"{len(routine.at)} instants"

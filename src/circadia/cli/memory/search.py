@@ -1,0 +1,203 @@
+"""`circadia banks search`, `views`, `context` and `explain`: what a bank knows, and how it knows it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from circadia.cli.memory.episodes import LETTERS, TRUSTS
+from circadia.cli.remote.bank import Bank, User
+from circadia.cli.remote.connection import RemoteServer
+from circadia.cli.terminal.output import (
+    AsJson,
+    compact,
+    console,
+    display_text,
+    local_time,
+    note,
+    print_json,
+    print_list,
+    shorten,
+    table,
+)
+from circadia.records.bank import Trust
+from circadia.records.index_entry import Layer
+from circadia.schemas.search import FrequentQuestionView, HitView
+
+app = typer.Typer()
+
+BAR: Final = 16
+"""Length of the best hit's bar, in characters."""
+COLOURS: Final = {
+    "words": "green", "meaning": "cyan", "around": "blue", "speaker": "magenta", "recency": "yellow",
+    "importance": "red",
+}  # fmt: skip
+
+SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")]
+Within = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this conversation.")]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Of this kind only; may be repeated.")]
+Trusts = Annotated[list[Trust] | None, typer.Option("--trust", help="Only this source; may be repeated.")]
+Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")]
+Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only this layer; both by default.")]
+Recency = Annotated[float, typer.Option("--recency", metavar="N", help="Score added to something that happens now.")]
+HalfLife = Annotated[
+    float, typer.Option("--half-life-days", metavar="N", help="Days after which --recency counts half.")
+]
+Importance = Annotated[float, typer.Option("--importance", metavar="N", help="Score added to the most important.")]
+
+
+@app.command(epilog="Example: circadia banks search team 'when is the release' --trust person --trust agent")
+def search(
+    server: RemoteServer,
+    bank: Bank,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question or words to search for.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=200, metavar="N", help="Maximum number of rows.")] = 10,
+    speaker: SaidBy = None,
+    session: Within = None,
+    kinds: Kinds = None,
+    trusts: Trusts = None,
+    since: Since = None,
+    until: Until = None,
+    layers: Layers = None,
+    recency: Recency = 0.0,
+    half_life_days: HalfLife = 30.0,
+    importance: Importance = 0.0,
+    user: User = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search episodes and notes, and show the parts of each score."""
+    answer = server.ask(
+        lambda client: client.search_bank(
+            bank, question, limit=limit, speaker=speaker, session=session, kinds=kinds or (), since=since, until=until,
+            trusts=[each.value for each in trusts or ()], layers=[each.value for each in layers or ()],
+            recency=recency, half_life_days=half_life_days, importance=importance, user=user,
+        )
+    )  # fmt: skip
+    if as_json:
+        print_json(answer)
+    elif answer.hits:
+        _show_hits(answer.hits)
+    else:
+        note("nothing found")
+
+
+@app.command(epilog="Example: circadia banks views team")
+def views(
+    server: RemoteServer,
+    bank: Bank,
+    hits: Annotated[int, typer.Option("--hits", min=0, max=100, metavar="N", help="Maximum hits per view.")] = 1,
+    user: User = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the views that passes keep ready: frequent questions, and notes by subject."""
+    answer = server.ask(lambda client: client.list_views(bank, hits=hits, user=user))
+    columns = ("kind", "text", "filters", "asked", "state", "says")
+    nothing = "nothing is ready yet; a pass keeps questions ready that were asked more than once"
+    print_list(answer, answer.views, columns, _view, as_json=as_json, nothing=nothing, numbers=("asked",))
+
+
+def _view(each: FrequentQuestionView) -> tuple[object, ...]:
+    state = "ready" if each.current else "counted" if each.made_at is None else "waits for a pass"
+    says = "\n".join(shorten(hit.text, LETTERS) for hit in each.hits)
+    return (each.kind, shorten(each.text, LETTERS), compact(each.filters), each.asked or "", state, says)
+
+
+def _show_hits(hits: Sequence[HitView]) -> None:
+    best = max(each.score for each in hits)
+    names = [name for name in COLOURS if any(name in each.parts for each in hits)]
+    if any(each.parts.get("weight", 1) != 1 for each in hits):
+        names.append("weight")
+    rows = [
+        (
+            f"{each.score:.3f}",
+            bar(each.parts, best),
+            *(f"{each.parts[name]:.2f}" if name in each.parts else "" for name in names),
+            each.speaker or each.kind,
+            Text(each.trust, TRUSTS[each.trust]),
+            local_time(each.at)[:10],
+            each.id,
+            shorten(each.text, LETTERS),
+        )
+        for each in hits
+    ]
+    columns = ("score", "why", *names, "who", "trust", "day", "id", "text")
+    out = console()
+    out.print(table(columns, rows, numbers=("score", *names)))
+    legend = Text("why: ")
+    for name in names:
+        legend.append(f"█ {name}  ", COLOURS.get(name, "dim")) if name in COLOURS else legend.append("× weight", "dim")
+    out.print(legend)
+
+
+def bar(parts: Mapping[str, float], best: float) -> Text:
+    """Return a bar scaled to the best score, with a colour for each part of the score."""
+    weight = parts.get("weight", 1.0)
+    line, end = Text(), 0.0
+    for name, colour in COLOURS.items():
+        start, end = end, end + weight * parts.get(name, 0.0)
+        line.append("█" * (round(BAR * end / best) - round(BAR * start / best)), colour)
+    return line
+
+
+@app.command(epilog="Example: circadia banks context team 'when is the release'")
+def context(
+    server: RemoteServer,
+    bank: Bank,
+    question: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="Question; without it, only blocks are shown.")
+    ] = None,
+    stable_tokens: Annotated[
+        int | None, typer.Option("--stable-tokens", min=0, metavar="N", help="Tokens for pinned blocks.")
+    ] = None,
+    fitting_tokens: Annotated[
+        int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
+    ] = None,
+    user: User = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a bank adds to a prompt: the stable part, and what fits a question."""
+    parts = server.ask(
+        lambda client: client.show_context(
+            bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
+        )
+    )  # fmt: skip
+    if as_json:
+        print_json(parts)
+        return
+    out = console()
+    for title, text in (("for the system side", parts.stable), ("for the last user turn", parts.fitting)):
+        out.print(Text(f"── {title} ──", "bold cyan"))
+        out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
+    if parts.left_out:
+        note(f"no room for the blocks {', '.join(parts.left_out)}; raise --stable-tokens")
+
+
+@app.command(epilog="Example: circadia banks explain team not_3f2a")
+def explain(
+    server: RemoteServer,
+    bank: Bank,
+    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID, as searches show it.")],
+    user: User = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where a note comes from: the episodes that support it, and what passes did to it."""
+    answer = server.ask(lambda client: client.explain_note(bank, note_key, user=user))
+    if as_json:
+        print_json(answer)
+        return
+    out = console()
+    out.print(Text(display_text(answer.text), "bold"))
+    away = "" if answer.retired_at is None else f", retired {local_time(answer.retired_at)}"
+    origin = f"made by pass {answer.pass_id}" if answer.pass_id else "made by hand"
+    out.print(Text(f"{answer.kind}, trust {answer.trust}, {origin} at {local_time(answer.created_at)}{away}", "dim"))
+    for each in answer.evidence:
+        out.print(
+            Text.assemble(
+                (f"  {each.id} {local_time(each.at)} ", "dim"),
+                f"{display_text(each.speaker)}: {display_text(each.text)}",
+            )
+        )
+    for each in answer.changes:
+        out.print(Text(f"  {each.pass_id} {each.kind} {each.state}: {display_text(each.why)}", "cyan"))

@@ -1,0 +1,103 @@
+"""Groups of commands: the whole list, whose modules load when called, and nouns, which list without a command."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+from circadia.cli.terminal.lazy_imports import end_on_interrupt, quick_imports
+from circadia.suggestions import did_you_mean
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports the module of a command when the command is called, after click's lazy groups.
+
+    `--help` shows the lines below, so that it need not import any module.
+    """
+
+    sections: ClassVar[Mapping[str, Mapping[str, tuple[str, str]]]]
+    """The commands below each heading of the help: the module with its `app`, and the first line of its help."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for heading, listed in self.sections.items():
+            for name, (_, summary) in listed.items():
+                self.add_command(TyperCommand(name=name, help=summary, rich_help_panel=heading))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}{self._suggest_command(args)}")
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and self.load_command(args[0]), rest
+
+    def _suggest_command(self, args: list[str]) -> str:
+        """Return commands that end in the same word, or else resemble the first one; it may be a heading."""
+        headings = {heading.lower().replace("-", ""): list(listed) for heading, listed in self.sections.items()}
+        names = headings.get(args[0], list(self.commands))
+        below = [f"{name} {word}" for name in names for word in getattr(self.load_command(name), "commands", ())]
+        if same := [each for each in below if each.split()[1:] == args[1:2]]:
+            return did_you_mean(" ".join(args[:2]), same)
+        return did_you_mean(args[0], names if args[0] in headings else [*names, *below])
+
+    def load_command(self, name: str) -> Any:
+        (module,) = [listed[name][0] for listed in self.sections.values() if name in listed]
+        with end_on_interrupt(), quick_imports():
+            group = get_group(_add_server_options(importlib.import_module(module).app))
+        return group.commands.get(name, group)
+
+
+class NounGroup(TyperGroup):
+    """A command with others below it: it runs unless its first word names one of them."""
+
+    allow_interspersed_args = True
+
+    def __init__(self, **attributes: Any) -> None:
+        attributes |= {"invoke_without_command": True, "subcommand_metavar": "| COMMAND [ARGS]..."}
+        super().__init__(**attributes)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        command = self.commands.get(args[0]) if args else None
+        if command is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Refuse the words that are left after the arguments, as the first word is no command."""
+        word = ctx.params.get("bank") or args[0]
+        if word in self.commands:
+            ctx.fail(f"Write {word!r} before the options")
+        ctx.fail(f"No such command {word!r}{did_you_mean(word, self.commands)}")
+
+
+def _add_server_options(app: typer.Typer) -> typer.Typer:
+    for each in (*app.registered_commands, app.registered_callback):
+        if each is not None and each.callback is not None:
+            each.callback = _with_options(each.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _add_server_options(group.typer_instance)
+    return app
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command with its `server` parameter replaced by that class's fields, placed before `--json`."""
+    signature = inspect.signature(command)
+    others = dict(signature.parameters)
+    server = others.pop("server", None)
+    if server is None:
+        return command
+    fields = inspect.signature(server.annotation).parameters
+
+    @wraps(command)
+    def wrapper(**given: Any) -> Any:
+        return command(server.annotation(**{name: given.pop(name) for name in fields}), **given)
+
+    last = [others.pop(name) for name in ("as_json",) if name in others]
+    parameters = [*others.values(), *fields.values(), *last]
+    vars(wrapper)["__signature__"] = signature.replace(parameters=parameters)
+    return wrapper

@@ -1,0 +1,12 @@
+"""The formats of files that can be imported, apart from their readers, which take long to load."""
+
+from enum import StrEnum
+
+
+class ImportFormat(StrEnum):
+    JSONL = "jsonl"
+    CLAUDE_CODE = "claude-code"
+    MEM0 = "mem0"
+    """The result of mem0's `get_all`."""
+    LANGMEM = "langmem"
+    """Items of a LangGraph store, as LangMem writes them."""

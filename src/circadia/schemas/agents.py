@@ -1,0 +1,55 @@
+"""Agents of a session in answers."""
+
+from datetime import datetime
+
+from pydantic import AliasChoices, Field
+
+from circadia.records.agent import Cause, SleepEvent, WakeEvent
+from circadia.schemas.policies import PolicyView
+from circadia.schemas.view import View
+
+
+class AgentView(View):
+    """An agent and its sleep state."""
+
+    id: str = Field(description="Unique id; not reused with the name.", examples=["agt_0cwd…"])
+    name: str = Field(description="Name, unique in the session.", examples=["writer"])
+    session: str = Field(description="Name of the session.", examples=["default"])
+    reference: str = Field(description="`name` in the session `default`, else `session:name`.", examples=["writer"])
+    description: str = Field(description="Purpose.")
+    enabled: bool = Field(description="Whether its token is valid.")
+    sleeping: bool = Field(
+        validation_alias=AliasChoices("sleeping", "asleep"), description="Whether the agent is asleep."
+    )
+    since: datetime = Field(description="When the sleep state last changed.")
+    cause: Cause = Field(description="Interface of the last change.")
+    actor: str = Field(description="Who made the last change.", examples=["operator", "mentioned by lead"])
+    generation: int = Field(description="Number of changes so far.")
+    held: int = Field(description="Number of its held calls.")
+    sleep_events: list[SleepEvent] = Field(description="Events that put it to sleep.")
+    wake_events: list[WakeEvent] = Field(description="Events that wake it.")
+    policy: PolicyView | None = Field(description="What it may access and spend; null if another agent asks.")
+    in_file: bool = Field(
+        description="Whether the configuration file defines it. If so, each start and each change of the file sets "
+        "its description, events and policy."
+    )
+    created_at: datetime = Field(description="Time of creation.")
+
+
+class AgentCreated(AgentView):
+    """A new agent with its token."""
+
+    token: str = Field(description="Token, shown only once; the server stores only its hash.")
+
+
+class AgentList(View):
+    """The agents of a session."""
+
+    agents: list[AgentView] = Field(description="Sorted by name.")
+
+
+class AgentToken(View):
+    """A new token."""
+
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    token: str = Field(description="New token, shown only once; the old one is no longer valid.")

@@ -1,0 +1,29 @@
+"""The sleep state of an agent in answers."""
+
+from datetime import datetime
+
+from pydantic import AliasChoices, Field
+
+from circadia.records.agent import Cause
+from circadia.schemas.view import View
+
+
+class SleepingView(View):
+    """An agent's sleep state."""
+
+    sleeping: bool = Field(
+        validation_alias=AliasChoices("sleeping", "asleep"), description="Whether the agent is asleep."
+    )
+    since: datetime = Field(description="When the sleep state last changed.")
+    cause: Cause = Field(description="Interface of the last change.")
+    actor: str = Field(description="Who made the last change.", examples=["operator"])
+    generation: int = Field(description="Number of changes so far.")
+    held: int = Field(description="Number of its held calls.")
+    agent: str = Field(validation_alias=AliasChoices("agent", "name"), description="Name.", examples=["writer"])
+    session: str = Field(description="Name of the session.", examples=["default"])
+
+
+class SleepingList(View):
+    """The sleep states after the change."""
+
+    agents: list[SleepingView] = Field(description="Sleep states in the order of the request.")

@@ -1,0 +1,34 @@
+"""The base class of all answer models."""
+
+from functools import cache
+from typing import Any, Self
+
+from pydantic import AliasChoices, BaseModel, ConfigDict
+
+
+class View(BaseModel):
+    """A model of an answer: the server builds it from a record, the client from JSON.
+
+    If the record's attribute has another name than the field, it is the last of the field's `AliasChoices`.
+    """
+
+    model_config = ConfigDict(
+        defer_build=True, from_attributes=True, hide_input_in_errors=True, populate_by_name=True
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, record: object, /, **values: Any) -> Self:
+        """Return the view of a record; `values` replace attributes, or add what the record does not know."""
+        own = {key: getattr(record, attribute) for key, attribute in _sources(cls, tuple(values))}
+        return cls.model_validate(own | values)
+
+
+@cache
+def _sources(model: type[BaseModel], beside: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the key and the record's attribute of each field that is not `beside`."""
+    return tuple(
+        (str(choices[0]), str(choices[-1]))
+        for name, field in model.model_fields.items()
+        if name not in beside
+        for choices in [field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else [name]]
+    )

@@ -1,0 +1,167 @@
+"""Wake requests, their outcome for the sender, and wake statistics in answers."""
+
+from datetime import date as Day
+from datetime import datetime
+
+from pydantic import AliasChoices, Field
+
+from circadia.records.message import Priority
+from circadia.records.wake import Charge, Decision, WakeSource
+from circadia.schemas.view import View
+
+
+class WakeView(View):
+    """A wake request and its decision."""
+
+    id: str = Field(description="Unique id.", examples=["wak_0cwd…"])
+    at: datetime = Field(description="Time of the request.")
+    agent: str = Field(description="Reference of the agent to wake.", examples=["writer"])
+    source: WakeSource = Field(description="Source of the request: `agent`, `thread`, `schedule` or `person`.")
+    sender: str = Field(
+        validation_alias=AliasChoices("from", "sender"),
+        serialization_alias="from",
+        description="Requester.",
+        examples=["lead", "schedule nightly"],
+    )
+    sender_pulse: str | None = Field(description="Id of the pulse in which the sender made the request.")
+    reason: str = Field(description="Reason.", examples=["blocker"])
+    priority: Priority = Field(description="Priority among deferred requests.")
+    message: str | None = Field(
+        validation_alias=AliasChoices("message", "message_id"), description="Id of the message that caused it."
+    )
+    routine: str | None = Field(description="Due routine.")
+    decision: Decision = Field(description="Decision.")
+    rule: str | None = Field(description="Guardrail that blocked it, if any.")
+    detail: str = Field(description="Explanation.")
+    not_before: datetime | None = Field(description="Latest next check if deferred; end of the obstacle if refused.")
+    expires_at: datetime | None = Field(description="When a deferred request expires.")
+    decided_at: datetime = Field(description="Time of the current decision.")
+    charge: Charge = Field(description="Charge against the budgets.")
+    pulse: str | None = Field(
+        validation_alias=AliasChoices("pulse", "pulse_id"), description="Id of the pulse that it started or joined."
+    )
+    root: str = Field(
+        validation_alias=AliasChoices("root", "root_id"), description="First wake or message of the chain."
+    )
+    parent: str | None = Field(
+        validation_alias=AliasChoices("parent", "parent_id"), description="Wake that started the pulse of the request."
+    )
+    depth: int = Field(description="Number of wakes from the root to this one.")
+    overridden_by: str | None = Field(description="Who bypassed the guardrails, and why.")
+
+
+class GuardrailCheckView(View):
+    """The result of one guardrail."""
+
+    rule: str = Field(description="Guardrail.", examples=["max_wakes_per_day"])
+    passed: bool = Field(description="Whether the guardrail allows the wake.")
+    limit: float | None = Field(description="Limit; null if there is none or it is no number.")
+    value: float | None = Field(description="Counted value before this request.")
+    detail: str = Field(description="What blocks the wake.")
+
+
+class WakeDetail(WakeView):
+    """A wake request with its guardrail checks."""
+
+    trace: list[GuardrailCheckView] = Field(description="Guardrail checks in order.")
+
+
+class BudgetView(View):
+    """A limit and its remainder."""
+
+    limit: float | None = Field(description="Limit; null means none.")
+    used: float = Field(description="Amount used.")
+    left: float | None = Field(
+        validation_alias=AliasChoices("left", "remaining"), description="Amount left; null means no limit."
+    )
+
+
+class BudgetsView(View):
+    """Budgets after the decision."""
+
+    session: BudgetView | None = Field(
+        description="Wakes that the sender may request in its current pulse or wake period; null for a person."
+    )
+    day: BudgetView = Field(description="Wakes of the target today.")
+    pair: BudgetView | None = Field(description="Wakes of the target by this sender today; null for a person.")
+
+
+class SendOutcome(View):
+    """The outcome of a message and of its wake request."""
+
+    to: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    message: str | None = Field(description="Id of the message in the inbox.", examples=["msg_0cwd…"])
+    wake: str | None = Field(description="Id of the wake request; null if there is none.", examples=["wak_0cwd…"])
+    decision: Decision | None = Field(description="Decision; null if no wake was requested.")
+    rule: str | None = Field(description="Guardrail that blocked it, if any.")
+    detail: str = Field(description="Explanation.")
+    retry_at: datetime | None = Field(
+        description="When the request may pass, if known; a deferred request is retried automatically."
+    )
+    pulse: str | None = Field(description="Id of the pulse that it started or joined.")
+    root: str | None = Field(description="First wake or message of the chain.")
+    budgets: BudgetsView = Field(description="Remaining budgets.")
+    summary: str = Field(description="Summary in words, for a model or a person.")
+
+
+class WakeOutcome(SendOutcome):
+    """The outcome of a wake request, with guardrail checks."""
+
+    trace: list[GuardrailCheckView] = Field(
+        description="Guardrail checks in order, up to the deciding one; all of them in a dry run."
+    )
+    dry_run: bool = Field(description="Whether it was a dry run without changes.")
+
+
+class WakeList(View):
+    """Wake requests."""
+
+    wakes: list[WakeDetail | WakeView] = Field(description="Newest first, with traces if requested.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
+
+
+class WakePairCounts(View):
+    """Wake requests of one sender for one target."""
+
+    sender: str = Field(
+        validation_alias=AliasChoices("from", "sender"),
+        serialization_alias="from",
+        description="Requester.",
+        examples=["lead"],
+    )
+    to: str = Field(description="Reference of the target.", examples=["writer"])
+    decisions: dict[Decision, int] = Field(description="Number of requests by decision, without zeros.")
+    total: int = Field(description="Number of requests.")
+
+
+class WakeMatrix(View):
+    """Wake requests by sender and target."""
+
+    pairs: list[WakePairCounts] = Field(description="Sorted by name.")
+
+
+class WakeStatsView(View):
+    """An agent's wakes in its current day, against its limits; null means no limit, or never."""
+
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    wakes_today: int = Field(description="Number of wakes today that count.")
+    max_wakes_per_day: int | None = Field(description="Maximum number of wakes per day.")
+    cooldown_seconds: float | None = Field(description="Minimum time between two wakes.")
+    last_wake_time: int | None = Field(
+        description="Time of the last admitted wake that counts, in milliseconds since 1970.",
+        examples=[1_740_000_000_000],
+    )
+    max_daily_session_minutes: float | None = Field(description="Maximum run time of its pulses per day.")
+    date: Day = Field(validation_alias=AliasChoices("date", "day"), description="Current day in the agent's time zone.")
+    timezone: str = Field(
+        validation_alias=AliasChoices("timezone", "zone"),
+        description="Time zone of the agent.",
+        examples=["Europe/Berlin"],
+    )
+    resets_at: datetime = Field(description="End of that day.")
+    cooldown_remaining_seconds: float = Field(description="Remaining cooldown; 0 if it is over.")
+    session_minutes_today: float = Field(description="Run time of its pulses today, including open ones.")
+    per_source: dict[str, int] = Field(description="Number of counted wakes by requester.")
+    refused_today: dict[str, int] = Field(description="Number of refused requests today by guardrail.")
+    deferred: int = Field(description="Number of deferred requests.")
+    active_pulses: int = Field(description="Number of open pulses.")
