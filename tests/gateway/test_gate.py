@@ -71,7 +71,7 @@ class Bench:
     ) -> tuple[bytes, Admission]:
         reply = Reply(_swallow, McpReplyFormat(), 15.0)
         with GateCall(
-            self.gate, agent, reply, BodyRef(body), door="mcp", what="tools/call t", grace_seconds=2.0, most=most
+            self.gate, agent, reply, BodyRef(body), door="mcp", what="tools/call t", grace_seconds=2.0, limit=most
         ) as call:
             while True:
                 body, passage = await call.admit()

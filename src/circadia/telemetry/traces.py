@@ -64,6 +64,8 @@ class Traces:
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer
         self._propagator = TraceContextTextMapPropagator()
+        self.on: Final = tracer is not None
+        """Whether spans are recorded; check it before costly work."""
 
     def pass_span(self, run: Pass, bank: Bank) -> AbstractContextManager[Span]:
         if self._tracer is None:

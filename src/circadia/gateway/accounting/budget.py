@@ -54,7 +54,7 @@ class CallBudgetGuard:
         self._clock = clock
         self._store = store
         self._events = events
-        self._releasing: set[asyncio.Task[None]] = set()
+        self._release_tasks: set[asyncio.Task[None]] = set()
 
     async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
         """Raise LimitReached if the day has no room for a call of this size after `waiting` held calls."""
@@ -85,9 +85,9 @@ class CallBudgetGuard:
         return call
 
     def release(self, call_id: CallId) -> None:
-        releasing = asyncio.create_task(self._remove(call_id))
-        self._releasing.add(releasing)
-        releasing.add_done_callback(self._releasing.discard)
+        task = asyncio.create_task(self._remove(call_id))
+        self._release_tasks.add(task)
+        task.add_done_callback(self._release_tasks.discard)
 
     async def _remove(self, call_id: CallId) -> None:
         try:

@@ -36,9 +36,9 @@ class WriteBehindQueue(ABC, Generic[T]):
         self._batch = batch
         self._entries: deque[T] = deque()
         self._some = asyncio.Event()
-        self._writing = asyncio.Lock()  # protects the order of the entries: one batch after the other
+        self._write_lock = asyncio.Lock()  # protects the order of the entries: one batch after the other
         self._pause_seconds = pause_seconds
-        self._pausing: asyncio.Future[None] | None = None
+        self._pause: asyncio.Future[None] | None = None
         self._stopping = False
         self._batch_now: list[T] = []
         self._begun = False
@@ -81,8 +81,8 @@ class WriteBehindQueue(ABC, Generic[T]):
         """Let `run` end after the current write; cancelling it could leave a batch both written and queued."""
         self._stopping = True
         self._some.set()
-        if self._pausing is not None:
-            self._pausing.cancel()
+        if self._pause is not None:
+            self._pause.cancel()
 
     async def run(self) -> None:
         while not self._stopping:
@@ -95,15 +95,15 @@ class WriteBehindQueue(ABC, Generic[T]):
                 await self._clock.sleep(RETRY_SECONDS)
 
     async def _gather(self) -> None:
-        self._pausing = asyncio.ensure_future(self._clock.sleep(0 if self._stopping else self._pause_seconds))
+        self._pause = asyncio.ensure_future(self._clock.sleep(0 if self._stopping else self._pause_seconds))
         try:
-            await asyncio.wait((self._pausing,))
+            await asyncio.wait((self._pause,))
         finally:
-            self._pausing.cancel()
+            self._pause.cancel()
 
     async def flush(self) -> None:
         """Write all entries queued now, while later ones gather. Raises StorageUnavailable and keeps the entries."""
-        async with self._writing:
+        async with self._write_lock:
             due = len(self._entries)
             while due > 0 and self._entries:
                 batch = [self._entries.popleft() for _ in range(min(due, len(self._entries), self._batch))]

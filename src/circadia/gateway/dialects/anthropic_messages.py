@@ -203,15 +203,13 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
         content = message.get("content")
         if message.get("role") != "user":
             side = Side.OPERATOR if message.get("role") == "system" else Side.MODEL
-            messages.append(RequestMessage(side=side, said=join_texts(content)))
+            messages.append(RequestMessage(side=side, text=join_texts(content)))
             continue
         words = text_by_side(Side.USER, content)
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [join_texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
         slot = partial(content_end_slot, text, place.start, "text")
-        messages.append(
-            RequestMessage(side=Side.USER, said=words, results=[each for each in results if each], slot=slot)
-        )
+        messages.append(RequestMessage(side=Side.USER, text=words, results=list(filter(None, results)), slot=slot))
     return build_prompt(text, messages, end, lead="" if system is None else join_texts(system.value))
 
 

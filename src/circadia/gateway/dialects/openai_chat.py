@@ -218,7 +218,7 @@ def _prompt(text: str, listed: splice.JsonSpan) -> RequestPrompt:
         if side is Side.TOOL:
             messages.append(RequestMessage(side=side, results=(words,) if words else ()))
         else:
-            messages.append(RequestMessage(side=side, said=words, name=fields.as_text(message.get("name")), slot=slot))
+            messages.append(RequestMessage(side=side, text=words, name=fields.as_text(message.get("name")), slot=slot))
     if system is None:
         system = splice.slot_in_array(text, listed, {"role": "system", "content": "%"}, first=True)
     return build_prompt(text, messages, system)

@@ -136,19 +136,23 @@ class StoredResponse(Plain):
 class _Response(MeterState):
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
-        self._said: AnswerContent | None = None
-        self._behind: str | None = None
+        self._content: AnswerContent | None = None
+        self._background_id: str | None = None
         """Its id if it is made in the background."""
 
     def answer_so_far(self) -> AnswerContent | None:
         """Return the response's content; of an unfinished background response only the handle."""
-        return AnswerContent(text="", handle=self._behind) if self._said is None and self._behind else self._said
+        return (
+            AnswerContent(text="", handle=self._background_id)
+            if self._content is None and self._background_id
+            else self._content
+        )
 
     def take(self, response: dict[str, object]) -> None:
         self.model = fields.as_text(response.get("model")) or self.model
         self.usage = responses_usage(response.get("usage")) or self.usage
         if response.get("background") is True:
-            self._behind = fields.as_text(response.get("id"))
+            self._background_id = fields.as_text(response.get("id"))
         output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
         # A response that the provider does not store can never be referred to, nor can its items.
         if response.get("store") is not False:
@@ -159,7 +163,9 @@ class _Response(MeterState):
         self._add_id(fields.as_object(conversation).get("id") or conversation)
         if response.get("status") in ("completed", "incomplete"):
             self.complete = True
-            self._said = _answer_content(output, cut=response.get("status") == "incomplete", handle=self._behind)
+            self._content = _answer_content(
+                output, cut=response.get("status") == "incomplete", handle=self._background_id
+            )
             messages = [item for item in output if item.get("type") == "message"]
             referring = [
                 {"type": _REFERENCE, "id": item.get("id")} if item.get("type") == "message" else item
@@ -213,8 +219,12 @@ class _StreamedResponse(StreamedMeter, _Response):
 
     def answer_so_far(self) -> AnswerContent | None:
         """Return the response's content; the text so far if it broke off."""
-        broken = self._said is None and self._pieces
-        return AnswerContent(text=join_pieces(self._pieces), handle=self._behind) if broken else super().answer_so_far()
+        broken = self._content is None and self._pieces
+        return (
+            AnswerContent(text=join_pieces(self._pieces), handle=self._background_id)
+            if broken
+            else super().answer_so_far()
+        )
 
 
 def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
@@ -230,7 +240,7 @@ def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
         messages = [
             RequestMessage(
                 side=Side.USER,
-                said=text_by_side(Side.USER, source.value),
+                text=text_by_side(Side.USER, source.value),
                 slot=partial(splice.slot_in_string, source, BETWEEN),
             )
         ]
@@ -248,7 +258,7 @@ def _message(text: str, place: splice.JsonSpan) -> RequestMessage:
         return RequestMessage(side=Side.TOOL, results=(result,)) if result else RequestMessage(side=Side.MODEL)
     side = _SIDES.get(str(item.get("role")), Side.MODEL)
     slot = partial(content_end_slot, text, place.start, "input_text")
-    return RequestMessage(side=side, said=text_by_side(side, item.get("content")), slot=slot)
+    return RequestMessage(side=side, text=text_by_side(side, item.get("content")), slot=slot)
 
 
 def _answer_content(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None) -> AnswerContent | None:

@@ -41,7 +41,7 @@ class Disconnect:
         self._task = self._reply = None
 
 
-DISCONNECT_KEY: Final = "circadia.departure"
+DISCONNECT_KEY: Final = "circadia.disconnect"
 
 
 async def run_until_disconnect(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
@@ -54,29 +54,29 @@ async def run_until_disconnect(scope: Scope, receive: Receive, reply: Reply, wor
     """
     task = asyncio.current_task()
     assert task is not None
-    departure: Disconnect | None = scope.get(DISCONNECT_KEY)
+    disconnect: Disconnect | None = scope.get(DISCONNECT_KEY)
     watcher: asyncio.Task[None] | None = None
-    if departure is None:
-        departure = Disconnect()
-        watcher = asyncio.create_task(_watch_for_disconnect(receive, departure))
-    departure.watch(task, reply)
+    if disconnect is None:
+        disconnect = Disconnect()
+        watcher = asyncio.create_task(_watch_for_disconnect(receive, disconnect))
+    disconnect.watch(task, reply)
     try:
         await work
     except asyncio.CancelledError:
-        if not departure.ended:
+        if not disconnect.ended:
             raise
         task.uncancel()
         raise CallerGone from None
     finally:
-        departure.forget()
+        disconnect.forget()
         if watcher is not None:
             watcher.cancel()
 
 
-async def _watch_for_disconnect(receive: Receive, departure: Disconnect) -> None:
+async def _watch_for_disconnect(receive: Receive, disconnect: Disconnect) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    departure.notify()
+    disconnect.notify()
 
 
 async def send_error(reply: Reply, error: BaseException) -> None:

@@ -77,7 +77,7 @@ class McpDoor:
         self._stateful = stateful
         self._defaults = defaults
         self._limits = limits
-        self._running: defaultdict[Key, set[McpCall]] = defaultdict(set)
+        self._running_calls: defaultdict[Key, set[McpCall]] = defaultdict(set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(send, McpReplyFormat(), self._defaults.keep_alive_seconds)
@@ -107,9 +107,9 @@ class McpDoor:
         inner = self._seal.open(owner, server, outer) if outer is not None else None
         call = McpCall(scope, principal, server, owner, inner)
         if scope["method"] == "POST":
-            parcel, message = await self._read_message(scope, receive, server)
-            reply.voice = McpReplyFormat(message.id, message.progress_token)
-            await self._post(call, message, parcel, receive, reply)
+            body_ref, message = await self._read_message(scope, receive, server)
+            reply.reply_format = McpReplyFormat(message.id, message.progress_token)
+            await self._post(call, message, body_ref, receive, reply)
         elif server in self._stateful:
             await run_until_disconnect(scope, receive, reply, self._forward(call, McpMessage(), None, reply))
         elif scope["method"] == "DELETE":
@@ -119,47 +119,58 @@ class McpDoor:
 
     async def _read_message(self, scope: Scope, receive: Receive, server: str) -> tuple[BodyRef, McpMessage]:
         limits = self._limits
-        most = min(limits.max_mcp_body_bytes, limits.max_api_body_bytes) if server == OWN else limits.max_mcp_body_bytes
-        body = await read_body(scope, receive, most)
+        max_bytes = (
+            min(limits.max_mcp_body_bytes, limits.max_api_body_bytes) if server == OWN else limits.max_mcp_body_bytes
+        )
+        body = await read_body(scope, receive, max_bytes)
         message = await run_off_loop(body, partial(read_message, body))
         if message.batch and server == OWN:
             raise InvalidRequest("the body is a batch, which MCP no longer supports; send one message at a time")
         return BodyRef(body), message
 
     async def _post(
-        self, call: "McpCall", message: McpMessage, parcel: BodyRef, receive: Receive, reply: Reply
+        self, call: "McpCall", message: McpMessage, body_ref: BodyRef, receive: Receive, reply: Reply
     ) -> None:
         if message.method == CANCELLED and self._cancel(call, message):
             await reply.send_whole(202, [], b"")
             return
-        running = self._running[call.key(message.id)]
-        running.add(call)
+        running_calls = self._running_calls[call.key(message.id)]
+        running_calls.add(call)
         try:
-            await run_until_disconnect(call.scope, receive, reply, self._hold_and_answer(call, message, parcel, reply))
+            await run_until_disconnect(
+                call.scope, receive, reply, self._hold_and_answer(call, message, body_ref, reply)
+            )
         except asyncio.CancelledError:
             if not call.cancelled:
                 raise
             call.task.uncancel()
             await reply.end()  # MCP: a cancelled request gets no response
         finally:
-            running.discard(call)
-            if not running:
-                self._running.pop(call.key(message.id), None)
+            running_calls.discard(call)
+            if not running_calls:
+                self._running_calls.pop(call.key(message.id), None)
 
-    async def _hold_and_answer(self, call: "McpCall", message: McpMessage, parcel: BodyRef, reply: Reply) -> None:
+    async def _hold_and_answer(self, call: "McpCall", message: McpMessage, body_ref: BodyRef, reply: Reply) -> None:
         waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
         agent = call.principal.agent
         try:
             async with asyncio.timeout(self._wait_seconds(call, message) if waits else None):
                 if agent is None or not message.is_held(lists=agent.policy.hold_lists):
-                    await self._answer_call(call, message, parcel.take(), reply)
+                    await self._answer_call(call, message, body_ref.take(), reply)
                     return
-                what = f"{message.method} {message.target}".strip()
-                grace_seconds, most = self._defaults.hold_grace_seconds, _hold_limit(agent)
+                operation = f"{message.method} {message.target}".strip()
+                grace_seconds, limit = self._defaults.hold_grace_seconds, _hold_limit(agent)
                 with GateCall(
-                    self._gate, agent, reply, parcel, door="mcp", what=what, grace_seconds=grace_seconds, most=most
-                ) as at_gate:
-                    body = await self._wait_for_admission(call, agent, at_gate, keeps_place=not waits)
+                    self._gate,
+                    agent,
+                    reply,
+                    body_ref,
+                    door="mcp",
+                    what=operation,
+                    grace_seconds=grace_seconds,
+                    limit=limit,
+                ) as gate_call:
+                    body = await self._wait_for_admission(call, agent, gate_call, keeps_place=not waits)
                     await self._answer_call(call, message, body, reply)
         except TimeoutError:
             if reply.phase >= Phase.ANSWERING:
@@ -175,16 +186,16 @@ class McpDoor:
         return JAVASCRIPT_SECONDS if gives_up else None
 
     async def _wait_for_admission(
-        self, call: "McpCall", agent: Agent, at_gate: GateCall, *, keeps_place: bool
+        self, call: "McpCall", agent: Agent, gate_call: GateCall, *, keeps_place: bool
     ) -> bytes:
         """Return the body when the server may receive it at once; a wait tool lets other calls pass it."""
         while True:
             call.held = True
-            body, _ = await at_gate.admit()
+            body, _ = await gate_call.admit()
             call.held = False
             await self._reauthorize(agent, call)
             try:
-                await at_gate.clear_to_send(keeps_place=keeps_place)
+                await gate_call.clear_to_send(keeps_place=keeps_place)
             except AsleepAgain:
                 continue
             return body
@@ -204,20 +215,20 @@ class McpDoor:
         call.principal = principal
 
     async def _forward(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
-        sent: list[DeliveryCallback] = []
-        outlet = ReplyAdapter(
+        callbacks: list[DeliveryCallback] = []
+        adapter = ReplyAdapter(
             reply,
             lambda: self._ticker.drop(reply),
             lambda headers: self._seal_headers(call, message, headers),
             self._limits.max_answer_bytes,
         )
         try:
-            await self._servers[call.server](call.inner_scope(sent), build_receive(body), outlet.send)
+            await self._servers[call.server](call.inner_scope(callbacks), build_receive(body), adapter.send)
             if reply.phase is not Phase.DONE:
                 raise UpstreamFailed(f"MCP server {call.server!r} ended without an answer")
         finally:
-            for tell in sent:
-                await asyncio.shield(tell(reply.phase is Phase.DONE))
+            for callback in callbacks:
+                await asyncio.shield(callback(reply.phase is Phase.DONE))
 
     def _seal_headers(
         self, call: "McpCall", message: McpMessage, headers: list[tuple[bytes, bytes]]
@@ -248,15 +259,15 @@ class McpDoor:
         """Cancel the requests that the notification names; return False if the server must receive it too."""
         if message.cancels is None:
             return False
-        ended = False
-        named = tuple(self._running.get(call.key(message.cancels), ()))
-        if not call.has_session and len(named) > 1:  # ids of several connections: the intended one is unknown
+        has_cancelled = False
+        named_calls = tuple(self._running_calls.get(call.key(message.cancels), ()))
+        if not call.has_session and len(named_calls) > 1:  # ids of several connections: the intended one is unknown
             return False
-        for other in named:
+        for other in named_calls:
             if other.held or call.server not in self._stateful:
-                other.cancelled = ended = True
+                other.cancelled = has_cancelled = True
                 other.task.cancel()
-        return ended
+        return has_cancelled
 
 
 class McpCall:
@@ -284,12 +295,12 @@ class McpCall:
         """Return what a cancellation must match: caller, server, session and request."""
         return (self.owner, self.server, self._session or "", (type(request_id), request_id))
 
-    def inner_scope(self, sent: list[DeliveryCallback]) -> Scope:
+    def inner_scope(self, callbacks: list[DeliveryCallback]) -> Scope:
         """Return the scope for the server: its own session id, no token, and the caller."""
         headers = [header for header in without_token(self.scope["headers"]) if header[0] != SESSION]
         if self._session is not None:
             headers.append((SESSION, self._session.encode("latin-1")))
-        return {**self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": sent}
+        return {**self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": callbacks}
 
 
 def _hold_limit(agent: Agent) -> tuple[float, CircadiaError] | None:

@@ -64,23 +64,23 @@ class ModelDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(send, ModelReplyFormat(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
         try:
-            call, parcel = await self._check_call(scope, receive, reply)
-            silent = self._set_silent_seconds(call, reply)
-            await run_until_disconnect(scope, receive, reply, self._relay.relay(call, parcel, reply, silent))
+            call, body = await self._check_call(scope, receive, reply)
+            grace_seconds = self._fit_keep_alives(call, reply)
+            await run_until_disconnect(scope, receive, reply, self._relay.relay(call, body, reply, grace_seconds))
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
             await send_error(reply, error)
         finally:
             self._gate.stop_keep_alive(reply)
 
-    def _set_silent_seconds(self, call: ModelCall, reply: Reply) -> float:
+    def _fit_keep_alives(self, call: ModelCall, reply: Reply) -> float:
         """Return how many seconds a held caller waits in silence, and fit the keep-alives to its own time-out."""
-        patience = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
-        patience = patience or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
-        silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
-        if patience:
-            silent = min(silent, patience / 2)
-            reply.keep_alive_at_least_every(patience / 3)
-        return silent
+        read_timeout = parse_seconds(first_value(call.headers, b"x-stainless-read-timeout"))
+        read_timeout = read_timeout or parse_seconds(first_value(call.headers, b"x-stainless-timeout"))
+        grace_seconds = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
+        if read_timeout:
+            grace_seconds = min(grace_seconds, read_timeout / 2)
+            reply.keep_alive_at_least_every(read_timeout / 3)
+        return grace_seconds
 
     async def _check_call(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, BodyRef]:
         """Return the call and its body, or raise its first error."""
@@ -88,7 +88,7 @@ class ModelDoor:
         name, tail = _upstream_and_path(scope)
         provider = self._providers.get(name)
         if provider is not None:
-            reply.voice = ModelReplyFormat(provider.dialects["plain"], streamed=False)
+            reply.reply_format = ModelReplyFormat(provider.dialects["plain"], streamed=False)
         principal = await self._identity.authenticate(bearer(headers))
         agent = principal.agent
         if agent is None:
@@ -98,16 +98,18 @@ class ModelDoor:
         require_upstream(agent, name)
         route = self._route(provider, scope["method"], tail)
         dialect = provider.dialects[route.dialect]
-        reply.voice = ModelReplyFormat(dialect, streamed=False)
+        reply.reply_format = ModelReplyFormat(dialect, streamed=False)
         body = await read_body(scope, receive, self._limits.max_model_body_bytes)
-        asks = body or scope["method"] == "POST"
-        request = await run_off_loop(body, partial(dialect.parse_request, body)) if asks else ModelRequest(model=None)
+        has_request = body or scope["method"] == "POST"
+        request = (
+            await run_off_loop(body, partial(dialect.parse_request, body)) if has_request else ModelRequest(model=None)
+        )
         if route.model is not None:
             body_model = () if request.model is None else (request.model,)
             request = replace(request, model=route.model, instead=(*body_model, *request.instead))
         if route.streams and b"alt=sse" in scope["query_string"].split(b"&"):
             request = replace(request, streamed=True)
-        reply.voice = ModelReplyFormat(dialect, streamed=request.streamed)
+        reply.reply_format = ModelReplyFormat(dialect, streamed=request.streamed)
         require_model(agent, request, route)
         await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
         query = query_without_token(headers, scope["query_string"])
@@ -129,9 +131,9 @@ class ModelDoor:
 
     def _route(self, provider: Provider, method: str, path: bytes) -> Route:
         key = (provider.upstream.name, method, path)
-        known = self._routes.get(key)
-        if known is not None:
-            return known
+        cached_route = self._routes.get(key)
+        if cached_route is not None:
+            return cached_route
         route = resolve(method, path, provider.rules)
         if isinstance(route, Refusal):
             raise route.error

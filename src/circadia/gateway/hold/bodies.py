@@ -43,18 +43,18 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
                 raise TooLarge(f"the body has {int(value)} bytes; the limit is {limit}")
     task = asyncio.current_task()
     assert task is not None
-    late = False
+    is_late = False
 
     def expire() -> None:
-        nonlocal late
-        late = True
+        nonlocal is_late
+        is_late = True
         task.cancel()
 
     timer = asyncio.get_running_loop().call_later(BODY_SECONDS, expire)  # asyncio.timeout costs ten times as much
     try:
         return await _read_chunks(receive, limit)
     except asyncio.CancelledError:
-        if not late:
+        if not is_late:
             raise
         task.uncancel()
         raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s") from None
@@ -120,56 +120,56 @@ class BodySpool:
         self.in_memory = 0
         self.on_disk = 0
 
-    async def spool(self, parcel: BodyRef) -> SpooledBody:
+    async def spool(self, body_ref: BodyRef) -> SpooledBody:
         """Take over a body.
 
         Raises:
             LimitReached: memory and disk limits are used up.
             StorageUnavailable: the disk cannot take it.
         """
-        parked = SpooledBody(parcel.take())
-        small = parked.size <= self._limits.spill_bytes
-        if small and self.in_memory + parked.size <= self._limits.max_held_bytes:
-            self.in_memory += parked.size
-            return parked
-        if self.on_disk + parked.size > self._limits.max_spilled_bytes:
+        spooled = SpooledBody(body_ref.take())
+        small = spooled.size <= self._limits.spill_bytes
+        if small and self.in_memory + spooled.size <= self._limits.max_held_bytes:
+            self.in_memory += spooled.size
+            return spooled
+        if self.on_disk + spooled.size > self._limits.max_spilled_bytes:
             raise LimitReached("held calls fill the space for bodies; try again later", retry_after_seconds=30)
-        body, parked.body = parked.body or b"", None
-        self.on_disk += parked.size
+        body, spooled.body = spooled.body or b"", None
+        self.on_disk += spooled.size
         writing = asyncio.ensure_future(asyncio.to_thread(self._spill, body))
         del body
         try:
-            parked.path = await asyncio.shield(writing)
+            spooled.path = await asyncio.shield(writing)
         except OSError as error:
-            self.on_disk -= parked.size
+            self.on_disk -= spooled.size
             raise StorageUnavailable(
                 f"cannot keep the body on disk: {error.strerror}; make room for the data folder", retry_after_seconds=30
             ) from error
         except asyncio.CancelledError:  # the thread goes on and writes a file without an owner
-            writing.add_done_callback(lambda done: self._discard(done, parked.size))
+            writing.add_done_callback(lambda done: self._discard(done, spooled.size))
             raise
-        return parked
+        return spooled
 
-    async def take(self, parked: SpooledBody) -> bytes:
+    async def take(self, spooled: SpooledBody) -> bytes:
         """Return the body and forget it. Raises StorageUnavailable if its file cannot be read."""
-        body, path = parked.body, parked.path
+        body, path = spooled.body, spooled.path
         try:
             if body is None and path is not None:
                 body = await asyncio.to_thread(Path(path).read_bytes)
         except OSError as error:
             raise StorageUnavailable(f"cannot read the held body back: {error.strerror}") from error
         finally:
-            self.drop(parked)
+            self.drop(spooled)
         return body or b""
 
-    def drop(self, parked: SpooledBody) -> None:
+    def drop(self, spooled: SpooledBody) -> None:
         """Forget a body; calling it again has no effect."""
-        if parked.path is not None:
-            Path(parked.path).unlink(missing_ok=True)
-            self.on_disk -= parked.size
-        elif parked.body is not None:
-            self.in_memory -= parked.size
-        parked.body = parked.path = None
+        if spooled.path is not None:
+            Path(spooled.path).unlink(missing_ok=True)
+            self.on_disk -= spooled.size
+        elif spooled.body is not None:
+            self.in_memory -= spooled.size
+        spooled.body = spooled.path = None
 
     def _discard(self, writing: asyncio.Future[str], size: int) -> None:
         self.on_disk -= size

@@ -68,8 +68,8 @@ class GateCall:
     """A call at the gate: `admit` it, prepare it, `clear_to_send` directly before sending. Exiting removes it."""
 
     __slots__ = (
-        "_body", "_cell", "_gate", "_grace_seconds", "_most", "_pace", "_passage", "agent", "began", "door", "id",
-        "listed", "parked", "reply", "since", "turn", "what",
+        "_admission", "_body", "_cell", "_gate", "_grace_seconds", "_limit", "_pace", "agent", "began", "door", "id",
+        "is_listed", "reply", "since", "spooled", "turn", "what",
     )  # fmt: skip
 
     def __init__(
@@ -82,30 +82,30 @@ class GateCall:
         door: str,
         what: str,
         grace_seconds: float,
-        most: tuple[float, CircadiaError] | None = None,
+        limit: tuple[float, CircadiaError] | None = None,
     ) -> None:
-        """A held caller gets keep-alives after `grace_seconds`; `most` is the longest hold in seconds and its error."""
+        """A held caller gets keep-alives after `grace_seconds`; `limit` is the longest hold and its error."""
         self.agent = agent
         self.reply = reply
         self.door = door
         self.what = what
-        self.listed = False
+        self.is_listed = False
         """Whether it is held: from its first hold until it is sent."""
         self.turn: asyncio.Future[None] | None = None
         """Done when the calls before it have left."""
         self._gate = gate
         self._body = body
         self._grace_seconds = grace_seconds
-        self._most = most
+        self._limit = limit
         self._cell: PresenceCell | None = None
         self._pace: PacePermit | None = None
-        self._passage = NOT_HELD
+        self._admission = NOT_HELD
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if self.listed:
+        if self.is_listed:
             reason = error.code if isinstance(error, CircadiaError) else "caller gone"
             self._gate.unlist(self, EventType.DROPPED, reason=reason)
         self._gate.leave_line(self)
@@ -118,17 +118,17 @@ class GateCall:
             TargetGone: the agent or its session is gone, or the server is stopping.
             LimitReached: too many calls or bytes are held.
             StorageUnavailable: database or disk failed.
-            CircadiaError: the error in `most`.
+            CircadiaError: the error in `limit`.
         """
         presence = self._gate.presence
         self._cell = cell = presence.synced_cell(self.agent.id) or await presence.fetch_cell(self.agent.id)
         if cell.is_closed:
-            return await self._hold(cell), self._passage
+            return await self._hold(cell), self._admission
         if self._gate.has_line(self.agent.id):
             self._gate.join(self)
         body = self._body.take()
         self._body = BodyRef(body)
-        return body, self._passage
+        return body, self._admission
 
     async def clear_to_send(self, *, keeps_place: bool = False) -> None:
         """Wait for the calls before it and check that its agent is awake; the caller must send at once.
@@ -143,7 +143,7 @@ class GateCall:
         assert self._cell is not None
         if self._cell.is_closed:
             raise AsleepAgain
-        if self.listed:
+        if self.is_listed:
             self._gate.unlist(self, EventType.ADMITTED, generation=self._cell.generation)
         if not keeps_place:
             self._body = BodyRef(b"")
@@ -151,26 +151,26 @@ class GateCall:
 
     async def _hold(self, cell: PresenceCell) -> bytes:
         gate = self._gate
-        if not self.listed:
+        if not self.is_listed:
             gate.require_room(self.agent)
         gate.join(self)
-        parked = await gate.parking.spool(self._body)
-        alarm = None if self._most is None else Alarm(partial(gate.presence.fail, cell, self, self._most[1]))
+        spooled = await gate.parking.spool(self._body)
+        alarm = None if self._limit is None else Alarm(partial(gate.presence.fail, cell, self, self._limit[1]))
         try:
-            gate.enlist(self, parked)
+            gate.enlist(self, spooled)
             gate.ticker.add(self.reply, self.began + self._grace_seconds)
-            if self._most is not None and alarm is not None:
-                gate.ticker.add(alarm, self.began + self._most[0])
+            if self._limit is not None and alarm is not None:
+                gate.ticker.add(alarm, self.began + self._limit[0])
             await gate.presence.wait_until_awake(cell, self)
-            self._passage = Admission(
+            self._admission = Admission(
                 held_seconds=gate.waited_seconds(self) or 1e-9,
                 slept_seconds=cell.slept_seconds,
                 woken_by=cell.actor,
                 generation=cell.generation,
             )
-            body = await gate.parking.take(parked)
+            body = await gate.parking.take(spooled)
         finally:
-            gate.parking.drop(parked)
+            gate.parking.drop(spooled)
             if alarm is not None:
                 gate.ticker.drop(alarm)
         self._body = BodyRef(body)
@@ -198,12 +198,12 @@ class Gate:
         presence: Presence,
         journal: Journal,
         ticker: Ticker,
-        parking: BodySpool,
+        body_spool: BodySpool,
         limits: LimitsSettings,
     ) -> None:
         self.presence = presence
         self.ticker = ticker
-        self.parking = parking
+        self.parking = body_spool
         self.pace = Pace()
         self._clock = clock
         self._ids = ids
@@ -215,10 +215,10 @@ class Gate:
         self.admitted = 0
         self.dropped = 0
 
-    async def shut(self, tx: Tx, moved: Agent) -> None:
+    async def shut(self, tx: Tx, agent: Agent) -> None:
         """Block the calls of an agent that falls asleep in this transaction; record earlier admissions first."""
-        self.presence.shut(tx, moved)
-        await self._journal.write_agent_events(tx, moved)
+        self.presence.shut(tx, agent)
+        await self._journal.write_agent_events(tx, agent)
 
     def waited_seconds(self, call: GateCall) -> float:
         return self._clock.monotonic() - call.began
@@ -287,7 +287,7 @@ class Gate:
                 since=hold.since,
                 waited_seconds=round(now - hold.began, 3),
                 phase="silent" if hold.reply.phase is Phase.SILENT else "opened",
-                bytes=hold.parked.size,
+                bytes=hold.spooled.size,
             )
             for hold in holds[:limit]
         ]
@@ -309,14 +309,14 @@ class Gate:
                 retry_after_seconds=30,
             )
 
-    def enlist(self, call: GateCall, parked: SpooledBody) -> None:
+    def enlist(self, call: GateCall, spooled: SpooledBody) -> None:
         """Record the call as held; a call that is held again keeps its id and time."""
-        call.parked = parked
-        if call.listed:
+        call.spooled = spooled
+        if call.is_listed:
             return
         self.require_room(call.agent)  # again: others may have come while the body was spooled
         call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
-        call.listed = True
+        call.is_listed = True
         self._holds[call] = None
         self._per_agent[call.agent.id] = self.count_held(call.agent.id) + 1
         self._journal.event(
@@ -325,7 +325,7 @@ class Gate:
 
     def unlist(self, call: GateCall, kind: EventType, **data: object) -> None:
         """Record the end of a hold: the call is sent or dropped."""
-        call.listed = False
+        call.is_listed = False
         del self._holds[call]
         left = self.count_held(call.agent.id) - 1
         if left:

@@ -35,27 +35,27 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._free = AT_ONCE
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._free_slots = AT_ONCE
 
     async def slot(self) -> PacePermit:
-        if self._free:
-            self._free -= 1
+        if self._free_slots:
+            self._free_slots -= 1
             return PacePermit(self)
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():  # granted and cancelled at the same time: pass it on
+            if waiter.done() and not waiter.cancelled():  # granted and cancelled at the same time: pass it on
                 self.next()
             raise
         return PacePermit(self)
 
     def next(self) -> None:
-        while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():  # else its caller was cancelled
-                place.set_result(None)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():  # else its caller was cancelled
+                waiter.set_result(None)
                 return
-        self._free += 1
+        self._free_slots += 1

@@ -31,7 +31,7 @@ OPENED_JSON: list[tuple[bytes, bytes]] = [
 """Headers of a buffered answer that Circadia opens; its body starts with spaces, which JSON allows (RFC 8259, 2)."""
 
 
-_OFTENEST_SECONDS = 0.25
+_SHORTEST_INTERVAL_SECONDS = 0.25
 """Shortest interval between keep-alives, however impatient the caller."""
 
 
@@ -68,27 +68,29 @@ class ReplyFormat(Protocol):
 class Reply:
     """The only sender of a request's answer. `tick` never waits; the other methods wait for a slow reader."""
 
-    __slots__ = ("_every", "_send", "phase", "slot", "voice")
+    __slots__ = ("_interval_seconds", "_send", "phase", "reply_format", "slot")
 
-    def __init__(self, send: Send, voice: ReplyFormat, every_seconds: float) -> None:
+    def __init__(self, send: Send, reply_format: ReplyFormat, interval_seconds: float) -> None:
         self._send = send
-        self.voice = voice
-        self._every = every_seconds
+        self.reply_format = reply_format
+        self._interval_seconds = interval_seconds
         self.phase = Phase.SILENT
         self.slot = -1
 
     def keep_alive_at_least_every(self, seconds: float) -> None:
         """Shorten the keep-alive interval for an impatient caller."""
-        self._every = min(self._every, max(seconds, _OFTENEST_SECONDS))
+        self._interval_seconds = min(self._interval_seconds, max(seconds, _SHORTEST_INTERVAL_SECONDS))
 
     def tick(self, now: float) -> float | None:
         """Open the reply, or send a keep-alive."""
-        start: Message = {"type": "http.response.start", "status": 200, "headers": self.voice.opening}
+        start: Message = {"type": "http.response.start", "status": 200, "headers": self.reply_format.opening}
         if self.phase is Phase.SILENT and self._try_send(start):
             self.phase = Phase.OPENED
         if self.phase is Phase.OPENED:
-            self._try_send({"type": "http.response.body", "body": self.voice.build_keep_alive(), "more_body": True})
-            return now + self._every
+            self._try_send(
+                {"type": "http.response.body", "body": self.reply_format.build_keep_alive(), "more_body": True}
+            )
+            return now + self._interval_seconds
         return None
 
     async def start(self, status: int, headers: Headers) -> None:
@@ -115,7 +117,7 @@ class Reply:
     async def end(self) -> None:
         """End without an answer, when the caller no longer waits for one."""
         if self.phase is Phase.SILENT:
-            await self.start(200, self.voice.opening)
+            await self.start(200, self.reply_format.opening)
         if self.phase is not Phase.DONE:
             await self.finish()
 
@@ -124,9 +126,9 @@ class Reply:
         if self.phase is Phase.DONE:
             return
         if self.phase is Phase.SILENT:
-            await self.send_whole(*self.voice.error_response(error))
+            await self.send_whole(*self.reply_format.error_response(error))
             return
-        body = self.voice.in_band_error(error)
+        body = self.reply_format.in_band_error(error)
         if body is None:
             self.phase = Phase.DONE
             raise ReplyBroken(error.message) from error

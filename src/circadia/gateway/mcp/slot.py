@@ -29,9 +29,9 @@ class ChildSupervisor:
         self._environment = environment
         self._clock = clock
         self._child: McpServerProcess | None = None
-        self._opening: asyncio.Task[McpServerProcess] | None = None
+        self._start_task: asyncio.Task[McpServerProcess] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._idling: asyncio.Task[None] | None = None
+        self._idle_task: asyncio.Task[None] | None = None
         self._busy = 0
         self._crashes = 0
         self._not_before = 0.0
@@ -63,8 +63,8 @@ class ChildSupervisor:
 
     async def stop(self) -> None:
         waiting: list[asyncio.Task[Any]] = [*self._tasks]
-        if self._opening is not None:
-            waiting.append(self._opening)
+        if self._start_task is not None:
+            waiting.append(self._start_task)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
@@ -74,7 +74,7 @@ class ChildSupervisor:
     async def _live_child(self) -> McpServerProcess:
         if self._child is not None and not self._child.over:
             return self._child
-        if self._opening is None or self._opening.done():
+        if self._start_task is None or self._start_task.done():
             pause = self._not_before - self._clock.monotonic()
             if pause > 0:
                 raise UpstreamFailed(
@@ -82,9 +82,9 @@ class ChildSupervisor:
                     f"{pause:.1f} s. Its log lines say why",
                     retry_after_seconds=pause,
                 )
-            self._opening = asyncio.create_task(self._start_child())
-            self._opening.add_done_callback(_consume_exception)
-        return await asyncio.shield(self._opening)
+            self._start_task = asyncio.create_task(self._start_child())
+            self._start_task.add_done_callback(_consume_exception)
+        return await asyncio.shield(self._start_task)
 
     async def _start_child(self) -> McpServerProcess:
         if self._child is not None:
@@ -116,18 +116,18 @@ class ChildSupervisor:
 
     def _enter(self) -> None:
         self._busy += 1
-        if self._idling is not None:
-            self._idling.cancel()
-            self._idling = None
+        if self._idle_task is not None:
+            self._idle_task.cancel()
+            self._idle_task = None
 
     def _leave(self) -> None:
         self._busy -= 1
         if not self._busy:
-            self._idling = self._spawn(self._stop_when_idle())
+            self._idle_task = self._spawn(self._stop_when_idle())
 
     async def _stop_when_idle(self) -> None:
         await self._clock.sleep(self._settings.idle_seconds)
-        self._idling = None  # from now on a new request waits for the end and a fresh start
+        self._idle_task = None  # from now on a new request waits for the end and a fresh start
         if self._child is not None:
             await self._child.stop()
 

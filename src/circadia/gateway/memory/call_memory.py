@@ -24,7 +24,13 @@ from circadia.gateway.calls.headers import first_value
 from circadia.gateway.calls.model_call import ModelCall
 from circadia.gateway.dialects.base import AnswerContent
 from circadia.gateway.hold.bodies import run_off_loop
-from circadia.gateway.memory.conversations import NOTHING, CallFollowUp, ConversationCall, PendingTurn, PreparedCall
+from circadia.gateway.memory.conversations import (
+    NO_FOLLOW_UP,
+    CallFollowUp,
+    ConversationCall,
+    PendingTurn,
+    PreparedCall,
+)
 from circadia.gateway.memory.injection import InjectedBody, Injection
 from circadia.gateway.payload.output_tools import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
@@ -61,27 +67,27 @@ _FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 
 
 class ExchangeQueue(WriteBehindQueue[Exchange]):
-    def __init__(self, clock: Clock, store: Store, capturing: ExchangeRecorder, attribution: Attribution) -> None:
+    def __init__(self, clock: Clock, store: Store, recorder: ExchangeRecorder, attribution: Attribution) -> None:
         super().__init__(clock, what="exchanges for memory", bound=BOUND, batch=_BATCH)
         self._store = store
-        self._capturing = capturing
+        self._recorder = recorder
         self._attribution = attribution
         self._clock = clock
-        self._last: dict[tuple[str | None, str | None], int] = {}
+        self._last_entries: dict[tuple[str | None, str | None], int] = {}
         """The number of the last entry of each bank's or template's end user, or of unnamed users."""
         self.has_banks = True
         """Whether any bank is known: without one, attribution is skipped."""
 
     def put(self, entry: Exchange) -> None:
         if self.finished_count == self.taken:
-            self._last.clear()
+            self._last_entries.clear()
         super().put(entry)
         if entry.kept:
-            self._last[entry.policy.bank, entry.user] = self.taken
+            self._last_entries[entry.policy.bank, entry.user] = self.taken
 
     def is_settled(self, policy: AgentPolicy, user: str | None) -> bool:
         """Return whether everything that this person, or an unnamed one, said to the bank is written or lost."""
-        return max(self._last.get((policy.bank, name), 0) for name in (user, None)) <= self.finished_count
+        return max(self._last_entries.get((policy.bank, name), 0) for name in (user, None)) <= self.finished_count
 
     async def settle(self, policy: AgentPolicy, user: str | None) -> bool:
         """Write what this person, or an unnamed one, said; return whether that finished in time."""
@@ -100,10 +106,10 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
                 if not self.has_banks:
                     return
                 exchanges, new = await self._attribution.attribute(tx, batch)
-            exchanges = await self._capturing.clean([exchange for exchange in exchanges if exchange.kept])
+            exchanges = await self._recorder.clean([exchange for exchange in exchanges if exchange.kept])
             async with self._store.begin_write() as tx:
                 await tx.provenances.add(new, self._clock.now())
-                await self._capturing.keep(tx, exchanges)
+                await self._recorder.keep(tx, exchanges)
         except BaseException:
             self._attribution.forget()
             raise
@@ -114,16 +120,16 @@ class CallMemory:
 
     def __init__(
         self, clock: Clock, signals: Signals, injection: Injection, exchanges: ExchangeQueue, uses: UseQueue,
-        answering: AnswerResolver, book: AnswerBook,
+        resolver: AnswerResolver, book: AnswerBook,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._signals = signals
         self._injection = injection
         self._exchanges = exchanges
         self._uses = uses
-        self._answering = answering
-        self._book = book
-        self._awaited: BoundedDict[tuple[AgentId, str], tuple[str, str | None]] = BoundedDict(AWAITED)
+        self._resolver = resolver
+        self._answer_book = book
+        self._background_answers: BoundedDict[tuple[AgentId, str], tuple[str, str | None]] = BoundedDict(AWAITED)
         self.calls = 0
         self.turns = 0
 
@@ -134,7 +140,7 @@ class CallMemory:
         policy = call.agent.policy
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
         if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
-            return PreparedCall(body=body, noted=await self._read_unkept_call(call, body))
+            return PreparedCall(body=body, follow_up=await self._read_unkept_call(call, body))
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         pending = lookup = None
@@ -145,31 +151,33 @@ class CallMemory:
                 return PreparedCall(body=body)
             pending = self._build_pending_turn(prompt, kept=keeps)
             if prompt.chore:
-                return PreparedCall(body=body, noted=CallFollowUp(told=pending))
+                return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending))
             question = await run_off_loop(
                 body,
                 partial(
-                    self._answering.read_question, call, turn.user, body, conversation=turn.conversation.id, held=held
+                    self._resolver.read_question, call, turn.user, body, conversation=turn.conversation.id, held=held
                 ),
             )
             if question is not None and question.serves and not await self._exchanges.settle(policy, turn.user):
                 question = replace(question, serves=False)  # the bank lacks something that was said
             if injects or question is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
-                    injected = await self._injection.inject(call, turn, prompt, body, question, keeps=keeps)
+                    injected = await self._injection.inject(call, turn, prompt, body, question, creates_bank=keeps)
             lookup = injected.lookup
             if lookup is not None and lookup.outcome is not LookupOutcome.HIT:
                 lookup = await self._injection.check_lookup(turn, lookup)
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
-                answer = self._answering.render_answer(hit)
-                return PreparedCall(body=body, noted=CallFollowUp(told=pending, lookup=hit), answer=answer)
+                answer = self._resolver.render_answer(hit)
+                return PreparedCall(body=body, follow_up=CallFollowUp(pending_turn=pending, lookup=hit), answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of memory: its faults must not keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
         self._injection.mark_sent(injected)
-        return PreparedCall(body=injected.body, noted=CallFollowUp(told=pending, used=injected.used, lookup=lookup))
+        return PreparedCall(
+            body=injected.body, follow_up=CallFollowUp(pending_turn=pending, used=injected.used, lookup=lookup)
+        )
 
     def on_call_ended(
         self,
@@ -177,45 +185,49 @@ class CallMemory:
         turn: ConversationCall,
         *,
         answered: bool,
-        noted: CallFollowUp,
-        said: AnswerContent | None,
+        follow_up: CallFollowUp,
+        content: AnswerContent | None,
         hashes: Sequence[str],
-        filled: float,
+        context_share: float,
     ) -> None:
         """Count the call and a completed turn; queue what was said if there is any answer."""
-        pending, lookup = noted.told, noted.lookup
+        pending, lookup = follow_up.pending_turn, follow_up.lookup
         if answered:
-            self._uses.add(noted.used)
+            self._uses.add(follow_up.used)
             if lookup is not None:
-                self._note(lookup, hashes)
+                self._record_lookup(lookup, hashes)
         if call.agent.policy.bank is not None:
-            self._publish_turn_end(call.agent.policy.bank, turn, filled)
+            self._publish_turn_end(call.agent.policy.bank, turn, context_share)
         self.calls += 1
-        self.turns += int(answered and turn.counted)
-        if not (answered or said):
+        self.turns += int(answered and turn.is_turn)
+        if not (answered or content):
             return
         pending = pending or PendingTurn(heard=(), continues=False, at=self._clock.now(), kept=False)
-        if said is not None and said.handle is not None:
-            self._awaited[call.agent.id, said.handle] = turn.conversation.id, turn.user
-        behind = said.handle if answered and said is not None else None
-        key = _message_key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
-        unique = pending.continues or behind is not None
-        answer = self._answer_utterances(call, said if call.request.chain else None, key, unique=unique, whole=answered)
-        exchanged = chain(_question_utterances(call, turn, pending), answer)
+        if content is not None and content.handle is not None:
+            self._background_answers[call.agent.id, content.handle] = turn.conversation.id, turn.user
+        background_id = content.handle if answered and content is not None else None
+        key = _message_key(call, turn, 1) if background_id is None else _digest(call.agent.id, background_id)
+        unique = pending.continues or background_id is not None
+        answer = self._answer_utterances(
+            call, content if call.request.chain else None, key, unique=unique, complete=answered
+        )
+        utterances = chain(_question_utterances(call, turn, pending), answer)
         if lookup is not None:
-            exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
-        self._keep(call, turn.conversation.id, turn.user, exchanged, chore=pending.chore, kept=pending.kept)
+            utterances = (replace(utterance, ready=lookup.repeats(utterance.text)) for utterance in utterances)
+        self._queue_exchange(call, turn.conversation.id, turn.user, utterances, chore=pending.chore, kept=pending.kept)
 
     async def _read_unkept_call(self, call: ModelCall, body: bytes) -> CallFollowUp:
         """Return what a call says that no bank takes: a program may pass it on to an agent whose bank does."""
         if not (self._exchanges.has_banks and call.route.generates):
-            return NOTHING
+            return NO_FOLLOW_UP
         try:
             prompt = await run_off_loop(body, partial(call.dialect.prompt, body))
         except Exception:  # as above
             _logger.exception("a call of %r is not read", call.agent.reference)
-            return NOTHING
-        return NOTHING if prompt is None else CallFollowUp(told=self._build_pending_turn(prompt, kept=False))
+            return NO_FOLLOW_UP
+        return (
+            NO_FOLLOW_UP if prompt is None else CallFollowUp(pending_turn=self._build_pending_turn(prompt, kept=False))
+        )
 
     def _build_pending_turn(self, prompt: RequestPrompt, *, kept: bool) -> PendingTurn:
         return PendingTurn(
@@ -226,16 +238,16 @@ class CallMemory:
         if call.agent.policy.bank is not None:
             self._publish_turn_end(call.agent.policy.bank, turn, 0.0)
 
-    def _publish_turn_end(self, bank: str, turn: ConversationCall, filled: float) -> None:
-        self._signals.publish(TURN, bank, {"user": turn.user, "turn": id(turn), "ended": True, "filled": filled})
+    def _publish_turn_end(self, bank: str, turn: ConversationCall, context_share: float) -> None:
+        self._signals.publish(TURN, bank, {"user": turn.user, "turn": id(turn), "ended": True, "filled": context_share})
 
-    def on_background_answer(self, call: ModelCall, handle: str, said: AnswerContent) -> None:
+    def on_background_answer(self, call: ModelCall, handle: str, content: AnswerContent) -> None:
         """Queue an answer made in the background; its question is already queued."""
         if call.agent.policy.bank is not None and _keeps_turns(call.agent.policy):
             # The answer belongs to the original caller, whoever fetches it; after a restart that caller is unknown.
-            session, user = self._awaited.get((call.agent.id, handle), (handle, None))
-            answer = self._answer_utterances(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
-            self._keep(call, session, user, answer)
+            session, user = self._background_answers.get((call.agent.id, handle), (handle, None))
+            answer = self._answer_utterances(call, content, _digest(call.agent.id, handle), unique=True, complete=True)
+            self._queue_exchange(call, session, user, answer)
 
     def on_conversation_ended(self, call: ModelCall, user: str | None) -> None:
         """Report the end of a conversation; where each end user has a bank, only if the user is known."""
@@ -243,20 +255,20 @@ class CallMemory:
         if bank is not None and (user or USER not in bank):
             self._signals.publish(CONVERSATION, call.agent.id, {"user": user or None})
 
-    def _note(self, lookup: Lookup, hashes: Sequence[str]) -> None:
+    def _record_lookup(self, lookup: Lookup, hashes: Sequence[str]) -> None:
         try:
-            self._book.note(lookup)
+            self._answer_book.note(lookup)
         except Exception:  # as above
             _logger.exception("a question is not noted for ready answers")
         if lookup.outcome is LookupOutcome.HIT:
-            self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
+            self._resolver.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
-    def _keep(
-        self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance], *, chore: bool = False,
+    def _queue_exchange(
+        self, call: ModelCall, session: str, user: str | None, spoken: Iterator[Utterance], *, chore: bool = False,
         kept: bool = True,
     ) -> None:  # fmt: skip
         try:
-            utterances = list(said)
+            utterances = list(spoken)
         except Exception:  # as above
             _logger.exception("a call of %r is not kept", call.agent.reference)
             return
@@ -269,21 +281,21 @@ class CallMemory:
             self._exchanges.put(exchange)
 
     def _answer_utterances(
-        self, call: ModelCall, said: AnswerContent | None, key: str, *, unique: bool, whole: bool
+        self, call: ModelCall, content: AnswerContent | None, key: str, *, unique: bool, complete: bool
     ) -> Iterator[Utterance]:
-        if said is None:
+        if content is None:
             return
         # Text beside tool calls is not the answer yet.
-        answer = answer_arguments(said.calls, call.request.output_tools)
+        answer = answer_arguments(content.calls, call.request.output_tools)
         texts = [(answer, False, "said")] if answer else []
-        texts += [(said.text, bool(said.calls), "said")] if said.text else []
-        texts += [(text, True, f"call{number}") for number, text in enumerate(said.calls)]
+        texts += [(content.text, bool(content.calls), "said")] if content.text else []
+        texts += [(text, True, f"call{number}") for number, text in enumerate(content.calls)]
         for text, tool, what in texts:
             # A repeated call may get another answer, and both were said; of broken answers one is enough.
-            part = f"{what}:{_digest(text)}" if whole else f"{what}:broken"
+            part = f"{what}:{_digest(text)}" if complete else f"{what}:broken"
             yield Utterance(
                 text=text, speaker=call.agent.name, trust=Trust.AGENT, key=f"{key}:{part}", unique=unique,
-                at=self._clock.now(), tool=tool, incomplete=not whole or said.cut,
+                at=self._clock.now(), tool=tool, incomplete=not complete or content.cut,
             )  # fmt: skip
 
 
@@ -292,33 +304,33 @@ def _keeps_turns(policy: AgentPolicy) -> bool:
     return policy.capture and policy.bank not in policy.read_banks
 
 
-def _question_utterances(call: ModelCall, turn: ConversationCall, told: PendingTurn) -> Iterator[Utterance]:
+def _question_utterances(call: ModelCall, turn: ConversationCall, pending: PendingTurn) -> Iterator[Utterance]:
     trust = first_value(call.headers, b"x-circadia-trust")
-    for part, heard in enumerate(told.heard):
+    for part, heard in enumerate(pending.heard):
         if heard.back > len(call.request.chain):
             continue
-        named = None if heard.name == "user" else heard.name
+        name = None if heard.name == "user" else heard.name
         yield Utterance(
             text=heard.text,
-            speaker="tool" if heard.tool else display_alias(named or turn.user or "user"),
+            speaker="tool" if heard.tool else display_alias(name or turn.user or "user"),
             trust=Trust.TOOL if heard.tool else _trust(heard, trust),
             key=f"{_message_key(call, turn, heard.back)}:{f'tool{part}' if heard.tool else 'user'}",
-            unique=told.continues,
-            at=told.at,
+            unique=pending.continues,
+            at=pending.at,
             tool=heard.tool,
             turn=not heard.tool,
             vouched=trust is not None,
         )
 
 
-def _trust(heard: NewUtterance, told: str | None) -> Trust:
+def _trust(heard: NewUtterance, declared_trust: str | None) -> Trust:
     """Return the trust of a user turn: the declared one, but no more than that of agents' messages in the text."""
-    if told is not None:
-        declared = Trust(told) if told in tuple(Trust) else Trust.EXTERNAL
+    if declared_trust is not None:
+        declared = Trust(declared_trust) if declared_trust in tuple(Trust) else Trust.EXTERNAL
     else:
         declared = Trust.PERSON
     least = Trust.AGENT if _FROM_AGENTS.search(heard.text) else Trust.PERSON
-    return max(declared, least, key=lambda each: each.rank)
+    return max(declared, least, key=lambda trust: trust.rank)
 
 
 def _message_key(call: ModelCall, turn: ConversationCall, back: int) -> str:

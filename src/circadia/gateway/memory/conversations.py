@@ -34,7 +34,7 @@ SEVERAL: Final = ""
 class ConversationCall:
     agent: Agent
     conversation: Conversation
-    counted: bool
+    is_turn: bool
     """Whether this is a turn: its last item comes from the user side."""
     user: str | None = None
     """The end user named by the call or by its conversation's name; never guessed from the text."""
@@ -58,12 +58,12 @@ class PendingTurn:
 class CallFollowUp:
     """Data for the sleep tier when the call has ended."""
 
-    told: PendingTurn | None = None
+    pending_turn: PendingTurn | None = None
     used: BankUse | None = None
     lookup: Lookup | None = None
 
 
-NOTHING: Final = CallFollowUp()
+NO_FOLLOW_UP: Final = CallFollowUp()
 
 
 @per_call
@@ -71,7 +71,7 @@ class PreparedCall:
     """A call on its way upstream, or its answer."""
 
     body: bytes
-    noted: CallFollowUp = NOTHING
+    follow_up: CallFollowUp = NO_FOLLOW_UP
     answer: bytes | None = None
     """A ready answer in the provider's shape; if present, nothing goes upstream."""
 
@@ -91,16 +91,15 @@ class SleepTier(Protocol):
         turn: ConversationCall,
         *,
         answered: bool,
-        noted: CallFollowUp,
-        said: AnswerContent | None,
+        follow_up: CallFollowUp,
+        content: AnswerContent | None,
         hashes: Sequence[str],
-        filled: float,
+        context_share: float,
     ) -> None:
         """Handle the end of a call: whether the answer is complete, and its content so far.
 
-        `hashes` are those of the conversation with the answer. `filled` is the share of the model's context that the
-        call
-        filled; 0 if unknown.
+        `hashes` are those of the conversation with the answer. `context_share` is the share of the model's
+        context that the call filled; 0 if unknown.
         """
         ...
 
@@ -108,7 +107,7 @@ class SleepTier(Protocol):
         """Handle a call that passed `prepare_call` but was not sent."""
         ...
 
-    def on_background_answer(self, call: ModelCall, handle: str, said: AnswerContent) -> None:
+    def on_background_answer(self, call: ModelCall, handle: str, content: AnswerContent) -> None:
         """Handle the content of a background answer, which may be empty or already known."""
         ...
 
@@ -142,18 +141,18 @@ class Turns:
     ) -> ConversationCall:
         end_user = shorten_name(decode_name_header(headers, b"x-circadia-user") or request.end_user)
         name = shorten_name(decode_name_header(headers, b"x-circadia-conversation"))
-        continued = shorten_name(request.conversation)
+        continued_name = shorten_name(request.conversation)
         conversation = await self._find_by_name(agent, name) if name else self._find_by_chain(agent, request, end_user)
-        if conversation is None and continued is not None:
-            conversation = await self._find_by_name(agent, continued)
+        if conversation is None and continued_name is not None:
+            conversation = await self._find_by_name(agent, continued_name)
         if conversation is None:
-            key = name or continued or self._ids.new("cnv")
+            key = name or continued_name or self._ids.new("cnv")
             conversation = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
         if end_user or conversation.end_user == SEVERAL:
             conversation = replace(conversation, end_user=end_user)
         # A caller who repeats another's words must not be taken for that other.
         user = conversation.end_user if end_user or name or request.conversation else None
-        return ConversationCall(agent=agent, conversation=conversation, counted=request.turn, user=user)
+        return ConversationCall(agent=agent, conversation=conversation, is_turn=request.turn, user=user)
 
     def end(
         self,
@@ -176,19 +175,19 @@ class Turns:
         hashes = [item_hash for item_hash in (answer[::-1] or request.chain[-1:]) if item_hash]
         # Only the first head survives a restart, so it must be the kind by which the client continues.
         heads = handles + hashes if by_id or not latest.version else hashes + handles
-        moved = Conversation(
+        updated = Conversation(
             id=latest.id,
             agent_id=latest.agent_id,
             end_user=_merge_end_users(latest.end_user, turn.conversation.end_user),
-            turns=latest.turns + int(turn.counted),
+            turns=latest.turns + int(turn.is_turn),
             version=latest.version + 1,
             head=heads[0] if heads else "",
             at=self._clock.now(),
         )
-        self._keep(moved, heads)
+        self._keep(updated, heads)
         if by_id:
             self._chained_by_id.add(key)
-        self._journal.put(moved)
+        self._journal.put(updated)
 
     def find_conversation(self, agent: Agent, name: str) -> Conversation | None:
         """Return the agent's conversation of this name, if this process remembers it."""
@@ -203,18 +202,18 @@ class Turns:
         return self._by_id[key] if key in self._chained_by_id else None
 
     async def _find_by_name(self, agent: Agent, name: str) -> Conversation | None:
-        known = self.find_conversation(agent, name)
-        if known is not None:
-            return known
+        conversation = self.find_conversation(agent, name)
+        if conversation is not None:
+            return conversation
         async with self._store.begin_read() as tx:
             return await tx.conversations.get(agent.id, ConversationId(name))
 
     def _find_by_chain(self, agent: Agent, request: ModelRequest, end_user: str | None) -> Conversation | None:
         heads = [request.conversation, *request.chain[::-1]] if request.conversation else request.chain[::-1]
         for head in heads:
-            known = self._by_head.get((agent.id, head))
-            if known is not None:
-                conversation = self._by_id[(agent.id, known)]
+            conversation_id = self._by_head.get((agent.id, head))
+            if conversation_id is not None:
+                conversation = self._by_id[(agent.id, conversation_id)]
                 others = end_user and conversation.end_user is not None and conversation.end_user != end_user
                 return None if others and not request.conversation else conversation
         return None

@@ -33,7 +33,7 @@ REMEMBERED: Final = 1_000
 """Conversations whose last fitting part is kept, about 5 KB each."""
 AGAIN_SECONDS: Final = 1.0
 """Maximum wait for the second lookup after a judge's yes; after that the answer is shown as a hint."""
-_ASKED: Final = 2_000
+_SEARCHED_CHARS: Final = 2_000
 """Characters searched at each end of a user turn; a file in between is not."""
 
 
@@ -54,21 +54,21 @@ class InjectedBody:
     used: BankUse | None = None
     lookup: Lookup | None = None
     """What the call gets of the ready answers; with a hit nothing is injected."""
-    told: tuple[Bank, str] | None = None
+    change_notice: tuple[Bank, str] | None = None
 
 
 @per_call
 class _InjectionRequest:
     call: ModelCall
     turn: ConversationCall
-    asks: bool
+    wants_fitting: bool
     """Whether something may fit its question."""
-    again: bool
+    is_repeated: bool
     """Whether the same question was just asked or only counted; it is then not recorded as asked."""
-    known: frozenset[str]
-    asked: CallQuestion | None
-    hints: bool
-    told: list[str]
+    known_texts: frozenset[str]
+    question: CallQuestion | None
+    wants_hint: bool
+    change_notices: list[str]
     """The change notice; empty until it is computed."""
 
 
@@ -83,12 +83,14 @@ class _InjectionResult:
 class Injection:
     """Adds context to calls, and looks for answers that make a call unnecessary."""
 
-    def __init__(self, store: Store, memory: MemoryServices, dreamt: ChangeNotice, answering: AnswerResolver) -> None:
+    def __init__(
+        self, store: Store, memory: MemoryServices, change_notice: ChangeNotice, resolver: AnswerResolver
+    ) -> None:
         self._store = store
         self._memory = memory
-        self._dreamt = dreamt
-        self._answering = answering
-        self._given: BoundedDict[tuple[str, str, str | None], _InjectionState] = BoundedDict(REMEMBERED)
+        self._change_notice = change_notice
+        self._resolver = resolver
+        self._states: BoundedDict[tuple[str, str, str | None], _InjectionState] = BoundedDict(REMEMBERED)
 
     async def inject(
         self,
@@ -96,66 +98,68 @@ class Injection:
         turn: ConversationCall,
         prompt: RequestPrompt,
         body: bytes,
-        asked: CallQuestion | None = None,
+        question: CallQuestion | None = None,
         *,
-        keeps: bool = False,
+        creates_bank: bool = False,
     ) -> InjectedBody:
         """Return the body with its context, if the policy wants one, or the lookup of a ready answer.
 
-        While the model works on a turn with tools, its context stays. With `keeps`, a missing bank is created: the
-        first question of an end user counts, too.
+        While the model works on a turn with tools, its context stays. With `creates_bank`, a missing bank is created:
+        the first question of an end user counts, too.
         """
         key = (turn.agent.id, turn.conversation.id, turn.user)
-        previous = self._given.get(key)
-        works_on = not any(not each.tool for each in prompt.heard)
+        previous = self._states.get(key)
+        works_on = all(utterance.tool for utterance in prompt.heard)
         repeats = previous is not None and works_on and previous.question == prompt.question
         policy = call.agent.policy
-        asks = policy.inject and bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
-        known = prompt.texts | previous.texts if previous is not None and call.request.conversation else prompt.texts
-        again = not call.route.generates or (previous is not None and previous.question == prompt.question)
-        wanted = _InjectionRequest(
-            call=call, turn=turn, asks=asks, known=known, asked=None if repeats else asked,
-            hints=asks and prompt.user is not None, told=[], again=again,
+        wants_fitting = policy.inject and bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
+        known_texts = (
+            prompt.texts | previous.texts if previous is not None and call.request.conversation else prompt.texts
+        )
+        is_repeated = not call.route.generates or (previous is not None and previous.question == prompt.question)
+        request = _InjectionRequest(
+            call=call, turn=turn, wants_fitting=wants_fitting, wants_hint=wants_fitting and prompt.user is not None,
+            known_texts=known_texts, question=None if repeats else question, change_notices=[], is_repeated=is_repeated,
         )  # fmt: skip
-        result = await self._read_result(wanted, prompt.question)
-        if result is None and keeps and wanted.asked is not None:
-            result = await self._create_bank(turn, wanted.asked)
+        result = await self._read_result(request, prompt.question)
+        if result is None and creates_bank and request.question is not None:
+            result = await self._create_bank(turn, request.question)
         if result is None or result.context is None:
             return InjectedBody(body=body, lookup=None if result is None else result.lookup)
         bank, context = result.bank, result.context
         fitting, hits, blocks = context.fitting, context.hits, context.blocks
         if repeats and previous is not None and (previous.bank, previous.generation) == (bank.id, bank.generation):
             fitting, hits, blocks = previous.fitting, previous.hits, [*context.blocks, *previous.blocks]
-        elif asks and call.route.generates:  # a token count is not a statement
-            self._keep(key, previous if call.request.conversation else None, bank, prompt.question, context)
+        elif wants_fitting and call.route.generates:  # a token count is not a statement
+            self._keep_state(key, previous if call.request.conversation else None, bank, prompt.question, context)
         if not context.stable and not fitting:
             return InjectedBody(body=body, lookup=result.lookup)
         use = None
         if call.route.generates:
             upstream, model = call.provider.upstream.name, call.request.model
-            use = build_use(bank, call.agent.id, hits, blocks, known=known, upstream=upstream, model=model)
-        notice = (bank, wanted.told[0]) if any(wanted.told) else None
+            use = build_use(bank, call.agent.id, hits, blocks, known=known_texts, upstream=upstream, model=model)
+        notice = (bank, request.change_notices[0]) if any(request.change_notices) else None
         return InjectedBody(
-            body=prompt.with_context(context.stable, fitting), used=use, lookup=result.lookup, told=notice
+            body=prompt.with_context(context.stable, fitting), used=use, lookup=result.lookup, change_notice=notice
         )
 
-    def mark_sent(self, given: InjectedBody) -> None:
+    def mark_sent(self, injected: InjectedBody) -> None:
         """Mark the change notice as shown because the body goes upstream."""
-        if given.told is not None:
-            self._dreamt.mark_shown(*given.told)
+        if injected.change_notice is not None:
+            self._change_notice.mark_shown(*injected.change_notice)
 
     async def check_lookup(self, turn: ConversationCall, lookup: Lookup) -> Lookup:
         """Let the judge decide, and look up the answer again after its yes: it may have become invalid meanwhile."""
-        if not await self._answering.says_same(lookup):
+        if not await self._resolver.says_same(lookup):
             return lookup
         async with asyncio.timeout(AGAIN_SECONDS), self._store.begin_read() as tx:
             bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user)
-            again = None if bank is None else await self._answering.look_up(tx, bank, lookup.asked)
+            again = None if bank is None else await self._resolver.look_up(tx, bank, lookup.asked)
         return lookup if again is None or again.outcome is not LookupOutcome.HIT else again
 
     async def _read_result(self, wanted: _InjectionRequest, question: str) -> _InjectionResult | None:
         retrieval, whose = self._memory.retrieval, (wanted.call.agent.policy.bank, wanted.turn.user)
-        if not wanted.asks:
+        if not wanted.wants_fitting:
             return await retrieval.glances.run_read(self._store, whose, lambda tx: self._build_result(wanted, tx, None))
         build = partial(self._build_result, wanted)
         return await retrieval.run_question(
@@ -163,49 +167,49 @@ class Injection:
         )
 
     async def _build_result(
-        self, wanted: _InjectionRequest, tx: Tx, question: Question | None
+        self, request: _InjectionRequest, tx: Tx, question: Question | None
     ) -> _InjectionResult | None:
         """Look up a ready answer, and build a context unless it is served; may run twice for a call."""
-        policy = wanted.turn.agent.policy
-        bank = await self._memory.banks.resolve_bound_bank(tx, policy, wanted.turn.user)
+        policy = request.turn.agent.policy
+        bank = await self._memory.banks.resolve_bound_bank(tx, policy, request.turn.user)
         if bank is None:
             return None
-        lookup = None if wanted.asked is None else await self._answering.look_up(tx, bank, wanted.asked)
+        lookup = None if request.question is None else await self._resolver.look_up(tx, bank, request.question)
         if lookup is not None and lookup.outcome is LookupOutcome.HIT:
             return _InjectionResult(bank=bank, context=None, lookup=lookup)
         if not policy.inject:
             return _InjectionResult(bank=bank, context=None, lookup=None if lookup is None else as_miss(lookup))
-        if not wanted.told:  # compute it once
-            tells = wanted.asks and wanted.call.route.generates
-            wanted.told.append(self._dreamt.line(bank) if tells else "")
-        (notice,) = wanted.told
+        if not request.change_notices:  # compute it once
+            tells_changes = request.wants_fitting and request.call.route.generates
+            request.change_notices.append(self._change_notice.line(bank) if tells_changes else "")
+        (notice,) = request.change_notices
         hint = (
             lookup.hint(remaining_tokens(policy.fitting_tokens, notice) // 2)
-            if lookup is not None and wanted.hints
+            if lookup is not None and request.wants_hint
             else ""
         )
-        question = _with_counting(question, not wanted.again and may_keep_question(bank, wanted.call.agent))
+        question = _with_counting(question, not request.is_repeated and may_keep_question(bank, request.call.agent))
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
-            known=wanted.known, first="\n".join(filter(None, (notice, hint))),
+            known=request.known_texts, first="\n".join(filter(None, (notice, hint))),
         )  # fmt: skip
         return _InjectionResult(
             bank=bank, context=context, lookup=lookup if lookup is None or hint else as_miss(lookup)
         )
 
-    async def _create_bank(self, turn: ConversationCall, asked: CallQuestion) -> _InjectionResult | None:
+    async def _create_bank(self, turn: ConversationCall, question: CallQuestion) -> _InjectionResult | None:
         async with self._store.begin_write() as tx:
             bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user, make=True)
             if bank is None:
                 return None
             return _InjectionResult(
-                bank=bank, context=None, lookup=as_miss(await self._answering.look_up(tx, bank, asked))
+                bank=bank, context=None, lookup=as_miss(await self._resolver.look_up(tx, bank, question))
             )
 
-    def _keep(
+    def _keep_state(
         self,
         key: tuple[str, str, str | None],
-        given: _InjectionState | None,
+        previous: _InjectionState | None,
         bank: Bank,
         question: str,
         context: Context,
@@ -216,9 +220,9 @@ class Injection:
             hits=context.hits, blocks=[block for block in context.blocks if not block.pinned],
         )  # fmt: skip
         state.texts |= {hit.item.text for hit in context.hits}
-        if given is not None and given.bank == bank.id:
-            state.texts |= given.texts
-        self._given[key] = state
+        if previous is not None and previous.bank == bank.id:
+            state.texts |= previous.texts
+        self._states[key] = state
 
 
 def _with_counting(question: Question | None, counted: bool) -> Question | None:
@@ -226,4 +230,8 @@ def _with_counting(question: Question | None, counted: bool) -> Question | None:
 
 
 def _shorten_question(question: str) -> str:
-    return question if len(question) <= 2 * _ASKED else f"{question[:_ASKED]} {question[-_ASKED:]}"
+    return (
+        question
+        if len(question) <= 2 * _SEARCHED_CHARS
+        else f"{question[:_SEARCHED_CHARS]} {question[-_SEARCHED_CHARS:]}"
+    )

@@ -30,13 +30,13 @@ OPENAI_SIDES: Final = {
     "tool": Side.TOOL,
     "function": Side.TOOL,
 }
-"""The side of each role in OpenAI's chats; all others are the model."""
+"""The side of message role in OpenAI's chats; all others are the model."""
 
 
 @per_call
 class RequestMessage:
     side: Side
-    said: str = ""
+    text: str = ""
     """Its text, without tool results; a user's also without what programs added (`memory.harness`)."""
     name: str | None = None
     results: Sequence[str] = ()
@@ -85,29 +85,27 @@ def build_prompt(
     """
     heard: list[NewUtterance] = []
     messages = [
-        each
-        if each.side is not Side.USER or (said := strip_harness_text(each.said)) == each.said
-        else replace(each, said=said)
-        for each in messages
+        replace(message, text=strip_harness_text(message.text)) if message.side is Side.USER else message
+        for message in messages
     ]
-    begun = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].said)
+    begun = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].text)
     begun = begun and messages[-2].side is Side.USER
-    asked = messages[:-1] if begun else messages
-    for back, message in enumerate(reversed(asked), 1 + int(begun)):
+    asked_messages = messages[:-1] if begun else messages
+    for back, message in enumerate(reversed(asked_messages), 1 + int(begun)):
         if message.side is Side.MODEL:
             break
-        if message.side is Side.USER and message.said:
-            heard.append(NewUtterance(text=message.said, back=back, tool=False, name=message.name))
+        if message.side is Side.USER and message.text:
+            heard.append(NewUtterance(text=message.text, back=back, tool=False, name=message.name))
         heard += [NewUtterance(text=text, back=back, tool=True) for text in reversed(message.results)]
-    lead = lead or next((each.said for each in messages[:1] if each.side is Side.OPERATOR), "")
-    continues = continues or any(each.side is Side.MODEL for each in asked)
-    last = next((each for each in reversed(messages) if each.side is Side.USER and each.said), None)
+    lead = lead or next((message.text for message in messages[:1] if message.side is Side.OPERATOR), "")
+    continues = continues or any(message.side is Side.MODEL for message in asked_messages)
+    last = next((message for message in reversed(messages) if message.side is Side.USER and message.text), None)
     return RequestPrompt(
         body=body,
-        question="" if last is None else last.said,
-        texts=frozenset(each.said.strip() for each in messages),
+        question="" if last is None else last.text,
+        texts=frozenset(message.text.strip() for message in messages),
         heard=heard[::-1],
-        chore=is_chore(lead, [each.text for each in heard if not each.tool], continues=continues),
+        chore=is_chore(lead, [utterance.text for utterance in heard if not utterance.tool], continues=continues),
         continues=continues,
         system=system,
         user=None if last is None or last.slot is None else last.slot(),

@@ -71,7 +71,7 @@ class AnswerWriter:
         last = b""
         events = WholeEvents() if is_stream(answer) else None
         if events is None:  # an error cannot be sent in band
-            reply.voice = ModelReplyFormat(call.dialect, streamed=False)
+            reply.reply_format = ModelReplyFormat(call.dialect, streamed=False)
         cell = self._presence.synced_cell(call.agent.id) if call.agent.policy.abort_streams else None
         cut = None if cell is None else _cut_on_sleep(cell, answer)
         try:

@@ -104,10 +104,10 @@ class Ledger:
             call,
             turn,
             answered=answered,
-            noted=relayed.follow_up,
-            said=meter.answer_so_far(),
+            follow_up=relayed.follow_up,
+            content=meter.answer_so_far(),
             hashes=meter.answer_hashes,
-            filled=_context_share(relayed) if call.agent.policy.bank is not None else 0.0,
+            context_share=_context_share(relayed) if call.agent.policy.bank is not None else 0.0,
         )
 
 
@@ -162,7 +162,7 @@ def _build_row(entry: LedgerEntry, seconds: float | None) -> Call:
         total_seconds=seconds,
         conversation=turn.conversation.id,
         end_user=turn.conversation.end_user,
-        turn=turn.counted,
+        turn=turn.is_turn,
     )
 
 

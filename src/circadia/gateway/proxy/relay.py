@@ -73,7 +73,7 @@ class Relay:
         operation = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
         limit = _hold_limit(call.agent)
         with GateCall(
-            self._gate, call.agent, reply, body, door="model", what=operation, grace_seconds=grace_seconds, most=limit
+            self._gate, call.agent, reply, body, door="model", what=operation, grace_seconds=grace_seconds, limit=limit
         ) as gate_call:
             while True:
                 content, admission = await gate_call.admit()
@@ -107,7 +107,7 @@ class Relay:
         entry = self._ledger.open_entry(relayed, turn, admission)
         try:
             prepared = await self._tier.prepare_call(call, turn, body, held=admission.was_held)
-            relayed.call, relayed.follow_up = _with_size_of(call, body, prepared.body), prepared.noted
+            relayed.call, relayed.follow_up = _with_size_of(call, body, prepared.body), prepared.follow_up
             if prepared.answer is not None:
                 await relayed.clear_to_send()
                 await self._writer.write_ready_answer(relayed, prepared.answer)

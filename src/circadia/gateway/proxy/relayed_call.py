@@ -8,7 +8,7 @@ from circadia.gateway.dialects.base import Meter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.hold.gate import GateCall
 from circadia.gateway.hold.reply import Headers, Reply
-from circadia.gateway.memory.conversations import NOTHING
+from circadia.gateway.memory.conversations import NO_FOLLOW_UP
 
 _UNSENT_METER: Final[Meter] = Plain().meter(streamed=False, take_usage_out=False, chain=())
 
@@ -22,7 +22,7 @@ class RelayedCall:
     def __init__(self, call: ModelCall, reply: Reply, gate_call: GateCall | None = None) -> None:
         self.call = call
         self.reply = reply
-        self.follow_up = NOTHING
+        self.follow_up = NO_FOLLOW_UP
         self.meter = _UNSENT_METER
         self.status: int | None = None
         self.first_byte_at: float | None = None
@@ -49,7 +49,7 @@ class RelayedCall:
             streamed=streamed,
             take_usage_out=self.adds_usage,
             chain=self.call.request.chain,
-            words=self.follow_up.told is not None,
+            words=self.follow_up.pending_turn is not None,
         )
         return self.meter
 

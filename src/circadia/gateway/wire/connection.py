@@ -31,8 +31,8 @@ class ProviderResponse:
     """
 
     __slots__ = (
-        "_connection", "_error", "_headless", "_packed", "_parts", "_size", "_until_end", "_waiter", "at_end", "bare",
-        "headers", "keep", "status",
+        "_connection", "_decompressor", "_error", "_headless", "_parts", "_size", "_until_end", "_waiter", "at_end",
+        "bare", "headers", "keep", "status",
     )  # fmt: skip
 
     def __init__(self, connection: "ProviderConnection", *, headless: bool) -> None:
@@ -43,7 +43,7 @@ class ProviderResponse:
         self._until_end = True
         self._error: WireError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._packed: BodyDecompressor | None = None
+        self._decompressor: BodyDecompressor | None = None
         self.status = 0
         """0 before the head has arrived. Interim answers (100, 103) are not reported."""
         self.headers: list[tuple[bytes, bytes]] = []
@@ -75,13 +75,13 @@ class ProviderResponse:
 
     async def __anext__(self) -> bytes:
         """Return the decompressed bytes since the last call. Raises ConnectionBroken or ConnectionStalled."""
-        if self._packed is None:
+        if self._decompressor is None:
             return await self._next_data()
-        while not (piece := self._packed.take()):
+        while not (piece := self._decompressor.take()):
             try:
-                self._packed.put(await self._next_data())
+                self._decompressor.put(await self._next_data())
             except StopAsyncIteration:
-                self._packed.end()
+                self._decompressor.end()
                 raise
         return piece
 
@@ -169,7 +169,7 @@ class ProviderResponse:
         """Decompress the body and remove the headers that describe its compressed form."""
         coding = (self.header(b"content-encoding") or "").strip().lower()
         if coding in CODINGS and not self._headless:
-            self._packed = BodyDecompressor()
+            self._decompressor = BodyDecompressor()
             packed_headers = (b"content-encoding", b"content-length")
             self.headers = [header for header in self.headers if header[0] not in packed_headers]
 

@@ -28,7 +28,7 @@ class ConnectionPool:
     def __init__(
         self,
         origin: Origin,
-        always: Iterable[Header],
+        common_headers: Iterable[Header],
         context: ssl.SSLContext | None,
         *,
         max_connections: int,
@@ -36,21 +36,21 @@ class ConnectionPool:
         answer_timeout_seconds: float,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """`always` are the headers of every call; `context` is for TLS. Raises ValueError for a bad header."""
+        """`common_headers` are the headers of every call; `context` is for TLS. Raises ValueError for a bad header."""
         self._loop = asyncio.get_running_loop()
         self._dialer = Dialer(origin, context, connect_timeout_seconds)
-        self._silence = answer_timeout_seconds
-        self._kept = idle_seconds
-        self._most = max_connections
+        self._answer_timeout_seconds = answer_timeout_seconds
+        self._idle_seconds = idle_seconds
+        self._max_connections = max_connections
         self._prefix = origin.prefix
-        lines = [(b"Host", origin.authority), *always]
-        self._always = b" HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % line for line in lines)
-        self._always_lines = 1 + len(lines)
-        _require_lines(self._always, self._always_lines)
-        self._taken = 0
+        lines = [(b"Host", origin.authority), *common_headers]
+        self._common_head = b" HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % line for line in lines)
+        self._common_lines = 1 + len(lines)
+        _require_lines(self._common_head, self._common_lines)
+        self._places_taken = 0
         self._open: set[ProviderConnection] = set()
         self._idle: list[ProviderConnection] = []
-        self._waiting: OrderedDict[asyncio.Future[ProviderConnection | None], None] = OrderedDict()
+        self._waiters: OrderedDict[asyncio.Future[ProviderConnection | None], None] = OrderedDict()
         self._reaper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
@@ -82,8 +82,8 @@ class ConnectionPool:
         length = b"Content-Length: %d\r\n" % len(body) if body or method not in _BODILESS else b""
         lines = [b"%b: %b\r\n" % header for header in headers]
         start = method.encode("ascii"), b" ", self._prefix, target.encode("latin-1")
-        head = b"".join((*start, self._always, length, *lines, b"\r\n"))
-        _require_lines(head, self._always_lines + bool(length) + len(lines) + 1)
+        head = b"".join((*start, self._common_head, length, *lines, b"\r\n"))
+        _require_lines(head, self._common_lines + bool(length) + len(lines) + 1)
         connection = await (self._take() if clear is None else self._take_when_clear(clear))
         return await connection.ask(head, body, headless=method == "HEAD").wait_for_head()
 
@@ -104,14 +104,14 @@ class ConnectionPool:
                 connection = self._idle.pop()
                 if connection.usable:
                     return connection
-            if self._taken < self._most:
-                self._taken += 1
+            if self._places_taken < self._max_connections:
+                self._places_taken += 1
                 return await self._dial_connection()
-            given = await self._wait_for_connection()
-            if given is None:
+            released = await self._wait_for_connection()
+            if released is None:
                 return await self._dial_connection()
-            if given.usable:
-                return given
+            if released.usable:
+                return released
 
     async def _take_when_clear(self, clear: Callable[[], Awaitable[None]]) -> ProviderConnection:
         while True:
@@ -127,18 +127,18 @@ class ConnectionPool:
 
     async def _wait_for_connection(self) -> ProviderConnection | None:
         """Wait for a turn; return a connection, or None to dial a new one."""
-        place: asyncio.Future[ProviderConnection | None] = self._loop.create_future()
-        self._waiting[place] = None
+        waiter: asyncio.Future[ProviderConnection | None] = self._loop.create_future()
+        self._waiters[waiter] = None
         try:
-            return await place
+            return await waiter
         except asyncio.CancelledError:
-            self._waiting.pop(place, None)
-            if place.done() and not place.cancelled():  # granted and cancelled at the same time: pass it on
-                given = place.result()
-                if given is None:
+            self._waiters.pop(waiter, None)
+            if waiter.done() and not waiter.cancelled():  # granted and cancelled at the same time: pass it on
+                connection = waiter.result()
+                if connection is None:
                     self._release_place()
-                elif given.usable:
-                    self._on_connection_released(given)
+                elif connection.usable:
+                    self._on_connection_released(connection)
             raise
 
     async def _dial_connection(self) -> ProviderConnection:
@@ -156,18 +156,20 @@ class ConnectionPool:
         return connection
 
     def _build_connection(self) -> ProviderConnection:
-        return ProviderConnection(self._on_connection_released, self._on_connection_lost, self._loop, self._silence)
+        return ProviderConnection(
+            self._on_connection_released, self._on_connection_lost, self._loop, self._answer_timeout_seconds
+        )
 
     def _on_connection_released(self, connection: ProviderConnection) -> None:
         """Give a connection to the longest waiting call, or keep it."""
-        place = self._next_in_line()
-        if place is not None:
-            place.set_result(connection)
+        waiter = self._next_in_line()
+        if waiter is not None:
+            waiter.set_result(connection)
             return
         connection.idle_since = self._loop.time()
         self._idle.append(connection)
         if self._reaper is None:
-            self._reaper = self._loop.call_later(self._kept, self._reap)
+            self._reaper = self._loop.call_later(self._idle_seconds, self._reap)
 
     def _on_connection_lost(self, connection: ProviderConnection) -> None:
         if connection in self._open:
@@ -178,23 +180,23 @@ class ConnectionPool:
 
     def _release_place(self) -> None:
         """Give a free place to the longest waiting call."""
-        place = self._next_in_line()
-        if place is not None:
-            place.set_result(None)
+        waiter = self._next_in_line()
+        if waiter is not None:
+            waiter.set_result(None)
         else:
-            self._taken -= 1
+            self._places_taken -= 1
 
     def _next_in_line(self) -> asyncio.Future[ProviderConnection | None] | None:
-        while self._waiting:
-            place, _ = self._waiting.popitem(last=False)
-            if not place.done():  # else its caller was cancelled and has not run yet
-                return place
+        while self._waiters:
+            waiter, _ = self._waiters.popitem(last=False)
+            if not waiter.done():  # else its caller was cancelled and has not run yet
+                return waiter
         return None
 
     def _reap(self) -> None:
         """Close long idle connections: the first ones, since the last one is always used next."""
         self._reaper = None
-        before = self._loop.time() - self._kept
+        before = self._loop.time() - self._idle_seconds
         old = sum(idle.idle_since <= before for idle in self._idle)
         reaped, self._idle = self._idle[:old], [idle for idle in self._idle[old:] if idle.usable]
         for connection in reaped:
