@@ -31,6 +31,14 @@ SPEAKER = 0.1
 WINDOW = 0.4
 LENGTH = 0.75
 SATURATION = 1.2
+DIMENSIONS = 8
+"""Of the vectors of these tests."""
+ROUNDING = 0.5 / 32_767 * math.sqrt(DIMENSIONS) * 2 * MEANING / WINDOW * (
+    1 + MEANING_AROUND * (ANSWER + LONG_BEFORE + AFTER)
+)  # fmt: skip
+"""By which a score may be off, 8.3e-5. The index keeps a vector's values in steps of 1/32,767, so each is off by half a
+step, and a cosine with a unit vector by that times √dimensions at most (Cauchy-Schwarz); the row's and the best cosine
+both are, and a row gets shares of its neighbours' meaning."""
 
 WORDS = ("ant", "bee", "cow", "dog", "elk", "fox")
 SPEAKERS = ("Ann Lee", "bob", "José")
@@ -216,10 +224,10 @@ def test_a_search_gives_the_scores_of_the_formula(rows: list[Row], question: Que
     truth = slowly(placed, replace(question, limit=1000)) if rows else {}
     found = filled(rows).find(question)
     best = sorted(truth.values(), reverse=True)[: question.limit]
-    assert [each.score for each in found] == pytest.approx(best, abs=2e-5)
+    assert [each.score for each in found] == pytest.approx(best, abs=ROUNDING)
     scores = {(placed[at].layer, numbers[id(placed[at])]): score for at, score in truth.items()}
     for each in found:
-        assert each.score == pytest.approx(scores[each.layer, each.number], abs=2e-5)
+        assert each.score == pytest.approx(scores[each.layer, each.number], abs=ROUNDING)
         total = sum(part for name, part in each.parts.items() if name != "weight")
         assert each.score == pytest.approx(total * each.parts["weight"], abs=1e-3), "the parts explain the score"
 

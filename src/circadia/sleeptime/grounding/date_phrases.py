@@ -25,6 +25,7 @@ _FOREIGN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 """Characters of their scripts."""
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NUMBER: Final = re.compile(r"\d+")
+_RUN: Final = re.compile(r"[^\W\d_]+")
 
 
 class Phrase(NamedTuple):
@@ -36,41 +37,42 @@ class Phrase(NamedTuple):
 
 
 class _Language(NamedTuple):
+    code: str
     pattern: re.Pattern[str]
     meanings: Mapping[str, tuple[str, int]]
-    needles: Sequence[str]
-    """Lowercase parts of the phrases of several words: a text without any of them has no such phrase."""
+    runs: frozenset[str]
+    """The longest run of letters of each phrase, in lower case: a text without any of them has no phrase."""
 
 
 def find_phrases(text: str) -> Iterator[Phrase]:
-    likely = UNSPACED if _FOREIGN.search(text) else languages(text)
-    small = text.lower()
-    for code in _language_codes():
-        language = _load_language(code)
-        if code not in likely and not any(map(small.__contains__, language.needles)):
+    unspaced = _FOREIGN.search(text) is not None
+    runs = frozenset(_RUN.findall(text.lower()))
+    for language in _load_languages():
+        if not unspaced if language.code in UNSPACED else language.runs.isdisjoint(runs):
             continue
         for match in islice(language.pattern.finditer(text), MOST):
             meaning = language.meanings.get(_key(_NUMBER.sub("{0}", match[0])))
             counted = _NUMBER.search(match[0])
-            if meaning is not None and (code in likely or " " in match[0]):
+            if meaning is not None and (
+                " " in match[0] or language.code in (UNSPACED if unspaced else languages(text))
+            ):
                 yield Phrase(match, meaning[0], -int(counted[0]) if counted else meaning[1])
 
 
 @cache
-def _language_codes() -> Sequence[str]:
-    return [code for code in _load_rows() if code != "source"]
+def _load_languages() -> Sequence[_Language]:
+    return [_build_language(code, rows) for code, rows in _load_rows().items() if code != "source"]
 
 
-@cache
-def _load_language(code: str) -> _Language:
-    rows = _load_rows()[code]
+def _build_language(code: str, rows: Sequence[tuple[str, int, str]]) -> _Language:
     wordings = sorted((row[2] for row in rows), key=len, reverse=True)  # longest first, since some begin alike
     space, edge = (r"\s?", "") if code in UNSPACED else (r"\s+", r"\b")
     parts = (re.escape(each).replace(r"\ ", space).replace(r"\{0\}", r"(?<![\d–~-])\d{1,3}") for each in wordings)
     return _Language(
+        code,
         re.compile(f"{edge}(?:{'|'.join(parts)}){edge}", re.IGNORECASE),
         {_key(wording): (unit, number) for unit, number, wording in rows},
-        [max(each.lower().split("{0}"), key=len) for each in wordings if " " in each and code not in UNSPACED],
+        frozenset(max(_RUN.findall(each.lower()), key=len) for each in wordings),
     )
 
 

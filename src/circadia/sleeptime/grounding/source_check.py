@@ -214,8 +214,9 @@ def _find_unknown_claims(text: str, known: Sources) -> Iterator[str]:
             len(year) == 4 and year.isdecimal() and known.is_date_in_reach(int(year))
         ):
             yield year
-    if known.has_capitalized_names and _has_capitalized_names(text):
-        yield from (each for each in find_names(rest) if not _is_known(each, known))
+    for name in find_names(rest):  # the languages last: to detect them takes longer than all else here
+        if not _is_known(name, known) and known.has_capitalized_names and _has_capitalized_names(text):
+            yield name
 
 
 def _has_code_parts(code: str, known: Sources) -> bool:

@@ -158,7 +158,8 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     terms = {each.number: missing.keys() & question_terms(each.text) for each in cited}
     shown: set[int] = set()
     while terms and len(shown) < MOST_LINES:
-        gains = {number: sum(missing[term] > 0 for term in has) for number, has in terms.items()}
+        wanted = (+missing).keys()
+        gains = {number: len(wanted & has) for number, has in terms.items()}
         best = max(gains, key=gains.__getitem__)
         if not gains[best] and len(shown) >= FEW_LINES:
             break
