@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.interleaved import SCOPE, Process
-from circadia.answers.lookup import LookupOutcome
+from circadia.answers.services import LookupOutcome
 from circadia.ids import AnswerId
 from circadia.memory.banks import NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder

@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Final, Self
 
 from benchmarks.talks import small_talk
-from circadia.answers.lookup import AnswerLookup, LookupOutcome
+from circadia.answers.lookup import AnswerLookup
+from circadia.answers.services import LookupOutcome
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AgentId, AnswerId, RandomIds
 from circadia.memory.banks import BankService, NewBank

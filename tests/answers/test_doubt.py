@@ -3,7 +3,7 @@
 import pytest
 
 from circadia.answers.freshness import states_nothing
-from circadia.answers.lookup import LookupOutcome
+from circadia.answers.services import LookupOutcome
 from circadia.ids import AnswerId
 from circadia.memory.embedding.bundled import WordTable
 from circadia.records.answer import Answer, DropReason

@@ -2,7 +2,8 @@
 
 import pytest
 
-from circadia.answers.index import AnswerIndex, MatchKind
+from circadia.answers.index import AnswerIndex
+from circadia.answers.services import MatchKind
 from circadia.ids import AnswerId
 from circadia.records.answer import AnswerableQuestion
 from circadia.testing.language_suite import load_english_pairs, load_language_suite

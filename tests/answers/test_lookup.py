@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from circadia.answers import lookup
-from circadia.answers.lookup import AnswerLookup, LookupOutcome
+from circadia.answers.lookup import AnswerLookup
+from circadia.answers.services import LookupOutcome
 from circadia.errors import UpstreamFailed
 from circadia.ids import AgentId
 from circadia.memory.blocks import BlockAuthor

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import AnswerIndex, MatchKind, TextVectors
+from circadia.answers.index import AnswerIndex, TextVectors
+from circadia.answers.services import MatchKind
 from circadia.cli.eval import run_to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from circadia.answers.lookup import LookupOutcome
+from circadia.answers.services import LookupOutcome
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.answer import AnswerMode

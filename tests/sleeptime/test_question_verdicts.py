@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from circadia.answers.lookup import LookupOutcome
+from circadia.answers.services import LookupOutcome
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
 from circadia.testing.rule_based_model import build_question_verdicts

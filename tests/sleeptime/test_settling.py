@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from circadia.answers.lookup import LookupOutcome
+from circadia.answers.services import LookupOutcome
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.answer import AnswerFrame, DropReason
 from circadia.sleeptime.answers import doubts

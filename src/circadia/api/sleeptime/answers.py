@@ -10,9 +10,10 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
-from circadia.answers.index import MatchKind
-from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, LookupOutcome, no_verdicts
+from circadia.answers.cleanup import drop_ready_answers
+from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.answers.quality import are_answers_trusted, judged_use_limit
+from circadia.answers.services import CheckedMatch, LookupOutcome, MatchKind, no_verdicts
 from circadia.api.bodies import Body, Name
 from circadia.api.memory.banks import User
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
@@ -23,7 +24,6 @@ from circadia.ids import AnswerId
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerMode, AnswerScope, DropReason
 from circadia.records.bank import Bank
-from circadia.sleeptime.answers.cleanup import drop_ready_answers
 from circadia.stores.base import Tx
 
 router = noun_router("answers")

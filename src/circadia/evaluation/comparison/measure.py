@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from circadia.answers.index import MatchKind
+from circadia.answers.services import MatchKind
 from circadia.evaluation.asker import Asker, EvaluationUsage
 from circadia.evaluation.comparison.arms import Arm, ArmRunner, CasePreparer, PreparedContext, Trial
 from circadia.evaluation.comparison.dataset import Case, estimate_predictability

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
-from circadia.answers.lookup import LookupOutcome
+from circadia.answers.services import LookupOutcome
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError

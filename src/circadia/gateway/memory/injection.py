@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import LookupOutcome
+from circadia.answers.services import LookupOutcome
 from circadia.bounded_dict import BoundedDict
 from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Lookup, as_miss
 from circadia.gateway.calls.model_call import ModelCall
