@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from circadia.answers.lookup import AnswerLookup, CheckedMatch, KnownVerdicts, LookupResult, no_verdicts
+from circadia.answers.lookup import AnswerLookup
+from circadia.answers.services import CheckedMatch, KnownVerdicts, LookupResult, no_verdicts
 from circadia.ids import AgentId, AnswerId
 from circadia.memory.context import ContextBuilder
 from circadia.memory.embedding.bundled import WordTable

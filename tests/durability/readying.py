@@ -13,6 +13,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup
+from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.calls.model_call import Provider
@@ -29,7 +30,6 @@ from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.proposals.operation import Operation
-from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers import pass_lifecycle
@@ -105,7 +105,7 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
         settings=given.answers,
         clock=clock,
         ids=ids,
-        lookup=lookup,
+        validator=lookup,
     )
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from circadia.answers.lookup import AnswerLookup
+from circadia.answers.question_drafts import AnticipatedAnswer
 from circadia.clock import SystemClock
 from circadia.ids import AgentId
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -19,7 +20,6 @@ from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.sleeptime.answers.phrasing import Predictions
 from circadia.sleeptime.answers.verdicts import QuestionVerdicts
-from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite

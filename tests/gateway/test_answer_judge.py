@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import Match
 from circadia.answers.judge import JudgeVerdict
+from circadia.answers.services import Match
 from circadia.gateway.accounting.journal import Journal, Line
 from circadia.gateway.answers.judging import JudgeLimits, ModelJudge, SameQuestions
 from circadia.ids import AgentId, AnswerId, BankId, RandomIds, SessionId

@@ -10,7 +10,9 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from circadia.answers.lookup import AnswerLookup, LookupResult
+from circadia.answers.lookup import AnswerLookup
+from circadia.answers.question_drafts import AnswerServices
+from circadia.answers.services import LookupResult
 from circadia.clock import Clock
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.calls.model_call import Provider
@@ -40,7 +42,6 @@ from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.pass_runner import PassOutcome, PassRunner
 from circadia.sleeptime.operations.precompute import Precompute
-from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.stores.base import Store
@@ -240,7 +241,7 @@ class Hall:
         """Return what a new process would make answers ready with."""
         return AnswerServices(
             ahead=GatewayAnswerDrafter(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
-            lookup=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
+            validator=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
 
     async def ready(self) -> Sequence[Answer]:

@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
+from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.codecs.frame import VolatileSpans
 from circadia.ids import AgentId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import AnswerFrame, AnswerScope
-from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import HOME, Hall, sent
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from circadia.answers import cleanup
 from circadia.records.answer import DropReason
 from circadia.settings.sleeptime import SleeptimeSettings
-from circadia.sleeptime.answers import cleanup
 from circadia.sleeptime.engine.pass_tasks import SleepParts
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker

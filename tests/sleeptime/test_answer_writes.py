@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from circadia.answers.freshness import Validity
 from circadia.answers.lookup import AnswerLookup
+from circadia.answers.services import Validity
 from circadia.stores.base import Store, Tx
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, tier_mind
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from circadia.answers.index import TextVectors
 from circadia.answers.normalization import normalize, only_asks
+from circadia.answers.services import Concern, Validity
 from circadia.bounded_dict import BoundedDict
 from circadia.ids import AnswerId
 from circadia.memory.context import Context, block_terms
@@ -39,40 +40,6 @@ QUESTIONS: Final = 2_000
 SENSE_LETTERS: Final = 300
 MAX_CONCERNS: Final = 10
 """Later rows of an answer that a judge sees: those most likely to change it."""
-
-
-class Concern(NamedTuple):
-    """A later row that may change an answer."""
-
-    doubtful: bool
-    """Whether the row puts the answer in doubt; else the answer is served until a judge has looked."""
-    weight: float
-    """Likelihood of a change; see `memory/search/later_rows.py`."""
-    layer: Layer
-    number: int
-
-
-class Validity(NamedTuple):
-    void: str = ""
-    """Why the answer may not even be a hint; empty if it may."""
-    concerns: Sequence[Concern] = ()
-    """Later rows to ask a judge about: those that cause doubt first, then the likeliest."""
-    heads: BankHeads = BankHeads(0, 0)
-    """Highest row numbers that were checked."""
-
-    @property
-    def doubt(self) -> str:
-        """Return why the answer may only be a hint; empty if it may be served."""
-        concern = next((each for each in self.concerns if each.doubtful), None)
-        return (
-            ""
-            if concern is None
-            else f"number {concern.number} of the {concern.layer}, which came later, may change it"
-        )
-
-    @property
-    def why_not(self) -> str:
-        return self.void or self.doubt
 
 
 class AnswerFreshness:

@@ -9,6 +9,7 @@ import numpy as np
 
 from circadia.answers.identifiers import find_conflict
 from circadia.answers.normalization import NormalizedText, normalize
+from circadia.answers.services import Match
 from circadia.ids import AnswerId
 from circadia.memory.search.columns import Array, Column
 from circadia.memory.search.vectors import Vectors, stored_vector
@@ -23,21 +24,6 @@ _NEIGHBOURS: Final = 8
 _REBUILD_RATIO: Final = 2
 """Rows per live row above which the index is rebuilt."""
 _REBUILD_ROWS: Final = 256
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Match:
-    """An expected question compared with the one asked."""
-
-    answer: AnswerId
-    phrasing: str
-    kind: MatchKind
-    similarity: float
-    """Cosine of both questions; 1 for the same text."""
-    shared_letters: float = 1.0
-    """Jaccard similarity of both questions' letter trigrams."""
-    conflict: str = ""
-    """How the questions differ; empty if they do not."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -6,13 +6,14 @@ of any process leaves a stale answer, and no answer of another scope is found.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from circadia.answers.freshness import AnswerFreshness, Validity, fetch_rests
-from circadia.answers.index import AnswerIndex, Match, TextVectors
+from circadia.answers.freshness import AnswerFreshness, fetch_rests
+from circadia.answers.index import AnswerIndex, TextVectors
 from circadia.answers.normalization import MAX_CHARACTERS
+from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
@@ -54,40 +55,6 @@ class WordVectorSource(Protocol):
     async def word_vectors(self) -> TextVectors:
         """Return the loaded table. Raises UpstreamFailed: loading failed."""
         ...
-
-
-KnownVerdicts = Callable[[Sequence[Match]], Awaitable[Sequence[bool | None]]]
-"""Returns for each match whether it asks the same; none without a verdict."""
-
-
-async def no_verdicts(matches: Sequence[Match]) -> Sequence[bool | None]:
-    return [None] * len(matches)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LookupResult:
-    outcome: LookupOutcome
-    answer: Answer | None = None
-    """The whole answer as the transaction shows it; none with a miss."""
-    match: Match | None = None
-    candidates: Sequence[Match] = ()
-    """Similar questions for a judge, the nearest first."""
-    doubt: str = ""
-    """Why the answer may have changed; then it is a hint at most."""
-    loading: bool = False
-    """Whether the index is still loading, so that a miss may be wrong."""
-
-
-MISS: Final = LookupResult(outcome=LookupOutcome.MISS)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedMatch:
-    match: Match
-    answer: Answer | None
-    why_void: str = ""
-    """Why the answer is void; empty if it is not."""
-    doubt: str = ""
 
 
 @dataclass(kw_only=True, slots=True)

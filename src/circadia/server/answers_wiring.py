@@ -38,8 +38,8 @@ def build_gateway_answers(
     journal: Journal,
     metrics: Metrics,
     mind: ChatModel | None,
-) -> tuple[AnswerResolver, AnswerBook]:
-    """Build the lookup of ready answers for calls, and the recorder of lookups.
+) -> tuple[tuple[AnswerResolver, AnswerBook], AnswerLookup]:
+    """Build what decides about calls and what records them, and the lookup that both the gateway and passes use.
 
     `mind` is the sleep tier's model; without one no answers are prepared, and `check: model` checks nothing.
 
@@ -52,14 +52,13 @@ def build_gateway_answers(
         judge = local_judge(chosen.check_confidence)
     elif chosen.check == "model" and mind is not None:
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
-    trust = AnswerAccuracy(clock, memory.events, chosen)
+    trust, lookup = AnswerAccuracy(clock, memory.events, chosen), build_answer_lookup(settings, clock, memory)
     book = AnswerBook(clock, ids, store, trust, metrics.count_lookup, frames=mind is not None)
     limits = None if judge is None else JudgeLimits(clock, judge, book.put)
-    lookup = build_answer_lookup(settings, clock, memory)
     answering = AnswerResolver(
         clock, ids, lookup, trust, VolatileSpans(chosen.volatile), limits, chosen.volatile_headers
     )
-    return answering, book
+    return (answering, book), lookup
 
 
 def local_judge(least_confidence: float) -> LocalJudge:

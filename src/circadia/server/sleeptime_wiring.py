@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel
 
 from circadia.answers.lookup import AnswerLookup
+from circadia.answers.question_drafts import AnswerServices, QuestionDrafter
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource
@@ -32,7 +33,6 @@ from circadia.sleeptime.grounding.change_rules import Rule
 from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.operations.registry import choose_operations, load_own_operations
-from circadia.sleeptime.proposals.question_drafts import AnswerServices, QuestionDrafter
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
@@ -90,7 +90,7 @@ def build_sleep_worker(
     operations = partial(choose_operations, own=load_own_operations(settings.sleeptime.own_operations))
     readying = None
     if ahead is not None and lookup is not None:
-        readying = AnswerServices(ahead=ahead, lookup=lookup, settings=settings.answers, clock=clock, ids=ids)
+        readying = AnswerServices(ahead=ahead, validator=lookup, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES, verify=ClaimVerifier(),
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],

@@ -178,19 +178,19 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     models = build_sleep_models(settings, secret, clock, stack)
-    answers = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
+    answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     dreams.behind = [each.flush for each in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-        memory=memory, sleeptime=dreams, lookup=answers[0].lookup, judge=answers[0].judge,
+        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge,
     )  # fmt: skip
     doors = {"llm": door, "mcp": tools}
     front = DoorRouter(_build_host_guard(settings), doors, create_api(parts), identity, metrics, store.ping)
     worker = build_wake_worker(tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address)
-    dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, answers[0].lookup)
+    dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals)
     register_memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, await _start_follower(basis, identity, presence))
@@ -279,7 +279,7 @@ async def _model_door(
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
-    return door, exchanges, GatewayAnswerDrafter(clock, store, memory, answers[0].lookup, providers)
+    return door, exchanges, GatewayAnswerDrafter(clock, store, memory, answers[0].finder, providers)
 
 
 def _mcp_door(

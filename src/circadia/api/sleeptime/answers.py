@@ -8,8 +8,10 @@ from fastapi import Query
 from pydantic import Field
 
 from circadia.agents.access import require_operator
-from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, no_verdicts
+from circadia.answers.cleanup import drop_ready_answers
+from circadia.answers.lookup import LEAST_SIMILARITY
 from circadia.answers.quality import are_answers_trusted, judged_use_limit
+from circadia.answers.services import CheckedMatch, no_verdicts
 from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
@@ -32,7 +34,6 @@ from circadia.schemas.answers import (
     TestView,
 )
 from circadia.schemas.policies import Name
-from circadia.sleeptime.answers.cleanup import drop_ready_answers
 from circadia.stores.base import Tx
 
 router = noun_router("answers")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from circadia.answers.index import AnswerIndex, Match, TextVectors
+from circadia.answers.index import AnswerIndex, TextVectors
 from circadia.answers.lookup import HINT_SHARED_LETTERS, LEAST_SIMILARITY
+from circadia.answers.services import Match
 from circadia.evaluation.asker import Asker, EvaluationUsage
 from circadia.evaluation.comparison.arm_prompts import (
     ANSWER_TOKENS,

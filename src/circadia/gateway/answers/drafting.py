@@ -13,7 +13,8 @@ import orjson
 from pydantic import BaseModel
 
 from circadia.agents.access import is_allowed
-from circadia.answers.lookup import AnswerLookup
+from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
+from circadia.answers.services import AnswerFinder
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, UpstreamFailed
 from circadia.gateway.calls.headers import parse_seconds
@@ -32,7 +33,6 @@ from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerBasis, AnswerFrame, AnswerMode
 from circadia.records.bank import Bank
-from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.stores.base import Store, Tx
 
 T = TypeVar("T", bound=BaseModel)
@@ -64,13 +64,13 @@ class GatewayAnswerDrafter:
         clock: Clock,
         store: Store,
         memory: MemoryServices,
-        lookup: AnswerLookup,
+        finder: AnswerFinder,
         providers: Mapping[str, Provider],
     ) -> None:
         self._clock = clock
         self._store = store
         self._memory = memory
-        self._lookup = lookup
+        self._finder = finder
         self._providers = providers
 
     async def find_agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
@@ -108,7 +108,7 @@ class GatewayAnswerDrafter:
                 stable_tokens=agent.policy.stable_tokens if injects else 0,
                 fitting_tokens=agent.policy.fitting_tokens if injects else 0,
             )  # fmt: skip
-            rests: AnswerBasis = await self._lookup.fetch_rests(tx, present, context)
+            rests: AnswerBasis = await self._finder.fetch_rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
             mind=ReplayModel(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,

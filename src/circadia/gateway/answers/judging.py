@@ -11,9 +11,9 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.index import Match
 from circadia.answers.judge import Judge, JudgeVerdict
 from circadia.answers.normalization import normalize
+from circadia.answers.services import Match
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError

@@ -15,8 +15,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from circadia.answers.lookup import MISS, AnswerLookup, LookupResult, no_verdicts
-from circadia.answers.normalization import MAX_CHARACTERS, only_asks
+from circadia.answers.normalization import only_asks
+from circadia.answers.services import MISS, AnswerFinder, LookupResult, no_verdicts
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
@@ -191,13 +191,13 @@ class ServedHistories:
 
 class AnswerResolver:
     def __init__(
-        self, clock: Clock, ids: IdSource, lookup: AnswerLookup, trust: AnswerAccuracy, volatile: VolatileSpans,
+        self, clock: Clock, ids: IdSource, finder: AnswerFinder, trust: AnswerAccuracy, volatile: VolatileSpans,
         judge: JudgeLimits | None, headers: Iterable[str] = (),
     ) -> None:  # fmt: skip
         """No answer depends on `volatile` spans of a system prompt, nor on these `headers`."""
         self._clock = clock
         self._ids = ids
-        self.lookup: Final = lookup
+        self.finder: Final = finder
         self._trust = trust
         self._volatile = volatile
         self.judge: Final = judge
@@ -236,12 +236,11 @@ class AnswerResolver:
         result, serves = MISS, False
         question = asked.framed.question
         try:
-            if bank.answers and len(question) <= MAX_CHARACTERS:
-                judge = self.judge if asked.call.agent.policy.answer_mode is AnswerMode.SERVE else None
-                verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
-                result = await self.lookup.find(tx, bank, asked.scope, question, asked.conversation, verdicts)
-                serves = asked.serves and (result.match is not None or bool(result.candidates))
-                serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
+            judge = self.judge if asked.call.agent.policy.answer_mode is AnswerMode.SERVE else None
+            verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
+            result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts)
+            serves = asked.serves and (result.match is not None or bool(result.candidates))
+            serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
         except (CircadiaError, NotASingleRead):
             raise
         except Exception:  # as above

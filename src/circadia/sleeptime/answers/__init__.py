@@ -1,1 +1,1 @@
-"""Ready answers at sleep time: prediction, cleanup and quality samples."""
+"""What a pass asks models for ready answers: predictions, answers, verdicts and samples."""

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+from circadia.answers.cleanup import PAGE, drop_excess_answers
+from circadia.answers.conditional_write import write_if_unchanged
+from circadia.answers.frames import AgentFrames
+from circadia.answers.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.ids import AgentId, AnswerId
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
 from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
-from circadia.sleeptime.answers.cleanup import PAGE, drop_excess_answers
-from circadia.sleeptime.answers.conditional_write import write_if_unchanged
-from circadia.sleeptime.answers.frames import AgentFrames
 from circadia.sleeptime.answers.phrasing import ExpectedQuestion
 from circadia.sleeptime.answers.prediction import QuestionMaterial, fetch_material, predict_questions
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, judge_questions, keep_question
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
-from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer, QuestionDraft
 from circadia.stores.base import Tx
 
 OLD: Final = timedelta(hours=1)
@@ -133,7 +133,7 @@ class AnswerMaker:
             if bank is None:
                 return None
             for phrasing in question.phrasings:
-                if not await bench.readying.lookup.has_answer(tx, bank, frame.scope, phrasing, conversation):
+                if not await bench.readying.validator.has_answer(tx, bank, frame.scope, phrasing, conversation):
                     phrasings.append(phrasing)
                 elif not phrasings:
                     return None
@@ -193,4 +193,6 @@ class AnswerMaker:
             await drop_excess_answers(tx, bank.id, readying.settings, now)
             return True
 
-        return await write_if_unchanged(bench, find_allowed_answer, put, in_doubt=True)
+        return await write_if_unchanged(
+            bench.ground.store, bench.bank.id, readying.validator, find_allowed_answer, put, in_doubt=True
+        )

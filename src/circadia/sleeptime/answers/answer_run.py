@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from circadia.answers.question_drafts import AnswerServices, AnticipatedAnswer
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.proposals.operation import AskAnyModel, PassContext
-from circadia.sleeptime.proposals.question_drafts import AnswerServices, AnticipatedAnswer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from circadia.answers.freshness import Validity
+from circadia.answers.cleanup import drop_ready_answers
+from circadia.answers.services import Validity
 from circadia.ids import AnswerId, BankId
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.answer import Answer, DropReason
@@ -18,7 +19,6 @@ from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
 from circadia.sleeptime.answers.answer_run import AnswerRun
-from circadia.sleeptime.answers.cleanup import drop_ready_answers
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.prompts import build_file_prompt
 from circadia.stores.base import Tx

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import PassId
 from circadia.llm.chat_model import Prompt
 from circadia.records.agent import Agent
@@ -22,7 +23,6 @@ from circadia.sleeptime.grounding.source_check import collect_sources
 from circadia.sleeptime.proposals.numbered_lines import NumberedLines
 from circadia.sleeptime.proposals.operation import AskAnyModel
 from circadia.sleeptime.proposals.prompts import build_file_prompt
-from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.stores.base import Tx
 
 NEWEST_EPISODES: Final = 300

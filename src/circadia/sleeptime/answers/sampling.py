@@ -11,17 +11,17 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
+from circadia.answers.cleanup import drop_ready_answers
+from circadia.answers.conditional_write import write_if_unchanged
+from circadia.answers.question_drafts import AnticipatedAnswer
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, DropReason, MatchKind
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
-from circadia.sleeptime.answers.cleanup import drop_ready_answers
-from circadia.sleeptime.answers.conditional_write import write_if_unchanged
 from circadia.sleeptime.budget.model_calls import OverBudget
 from circadia.sleeptime.proposals.prompts import build_file_prompt
-from circadia.sleeptime.proposals.question_drafts import AnticipatedAnswer
 from circadia.stores.base import Tx
 from circadia.visibility import visible_text
 
@@ -92,7 +92,7 @@ class AnswerSampler:
         bank, answer = await tx.banks.get(self._bench.bank.id), await self._fetch_answer(tx, use)
         if bank is None or answer is None:
             return None
-        return None if (await self._bench.readying.lookup.validity(tx, bank, answer)).why_not else answer
+        return None if (await self._bench.readying.validator.validity(tx, bank, answer)).why_not else answer
 
     async def _judge_use(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it got a verdict.
@@ -151,7 +151,8 @@ class AnswerSampler:
                 await drop_ready_answers(tx, bank.id, [answer.id], DropReason.WRONG, now)
             return True
 
-        return await write_if_unchanged(self._bench, lambda tx, _: self._fetch_answer(tx, use), write)
+        store, bank_id, validator = self._bench.ground.store, self._bench.bank.id, self._bench.readying.validator
+        return await write_if_unchanged(store, bank_id, validator, lambda tx, _: self._fetch_answer(tx, use), write)
 
 
 def _hash(use: AnswerUse) -> int:

@@ -14,6 +14,7 @@ from typing import Final
 
 from opentelemetry.trace import Span
 
+from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
@@ -31,7 +32,6 @@ from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step, T
-from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress, Publisher

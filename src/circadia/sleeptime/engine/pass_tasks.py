@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import IdSource
@@ -23,7 +24,6 @@ from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.proposals.operation import Operation
-from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, cast
 
+from circadia.answers.cleanup import forget_expired
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, BankId, PassId
@@ -22,7 +23,6 @@ from circadia.records.bank import Bank
 from circadia.records.event import EventType
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import Pass, PassBlocker, PassStatus, Trigger
-from circadia.sleeptime.answers.cleanup import forget_expired
 from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, PassTasks, SleepParts
 from circadia.sleeptime.engine.services import binding_of, names_of
 from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings

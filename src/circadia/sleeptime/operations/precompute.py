@@ -12,6 +12,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
+from circadia.answers.cleanup import clean_up
+from circadia.answers.frames import AgentFrames, fetch_recently_asked_agents
 from circadia.errors import UpstreamFailed
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.answer import AnswerDay
@@ -21,9 +23,7 @@ from circadia.records.sleep_pass import Trigger
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.answer_maker import AnswerMaker
 from circadia.sleeptime.answers.answer_run import AnswerRun
-from circadia.sleeptime.answers.cleanup import clean_up
 from circadia.sleeptime.answers.doubts import settle_doubts
-from circadia.sleeptime.answers.frames import AgentFrames, fetch_recently_asked_agents
 from circadia.sleeptime.answers.sampling import AnswerSampler
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
@@ -70,7 +70,7 @@ class Precompute:
         counts: Counter[str] = Counter()
         with suppress(PassPreempted):
             try:
-                cleaned = await clean_up(bank, ground, readying)
+                cleaned = await clean_up(bank, ground.store, readying, ground.go_on)
                 counts["answers_dropped"] = cleaned.dropped
                 if ground.ask is not None:
                     bench = AnswerRun(bank=bank, ground=ground, readying=readying, ask=ground.ask, run=run)

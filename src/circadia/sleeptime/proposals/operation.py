@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
+from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import ChatModel, Prompt
 from circadia.memory.search.retrieval import Retrieval
@@ -17,7 +18,6 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.proposals.notebook import Notebook
-from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 

@@ -1,16 +1,15 @@
 """Drops ready answers that have expired, are void, or exceed the limits (ANS-05)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from circadia.answers.freshness import Validity
+from circadia.answers.question_drafts import AnswerServices
+from circadia.answers.services import Validity
 from circadia.ids import AnswerId, BankId
 from circadia.records.answer import Answer, AnswerDay, DropReason
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.proposals.operation import PassContext
-from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.stores.base import Store, Tx
 
 PAGE: Final = 100
@@ -26,15 +25,17 @@ class CleanupResult(NamedTuple):
     """Used or new answers that a later row may have changed."""
 
 
-async def clean_up(bank: Bank, ground: PassContext, readying: AnswerServices) -> CleanupResult:
-    """Drop expired and void answers page by page, then those over the limits. Raises PassPreempted."""
+async def clean_up(
+    bank: Bank, store: Store, readying: AnswerServices, go_on: Callable[[], Awaitable[None]]
+) -> CleanupResult:
+    """Drop expired and void answers page by page, then those over the limits; await `go_on` before each page."""
     dropped = 0
     uncertain: dict[AnswerId, Validity] = {}
     after: AnswerId | None = None
     while True:
-        await ground.go_on()
+        await go_on()
         now = readying.clock.now()
-        async with ground.store.begin_read() as tx:
+        async with store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             page = [] if present is None else list(await tx.answers.find_live(bank.id, after=after, limit=PAGE))
             expired = [each.id for each in page if each.expires_at <= now]
@@ -43,13 +44,13 @@ async def clean_up(bank: Bank, ground: PassContext, readying: AnswerServices) ->
         void = [each.id for each, validity in checked if validity.void]
         uncertain |= {each.id: validity for each, validity in checked if _is_worth_asking(each, validity, now)}
         if expired or void:
-            async with ground.store.begin_write() as tx:
+            async with store.begin_write() as tx:
                 dropped += len(await drop_ready_answers(tx, bank.id, expired, DropReason.EXPIRED, now))
                 dropped += len(await drop_ready_answers(tx, bank.id, void, DropReason.VOID, now))
         if len(page) < PAGE:
             break
         after = page[-1].id
-    async with ground.store.begin_write() as tx:
+    async with store.begin_write() as tx:
         dropped += len(await drop_excess_answers(tx, bank.id, readying.settings, readying.clock.now()))
     return CleanupResult(dropped, uncertain)
 
@@ -101,4 +102,4 @@ async def _check_validity(tx: Tx, bank: Bank, answer: Answer, readying: AnswerSe
     agent = await tx.agents.get(answer.scope.agent_id)
     if agent is None or agent.deleted_at is not None:
         return Validity("its agent is gone")
-    return await readying.lookup.validity(tx, bank, answer)
+    return await readying.validator.validity(tx, bank, answer)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from circadia.answers.question_drafts import QuestionDrafter
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerFrame
 from circadia.records.bank import Bank
-from circadia.sleeptime.proposals.question_drafts import QuestionDrafter
 from circadia.stores.base import Tx
 
 LATELY: Final = timedelta(days=3)

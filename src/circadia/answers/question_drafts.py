@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
-from circadia.answers.lookup import AnswerLookup
+from circadia.answers.services import AnswerValidator
 from circadia.clock import Clock
 from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, Prompt
@@ -63,8 +63,7 @@ class QuestionDrafter(Protocol):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerServices:
     ahead: QuestionDrafter
-    lookup: AnswerLookup
-    """Finds ready answers and checks their validity."""
+    validator: AnswerValidator
     settings: AnswersSettings
     clock: Clock
     ids: IdSource

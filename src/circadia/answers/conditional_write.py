@@ -8,17 +8,20 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from circadia.answers.freshness import fetch_bank_state
+from circadia.answers.services import AnswerValidator
+from circadia.ids import BankId
 from circadia.records.answer import Answer
 from circadia.records.bank import Bank
-from circadia.sleeptime.answers.answer_run import AnswerRun
-from circadia.stores.base import Tx
+from circadia.stores.base import Store, Tx
 
 TRIES: Final = 5
 """Attempts while the bank keeps changing in between; then nothing is written."""
 
 
 async def write_if_unchanged(
-    bench: AnswerRun,
+    store: Store,
+    bank_id: BankId,
+    validator: AnswerValidator,
     found: Callable[[Tx, Bank], Awaitable[Answer | None]],
     write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
     *,
@@ -28,19 +31,18 @@ async def write_if_unchanged(
 
     With `in_doubt`, an answer in doubt counts as valid.
     """
-    store = bench.ground.store
     for _ in range(TRIES):
         async with store.begin_read() as tx:
-            bank = await tx.banks.get(bench.bank.id)
+            bank = await tx.banks.get(bank_id)
             answer = None if bank is None else await found(tx, bank)
             if bank is None or answer is None:
                 return False
-            validity = await bench.readying.lookup.validity(tx, bank, answer)
+            validity = await validator.validity(tx, bank, answer)
             if validity.void or (validity.doubt and not in_doubt):
                 return False
             before = await fetch_bank_state(tx, bank)
         async with store.begin_write() as tx:
-            bank = await tx.banks.get(bench.bank.id)
+            bank = await tx.banks.get(bank_id)
             answer = None if bank is None else await found(tx, bank)
             if bank is None or answer is None:
                 return False

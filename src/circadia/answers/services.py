@@ -1,0 +1,134 @@
+"""What gateway and sleep tier see of ready answers: two Protocols, and the records that they return."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from circadia.ids import AnswerId
+from circadia.memory.context import Context
+from circadia.records.answer import Answer, AnswerBasis, AnswerScope, LookupOutcome, MatchKind
+from circadia.records.bank import Bank
+from circadia.records.index_entry import Layer
+from circadia.records.ready_view import BankHeads
+from circadia.stores.base import Tx
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """An expected question compared with the one asked."""
+
+    answer: AnswerId
+    phrasing: str
+    kind: MatchKind
+    similarity: float
+    """Cosine of both questions; 1 for the same text."""
+    shared_letters: float = 1.0
+    """Jaccard similarity of both questions' letter trigrams."""
+    conflict: str = ""
+    """How the questions differ; empty if they do not."""
+
+
+KnownVerdicts = Callable[[Sequence[Match]], Awaitable[Sequence[bool | None]]]
+"""Returns for each match whether it asks the same; none without a verdict."""
+
+
+async def no_verdicts(matches: Sequence[Match]) -> Sequence[bool | None]:
+    return [None] * len(matches)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LookupResult:
+    outcome: LookupOutcome
+    answer: Answer | None = None
+    """The whole answer as the transaction shows it; none with a miss."""
+    match: Match | None = None
+    candidates: Sequence[Match] = ()
+    """Similar questions for a judge, the nearest first."""
+    doubt: str = ""
+    """Why the answer may have changed; then it is a hint at most."""
+    loading: bool = False
+    """Whether the index is still loading, so that a miss may be wrong."""
+
+
+MISS: Final = LookupResult(outcome=LookupOutcome.MISS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedMatch:
+    match: Match
+    answer: Answer | None
+    why_void: str = ""
+    """Why the answer is void; empty if it is not."""
+    doubt: str = ""
+
+
+class Concern(NamedTuple):
+    """A later row that may change an answer."""
+
+    doubtful: bool
+    """Whether the row puts the answer in doubt; else the answer is served until a judge has looked."""
+    weight: float
+    """Likelihood of a change; see `memory/search/later_rows.py`."""
+    layer: Layer
+    number: int
+
+
+class Validity(NamedTuple):
+    void: str = ""
+    """Why the answer may not even be a hint; empty if it may."""
+    concerns: Sequence[Concern] = ()
+    """Later rows to ask a judge about: those that cause doubt first, then the likeliest."""
+    heads: BankHeads = BankHeads(0, 0)
+    """Highest row numbers that were checked."""
+
+    @property
+    def doubt(self) -> str:
+        """Return why the answer may only be a hint; empty if it may be served."""
+        concern = next((each for each in self.concerns if each.doubtful), None)
+        return (
+            ""
+            if concern is None
+            else f"number {concern.number} of the {concern.layer}, which came later, may change it"
+        )
+
+    @property
+    def why_not(self) -> str:
+        return self.void or self.doubt
+
+
+class AnswerFinder(Protocol):
+    """Finds ready answers for the gateway's calls.
+
+    An implementation reads each answer, and checks its validity, in the caller's transaction: no write of any process
+    leaves a stale answer, and no answer of another scope is found (ANS-04, ANS-06).
+    """
+
+    async def find(
+        self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
+        verdicts: KnownVerdicts = no_verdicts,
+    ) -> LookupResult:  # fmt: skip
+        """Return the result for a question in a reading transaction in which `bank` was read.
+
+        A call waits at most 200 ms for an index to load; then it is a miss with `loading` set.
+        """
+        ...
+
+    async def fetch_rests(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
+        """Return what an answer rests on whose context was made in this transaction."""
+        ...
+
+
+class AnswerValidator(Protocol):
+    """Tells the sleep tier what is ready, and whether it is still valid.
+
+    A result depends on rows of the database alone, so all processes agree at once. It may wait for an index to load:
+    never ask within a writing transaction.
+    """
+
+    async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
+        """Return whether the same text has an answer in a conversation. Raises UpstreamFailed: loading failed."""
+        ...
+
+    async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
+        """Return an answer's validity, whether it was dropped or has expired or not. Raises UpstreamFailed."""
+        ...
