@@ -105,12 +105,10 @@ async def test_nobody_loses_a_pulse_because_the_database_was_away(team: Fleet) -
     await one.step()
     pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
     await two.step()
-    store = two._parts.store  # type: ignore[reportPrivateUsage]
-    away = _Away()
-    object.__setattr__(two._parts, "store", away)  # type: ignore[reportPrivateUsage]
     team.clock.advance(30)
-    await two.step()
-    object.__setattr__(two._parts, "store", store)  # type: ignore[reportPrivateUsage]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(team.store, "begin_read", _Away().begin_read)
+        await two.step()
     await two.step()
     assert await team.pulse(pulse.id) == pulse
 

@@ -13,20 +13,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, TypeVar
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
-from circadia.jobs.leases import LeaseMonitor
+from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
 from circadia.wake.pulse.attempts import Attempt, WorkerParts
-from circadia.wake.pulse.transitions import LEASE_SECONDS, LeasedPulse
+from circadia.wake.pulse.transitions import LeasedPulse
 
 _logger = logging.getLogger(__name__)
 
@@ -35,10 +35,7 @@ T = TypeVar("T")
 _CAME_TO_NOTHING: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
 EVERY_SECONDS: Final = 1.0
 """The longest delay that a lost signal causes."""
-BEAT_SECONDS: Final = LEASE_SECONDS / 3
 AT_ONCE: Final = 100
-RETRY_SECONDS: Final = 1.0
-"""Pause before the end of a pulse is written again after a database failure."""
 
 
 class WakeWorker:
@@ -49,18 +46,15 @@ class WakeWorker:
         self._parts = parts
         self._owner = owner
         self._alone = alone
-        self._bell = asyncio.Event()
         self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
         self._look_at_all = True
         self._clock_set = False
         self._clearing: set[asyncio.Task[None]] = set()
-        self._running: dict[PulseId, asyncio.Task[None]] = {}
-        self._taking = asyncio.Lock()  # a drain waits until a pulse being taken is running or put back
-        self._draining = False
-        self._beat_at = 0.0
+        self._jobs = LeasedJobs[Pulse](
+            clock, parts.store, lambda tx: tx.pulses, self._put_back, name="the wake worker", owner=owner, alone=alone
+        )
         self._next_at: datetime | None = None
-        self._leases = LeaseMonitor[tuple[PulseId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
         for topic, heard in (
             ("pulse", self._on_pulse_moved),
             ("routine", self._on_routine_changed),
@@ -77,34 +71,29 @@ class WakeWorker:
             while (left := until - self._clock.monotonic()) > 0:
                 if self._next_at is not None:
                     left = min(left, (self._next_at - self._clock.now()).total_seconds())
-                await self._wait_for_bell(left)
+                await self._jobs.wait_for_bell(left)
                 await self._run_queued_work()
 
     async def step(self) -> None:
         for work in (
-            self._check_clock, self._recover, self._time_out, self._reconsider, self._fire, self._start, self._beat,
+            self._check_clock, self._jobs.recover, self._time_out, self._reconsider, self._fire, self._start,
+            self._jobs.renew_leases,
         ):  # fmt: skip
-            await self._run_guarded(work)
+            await self._jobs.run_guarded(work)
 
     async def drain(self, seconds: float) -> None:
         """Admit and start nothing more, wait `seconds` for running pulses, then put back the rest (WAKE-55)."""
-        self._draining = True
         self._parts.requests.drain()
-        async with self._taking:
-            pass
-        if self._running:
-            await asyncio.wait(self._running.values(), timeout=seconds)
-        for task in tuple(self._running.values()):
-            task.cancel("the server is stopping")
-        await asyncio.gather(*self._running.values(), *self._clearing, return_exceptions=True)
+        await self._jobs.drain(seconds)
+        await asyncio.gather(*self._clearing, return_exceptions=True)
 
     @property
     def running_count(self) -> int:
-        return len(self._running)
+        return len(self._jobs.running)
 
     def _queue_work(self, work: Callable[[], Awaitable[None]]) -> None:
         self._rung.add(work)
-        self._bell.set()
+        self._jobs.ring()
 
     def _on_pulse_moved(self, key: str, data: Mapping[str, object]) -> None:
         status = PulseStatus(str(data["status"]))
@@ -131,34 +120,12 @@ class WakeWorker:
             rung.add(self._fire)
         for work in (self._reconsider, self._fire, self._start):
             if work in rung:
-                await self._run_guarded(work)
+                await self._jobs.run_guarded(work)
 
     def _stop_if_running(self, pulse_id: PulseId, status: PulseStatus) -> None:
-        task = self._running.get(pulse_id)
+        task = self._jobs.running.get(pulse_id)
         if task is not None and status is PulseStatus.CANCELLED:
             task.cancel()
-
-    async def _wait_for_bell(self, seconds: float) -> None:
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        bell = asyncio.ensure_future(self._bell.wait())
-        try:
-            await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            bell.cancel()
-            self._bell.clear()
-
-    async def _run_guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run `work`, log its failure, and return whether it succeeded."""
-        try:
-            await work()
-        except CircadiaError as error:
-            _logger.warning("the wake worker waits: %s", error)
-        except Exception:  # the next try may pass, and nobody else does this work
-            _logger.exception("the wake worker failed in a step")
-        else:
-            return True
-        return False
 
     async def _run_each(self, work: Callable[[T], Awaitable[None]], things: Sequence[T]) -> bool:
         """Run `work` for all of them; their transactions keep this order and share commits.
@@ -168,7 +135,7 @@ class WakeWorker:
         done: list[bool] = []
         for first in range(0, len(things), AT_ONCE):
             group = things[first : first + AT_ONCE]
-            done += await asyncio.gather(*(self._run_guarded(lambda thing=thing: work(thing)) for thing in group))
+            done += await asyncio.gather(*(self._jobs.run_guarded(lambda thing=thing: work(thing)) for thing in group))
         return any(done)
 
     async def _check_clock(self) -> None:
@@ -190,36 +157,20 @@ class WakeWorker:
         async with self._parts.store.begin_write() as tx:
             await self._parts.routines.replan(tx, routine)
 
-    async def _recover(self) -> None:
-        """Put back the pulses of dead processes: those whose lease was not renewed for one lease period.
+    async def _put_back(self, tx: Tx, pulse: Pulse) -> None:
+        await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
+        tx.after_commit(lambda: self._start_clearing(pulse))
 
-        A process that is alone on the database knows that all others are dead. A pulse that it owns but does not run
-        was taken while the database was unreachable, so the answer got lost.
-        """
-        try:
-            async with self._parts.store.begin_read() as tx:
-                taken = await tx.pulses.find_claimed()
-        except StorageUnavailable:
-            self._leases.reset()
-            raise
-        seen = {(each.id, each.epoch, each.lease_until): each for each in taken if each.owner != self._owner}
-        lost = [each for each in taken if each.owner == self._owner and each.id not in self._running]
-        for pulse in [*map(seen.__getitem__, seen if self._alone else self._leases.find_expired(seen)), *lost]:
-            await self._put_back(pulse)
-
-    async def _put_back(self, pulse: Pulse) -> None:
-        with suppress(Conflict):  # another process was first
-            async with self._parts.store.begin_write() as tx:
-                await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
-            clearing = asyncio.create_task(self._clear(pulse))
-            self._clearing.add(clearing)
-            clearing.add_done_callback(self._clearing.discard)
+    def _start_clearing(self, pulse: Pulse) -> None:
+        clearing = asyncio.create_task(self._clear(pulse))
+        self._clearing.add(clearing)
+        clearing.add_done_callback(self._clearing.discard)
 
     async def _clear(self, pulse: Pulse) -> None:
         """Kill at once what a dead process left running: the next attempt comes later, or never."""
         launcher = self._parts.launchers.get(pulse.launcher)
         if launcher is not None:
-            await self._run_guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
+            await self._jobs.run_guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
 
     async def _time_out(self) -> None:
         if self._parts.rows.has_clock_jumped() or self._clock_set:
@@ -236,7 +187,7 @@ class WakeWorker:
 
     async def _reconsider(self) -> None:
         """Decide again the wakes that are due, and those that wait for an ended pulse or a fleet slot."""
-        if self._draining:
+        if self._jobs.draining:
             return
         everything, ended, now = self._look_at_all, self._ended, self._clock.now()
         self._ended = set()
@@ -280,7 +231,7 @@ class WakeWorker:
 
     async def _fire(self) -> None:
         self._next_at = None
-        if self._draining:
+        if self._jobs.draining:
             return
         now = self._clock.now()
         async with self._parts.store.begin_read() as tx:
@@ -295,13 +246,13 @@ class WakeWorker:
                 await self._parts.routines.fire(tx, routine)
 
     async def _start(self) -> None:
-        if self._draining:
+        if self._jobs.draining:
             return
         async with self._parts.store.begin_read() as tx:
             startable = await tx.pulses.find_startable(self._clock.now(), limit=AT_ONCE)
-        async with self._taking:
+        async with self._jobs.claiming:
             any_started = await self._run_each(
-                self._start_pulse, [pulse for pulse in startable if pulse.id not in self._running]
+                self._start_pulse, [pulse for pulse in startable if pulse.id not in self._jobs.running]
             )
         if any_started and len(startable) == AT_ONCE:
             self._queue_work(self._start)
@@ -309,32 +260,15 @@ class WakeWorker:
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
             async with self._parts.store.begin_write() as tx:
-                taken = None if self._draining else await self._parts.pulses.take(tx, pulse, self._owner)
+                taken = None if self._jobs.draining else await self._parts.pulses.take(tx, pulse, self._owner)
         except Conflict:
             return  # another process was first
         if taken is None:
             return
-        if self._draining:
+        if self._jobs.draining:
             await self._requeue_interrupted(taken.pulse, "the server stopped", stopped=True)
             return
-        task = asyncio.create_task(self._run(taken))
-        self._running[pulse.id] = task
-        task.add_done_callback(lambda _: self._running.pop(pulse.id, None))
-
-    async def _beat(self) -> None:
-        """Renew the leases of this process, and stop the pulses that it has lost."""
-        now = self._clock.monotonic()
-        if not self._running or now < self._beat_at:
-            return
-        self._beat_at = now + BEAT_SECONDS
-        async with self._parts.store.begin_write() as tx:
-            await tx.pulses.renew_leases(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
-        async with self._parts.store.begin_read() as tx:
-            own = {pulse.id for pulse in await tx.pulses.find_claimed() if pulse.owner == self._owner}
-        for pulse_id in self._running.keys() - own:
-            task = self._running[pulse_id]
-            if not task.done():
-                task.cancel()
+        self._jobs.start(pulse.id, self._run(taken))
 
     async def _run(self, taken: LeasedPulse) -> None:
         launcher = self._parts.launchers.get(taken.pulse.launcher)
@@ -356,38 +290,15 @@ class WakeWorker:
     async def _requeue_interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
         """Put the pulse back, unless its end or the loss of its lease was the interruption."""
 
-        async def requeue(tx: Tx, present: Pulse) -> None:
-            await self._parts.pulses.requeue(tx, present, detail, stopped=stopped)
+        async def requeue(tx: Tx, present: Pulse) -> Pulse:
+            return await self._parts.pulses.requeue(tx, present, detail, stopped=stopped)
 
-        await self._update_until_written(pulse, requeue, at_once=stopped)
+        await self._jobs.write_result(pulse, requeue, at_once=stopped)
 
     async def _end(self, pulse: Pulse, status: PulseStatus, detail: str) -> None:
-        async def end(tx: Tx, present: Pulse) -> None:
+        async def end(tx: Tx, present: Pulse) -> Pulse:
             if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
                 present = await self._parts.pulses.mark_started(tx, present)  # its launcher did not report the start
-            await self._parts.pulses.end(tx, present, status, detail)
+            return await self._parts.pulses.end(tx, present, status, detail)
 
-        await self._update_until_written(pulse, end)
-
-    async def _update_until_written(
-        self, pulse: Pulse, act: Callable[[Tx, Pulse], Awaitable[None]], *, at_once: bool = False
-    ) -> None:
-        """Apply `act` to the current row if this attempt still owns it; retry until that is written.
-
-        Nobody else would: meanwhile the pulse counts as running. At the end of the process (`at_once`) one try is
-        enough, because the next process puts the pulse back.
-        """
-        while True:
-            try:
-                async with self._parts.store.begin_write() as tx:
-                    present = await tx.pulses.get(pulse.id)
-                    if present is not None and present.epoch == pulse.epoch and PULSE_MOVES[present.status]:
-                        await act(tx, present)
-                return
-            except CircadiaError as error:
-                _logger.warning("the end of pulse %s is not written yet: %s", pulse.id, error)
-            except Exception:  # a pulse that never ends would keep its agent busy forever
-                _logger.exception("the end of pulse %s is not written yet", pulse.id)
-            if at_once or self._draining:
-                return
-            await self._clock.sleep(RETRY_SECONDS)
+        await self._jobs.write_result(pulse, end)

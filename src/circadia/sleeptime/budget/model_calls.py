@@ -22,13 +22,13 @@ from pydantic import BaseModel, ValidationError
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, CallId, IdSource
+from circadia.jobs.leased_jobs import BEAT_SECONDS, LEASE_SECONDS
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.schemas import answer_schema_json
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 from circadia.records.sleep_call import SleepCall, SleepCost
 from circadia.records.sleep_pass import Pass
-from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS
 from circadia.stores.base import Store, Tx
 from circadia.telemetry.traces import Traces, end_call_span
 
@@ -259,7 +259,7 @@ class PassModelClient:
 
     async def _renew_lease(self, call_id: CallId) -> None:
         while not self._alone:
-            await self._clock.sleep(LEASE_SECONDS / 3)
+            await self._clock.sleep(BEAT_SECONDS)
             with suppress(StorageUnavailable):
                 async with self._store.begin_write() as tx:
                     await tx.sleep_calls.renew_lease(call_id, self._clock.now() + timedelta(seconds=LEASE_SECONDS))

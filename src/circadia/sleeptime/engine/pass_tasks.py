@@ -10,8 +10,9 @@ from typing import Final
 
 from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import IdSource
+from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.llm.chat_model import ChatModel
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
@@ -37,8 +38,6 @@ RESUME_SECONDS: Final = 1.0
 """Minimum pause of a preempted pass."""
 LONGEST_QUIET_SECONDS: Final = 60.0
 """Maximum quiet that a preempted pass waits for if its trigger fires only once."""
-RETRY_SECONDS: Final = 1.0
-"""Pause before the end of a pass is written again when the database was away."""
 
 Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
 """Returns a pass's operations, by the bank's policy, whether there is a model, and the requested names (empty: all)."""
@@ -101,23 +100,19 @@ class ActivePass:
 
 
 class PassTasks:
-    def __init__(self, clock: Clock, parts: SleepParts, *, alone: bool) -> None:
+    def __init__(self, clock: Clock, parts: SleepParts, jobs: LeasedJobs[Pass], *, alone: bool) -> None:
         self._clock = clock
         self._alone = alone
         self._parts = parts
+        self._jobs = jobs
         self._tier = parts.tier
         self._flying: PendingQuestions = {}
         self._notebook = Notebook()
         # A pass runs one step at a time, so no more threads can be busy.
         self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
-        self._draining = False
 
-    async def drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Requeue running passes and cancel all questions, for the next process."""
-        self._draining = True
-        for task in tasks:
-            task.cancel("the server is stopping")
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def close(self) -> None:
+        """Cancel all questions: no pass runs any more."""
         flying = tuple(self._flying.values())
         for asked in flying:
             asked.cancel()
@@ -216,19 +211,6 @@ class PassTasks:
 
     async def _write_result(self, each: ActivePass, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:
         """Record a pass's result if the pass is still ours; retry until it is stored."""
-        while True:
-            try:
-                async with self._parts.store.begin_write() as tx:
-                    present = await tx.passes.get(each.run.id)
-                    if present is not None and present.epoch == each.run.epoch and present.status is PassStatus.RUNNING:
-                        present = await act(tx, present)
-                if present is not None:
-                    each.run = present
-                return
-            except CircadiaError as error:
-                _logger.warning("the result of pass %s could not be stored yet: %s", each.run.id, error)
-            except Exception:  # a pass that never ends would block its bank forever
-                _logger.exception("the result of pass %s could not be stored yet", each.run.id)
-            if self._draining:
-                return  # the next process requeues it
-            await self._clock.sleep(RETRY_SECONDS)
+        present = await self._jobs.write_result(each.run, act)
+        if present is not None:
+            each.run = present

@@ -5,19 +5,18 @@ pass belongs to this process until its lease runs out; a write with an older epo
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final, cast
 
 from circadia.answers.cleanup import forget_expired
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.errors import Conflict
 from circadia.ids import AgentId, BankId, PassId
-from circadia.jobs.leases import LeaseMonitor
+from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.memory.banks import USER
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
@@ -27,13 +26,11 @@ from circadia.sleeptime.engine.pass_tasks import RESUME_SECONDS, ActivePass, Pas
 from circadia.sleeptime.engine.services import binding_of, names_of
 from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
 from circadia.sleeptime.triggers.due import ActivityEnd, PassDecision
-from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS, TOPIC, NewPass
-
-_logger = logging.getLogger(__name__)
+from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
+from circadia.stores.base import Tx
 
 EVERY_SECONDS: Final = 1.0
 """SLEEP-04: a pass yields within a second, even if the wake's signal is lost."""
-BEAT_SECONDS: Final = LEASE_SECONDS / 3
 LOOK_SECONDS: Final = 10.0
 """Interval between checks of a waiting bank, whatever signals arrive."""
 GATHER_SECONDS: Final = 0.1
@@ -60,8 +57,9 @@ class SleepWorker:
         self._tier = parts.tier
         self._owner = owner
         self._alone = alone
-        self._leases = LeaseMonitor[tuple[PassId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
-        self._bell = asyncio.Event()
+        self._jobs = LeasedJobs[Pass](
+            clock, parts.store, lambda tx: tx.passes, self._put_back, name="sleep-time work", owner=owner, alone=alone
+        )
         self._look_at: dict[BankId, float] = {}
         self._names: dict[str, set[BankId]] = {}
         self._bound: dict[tuple[str, str | None], BankId] = {}
@@ -70,10 +68,8 @@ class SleepWorker:
         self._schedules_at = self._moved_at = 0.0
         self._forget_at = 0.0
         self._askings_at = 0.0
-        self._beat_at = 0.0
-        self._runs = PassTasks(clock, parts, alone=alone)
+        self._runs = PassTasks(clock, parts, self._jobs, alone=alone)
         self._running: dict[PassId, ActivePass] = {}
-        self._draining = False
         if not alone:
             self._tier.turns.owner = owner
         for topic, heard in (
@@ -108,50 +104,34 @@ class SleepWorker:
         while True:
             await self._tier.turns.some.wait()
             await self._clock.sleep(GATHER_SECONDS)  # a turn that is over by then is not worth a row
-            await self._run_guarded(partial(self._tier.turns.write_turns, self._parts.store))
+            await self._jobs.run_guarded(partial(self._tier.turns.write_turns, self._parts.store))
 
     async def _work(self) -> None:
         while True:
             await self.step()
             await self._clock.sleep(GATHER_SECONDS)
-            timer = asyncio.ensure_future(self._clock.sleep(EVERY_SECONDS))
-            bell = asyncio.ensure_future(self._bell.wait())
-            try:
-                await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                timer.cancel()
-                bell.cancel()
-                self._bell.clear()
+            await self._jobs.wait_for_bell(EVERY_SECONDS)
 
     async def step(self) -> None:
-        for work in (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget):
-            await self._run_guarded(work)
+        for work in (self._jobs.recover, self._watch, self._decide, self._start, self._write_askings, self._forget):
+            await self._jobs.run_guarded(work)
 
     async def _watch(self) -> None:
-        await self._run_guarded(self._preempt_passes)
-        await self._run_guarded(self._renew_leases)
-
-    async def _run_guarded(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except Conflict:
-            pass  # another process was first
-        except CircadiaError as error:
-            _logger.warning("sleep-time work waits: %s", error)
-        except Exception:  # the next step may succeed, and nobody else does this work
-            _logger.exception("sleep-time work failed in a step")
+        await self._jobs.run_guarded(self._preempt_passes)
+        await self._jobs.run_guarded(self._jobs.renew_leases)
+        await self._jobs.run_guarded(partial(self._tier.turns.renew_leases, self._parts.store))
 
     async def drain(self) -> None:
         """Start nothing more, and requeue the running passes for the next process."""
-        self._draining = True
-        await self._runs.drain([each.task for each in self._running.values()])
+        await self._jobs.drain()
+        await self._runs.close()
 
     def _look_soon(self, key: str, _: Mapping[str, object]) -> None:
         self._look_at.pop(BankId(key), None)  # the next step is soon enough
 
     def _on_pass_event(self, key: str, _: Mapping[str, object]) -> None:
         self._look_at.pop(BankId(key), None)
-        self._bell.set()
+        self._jobs.ring()
 
     def _on_turn_event(self, key: str, data: Mapping[str, object]) -> None:
         bound = self._tier.turns.on_turn_event(key, data)
@@ -173,7 +153,7 @@ class SleepWorker:
     def _on_agent_event(self, key: str, data: Mapping[str, object]) -> None:
         self._heard.setdefault((AgentId(key), None), None)
         if self._running and not data["asleep"]:  # a pass may have to yield
-            self._bell.set()
+            self._jobs.ring()
 
     def _on_pulse_event(self, _: str, data: Mapping[str, object]) -> None:
         if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
@@ -183,23 +163,10 @@ class SleepWorker:
         end = ActivityEnd(of="conversation", at=self._clock.now())
         self._heard[AgentId(key), cast("str | None", data.get("user"))] = end
 
-    async def _recover(self) -> None:
-        """Requeue the passes of dead processes: all foreign ones if this process works alone on the database."""
-        try:
-            async with self._parts.store.begin_read() as tx:
-                taken = await tx.passes.find_claimed()
-        except StorageUnavailable:
-            self._leases.reset()
-            raise
-        seen = {(run.id, run.epoch, run.lease_until): run for run in taken if run.owner != self._owner}
-        # Claimed by this process without its knowledge: the database went away at that moment.
-        lost = [run for run in taken if run.owner == self._owner and run.id not in self._running]
-        for run in [*map(seen.__getitem__, seen if self._alone else self._leases.find_expired(seen)), *lost]:
-            with suppress(Conflict):  # another process was first
-                async with self._parts.store.begin_write() as tx:
-                    bank = await tx.banks.get(run.bank_id)
-                    if bank is not None:
-                        await self._tier.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
+    async def _put_back(self, tx: Tx, run: Pass) -> None:
+        bank = await tx.banks.get(run.bank_id)
+        if bank is not None:
+            await self._tier.rows.requeue(tx, bank, run, "its process died", seconds=0, died=True)
 
     async def _preempt_passes(self) -> None:
         """Preempt passes for waiting calls, and drop those that another process has taken over."""
@@ -223,7 +190,7 @@ class SleepWorker:
 
     async def _decide(self) -> None:
         """Request the passes that are due, and record which gate blocks the others."""
-        if self._draining:
+        if self._jobs.draining:
             return
         await self._apply_agent_events()
         now = self._clock.monotonic()
@@ -239,9 +206,9 @@ class SleepWorker:
         due.sort(key=lambda each: self._look_at.get(each, 0.0))
         for bank_id in due[:AT_ONCE]:
             self._look_at[bank_id] = now + LOOK_SECONDS  # even if it fails: the others must not wait for it
-            await self._run_guarded(partial(self._decide_bank, bank_id))
+            await self._jobs.run_guarded(partial(self._decide_bank, bank_id))
         if len(due) > AT_ONCE:
-            self._bell.set()
+            self._jobs.ring()
 
     async def _apply_agent_events(self) -> None:
         for heard, end in tuple(self._heard.items()):
@@ -304,7 +271,7 @@ class SleepWorker:
             await tx.sleep_states.put(noted)
 
     async def _start(self) -> None:
-        if self._draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
+        if self._jobs.draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
             return
         async with self._parts.store.begin_read() as tx:
             startable = await tx.passes.find_startable(self._clock.now(), limit=AT_ONCE)
@@ -315,7 +282,7 @@ class SleepWorker:
             if len(self._running) >= self._tier.settings.max_concurrent_passes:
                 return
             if run.id not in self._running:  # else a run that another process requeued ends here first
-                await self._run_guarded(partial(self._take, run))
+                await self._jobs.run_guarded(partial(self._take, run))
 
     async def _take(self, run: Pass) -> None:
         """Claim and run a pass if its trigger still holds (SLEEP-03)."""
@@ -348,24 +315,9 @@ class SleepWorker:
         each = ActivePass(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)
         if run.trigger is Trigger.SCHEDULE:
             each.until = hours.end_of_window(self._clock.now())
-        each.task = asyncio.create_task(self._runs.run_to_end(each))
+        each.task = self._jobs.start(run.id, self._runs.run_to_end(each))
         self._running[run.id] = each
-        each.task.add_done_callback(lambda _: self._on_task_done(each))
-
-    def _on_task_done(self, each: ActivePass) -> None:
-        if self._running.get(each.run.id) is each:
-            del self._running[each.run.id]
-
-    async def _renew_leases(self) -> None:
-        now = self._clock.monotonic()
-        if now < self._beat_at:
-            return
-        self._beat_at = now + BEAT_SECONDS
-        until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
-        if self._running or self._tier.turns.told:
-            async with self._parts.store.begin_write() as tx:
-                await tx.passes.renew_leases(self._owner, until)
-                await self._tier.turns.renew_leases(tx, until)
+        each.task.add_done_callback(lambda _: self._running.pop(run.id, None))
 
     async def _write_askings(self, *, now: bool = False) -> None:
         """Store frequent questions, rarely and in batches, since searches do not wait for it."""

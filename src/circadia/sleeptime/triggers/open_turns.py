@@ -7,10 +7,10 @@ from typing import Final, cast
 
 from circadia.bounded_dict import BoundedDict
 from circadia.clock import Clock
+from circadia.jobs.leased_jobs import BEAT_SECONDS, LEASE_SECONDS
 from circadia.memory.banks import USER
 from circadia.records.open_turn import OpenTurn
 from circadia.sleeptime.triggers.due import LONGEST_REPLY_SECONDS
-from circadia.sleeptime.triggers.pass_lifecycle import LEASE_SECONDS
 from circadia.stores.base import Store, Tx
 
 BankBinding = tuple[str, str | None]
@@ -26,6 +26,7 @@ class OpenTurnTracker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.owner: str | None = None
+        self._beat_at = 0.0
         self.some = asyncio.Event()
         """Set when there is something to share."""
         self._open: dict[int, tuple[BankBinding, datetime]] = {}
@@ -84,6 +85,10 @@ class OpenTurnTracker:
                 raise
         self.told = shared
 
-    async def renew_leases(self, tx: Tx, until: datetime) -> None:
-        if self.owner is not None:
-            await tx.open_turns.renew_leases(self.owner, until)
+    async def renew_leases(self, store: Store) -> None:
+        now = self._clock.monotonic()
+        if self.owner is None or not self.told or now < self._beat_at:
+            return
+        self._beat_at = now + BEAT_SECONDS
+        async with store.begin_write() as tx:
+            await tx.open_turns.renew_leases(self.owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))

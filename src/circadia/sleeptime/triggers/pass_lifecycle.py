@@ -14,6 +14,7 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
+from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
@@ -22,8 +23,6 @@ from circadia.stores.event_log import EventLog
 
 TOPIC: Final = "pass"
 """The signal that a pass has moved; its key is the bank's id."""
-LEASE_SECONDS: Final = 15.0
-"""Silence after which a process counts as dead, as for pulses."""
 ATTEMPTS: Final = 4
 """Starts of a pass whose processes died."""
 BACK_OFF_SECONDS: Final = 30.0

@@ -9,6 +9,7 @@ from circadia.agents.sleep import AgentSleepService
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, MessageId, WakeId, hash_token, new_token
+from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import EventType
@@ -24,8 +25,6 @@ from circadia.wake.pulse.prompt import build_prompt
 from circadia.wake.pulse_lifecycle import RESIDENT, PulseLifecycle
 from circadia.wake.scheduling.wall_clock import day_bounds
 
-LEASE_SECONDS: Final = 15.0
-"""A process that does not renew its leases within this time counts as dead."""
 ATTEMPTS: Final = 4
 """Starts of a pulse: the first, and three after interruptions (WAKE-23)."""
 BACK_OFF_SECONDS: Final = 5.0

@@ -1,0 +1,179 @@
+"""Jobs of one kind, as one process runs them: leases, heartbeat, recovery of dead processes, results and drain.
+
+A claimed row belongs to its process until its lease runs out. A write with an older epoch is refused, so two processes
+never both end a job.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.records.pulse import Pulse
+from circadia.records.sleep_pass import Pass
+from circadia.stores.base import Store, Tx
+
+_logger = logging.getLogger(__name__)
+
+LEASE_SECONDS: Final = 15.0
+"""A process that does not renew its leases within this time counts as dead."""
+BEAT_SECONDS: Final = LEASE_SECONDS / 3
+RETRY_SECONDS: Final = 1.0
+"""Pause before a result is written again after a database failure."""
+
+
+R = TypeVar("R", bound=Pulse | Pass)
+R_co = TypeVar("R_co", bound=Pulse | Pass, covariant=True)
+
+
+class LeasedRows(Protocol[R_co]):
+    """The rows of one kind of job, in a transaction."""
+
+    async def get(self, key: Any, /) -> R_co | None: ...
+
+    async def find_claimed(self) -> Sequence[R_co]: ...
+
+    async def renew_leases(self, owner: str, until: datetime) -> None: ...
+
+
+class LeasedJobs(Generic[R]):
+    """One per kind of job and process. `owner` names the process in the rows.
+
+    `alone` means that no other process uses this database. `requeue_dead` puts back a job whose process died.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        rows: Callable[[Tx], LeasedRows[R]],
+        requeue_dead: Callable[[Tx, R], Awaitable[None]],
+        *,
+        name: str,
+        owner: str,
+        alone: bool,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._rows = rows
+        self._requeue_dead = requeue_dead
+        self._name = name
+        self._owner = owner
+        self._alone = alone
+        self._bell = asyncio.Event()
+        self._beat_at = 0.0
+        self._seen_since: dict[tuple[str, int, datetime | None], float] = {}
+        """Leases of others with their ends, so that a renewed one is new. Wall clocks may differ and play no part."""
+        self.running: dict[str, asyncio.Task[None]] = {}
+        self.claiming = asyncio.Lock()  # a drain waits until a job being claimed is running or put back
+        self.draining = False
+
+    def start(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.running[key] = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self.running.pop(key, None))
+        return task
+
+    def ring(self) -> None:
+        self._bell.set()
+
+    async def wait_for_bell(self, seconds: float) -> None:
+        """Return once `ring` is called, or after `seconds`."""
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        bell = asyncio.ensure_future(self._bell.wait())
+        try:
+            await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            bell.cancel()
+            self._bell.clear()
+
+    async def run_guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Run `work`, log its failure, and return whether it succeeded."""
+        try:
+            await work()
+        except Conflict as error:  # another process was first
+            _logger.debug("%s: %s", self._name, error)
+        except CircadiaError as error:
+            _logger.warning("%s waits: %s", self._name, error)
+        except Exception:  # the next try may pass, and nobody else does this work
+            _logger.exception("%s failed in a step", self._name)
+        else:
+            return True
+        return False
+
+    async def recover(self) -> None:
+        """Put back the jobs of dead processes: those whose lease was not renewed for one lease period.
+
+        A process that is alone on the database knows that all others are dead. A job that it owns but does not run
+        was claimed while the database was unreachable, so the answer got lost.
+        """
+        try:
+            async with self._store.begin_read() as tx:
+                claimed = await self._rows(tx).find_claimed()
+        except StorageUnavailable:
+            self._seen_since.clear()  # nobody could renew a lease
+            raise
+        others = [each for each in claimed if each.owner != self._owner]
+        seen: dict[tuple[str, int, datetime | None], R] = {(row.id, row.epoch, row.lease_until): row for row in others}
+        lost = [each for each in claimed if each.owner == self._owner and each.id not in self.running]
+        for row in [*map(seen.__getitem__, seen if self._alone else self._find_expired(seen)), *lost]:
+            with suppress(Conflict):  # another process was first
+                async with self._store.begin_write() as tx:
+                    await self._requeue_dead(tx, row)
+
+    def _find_expired(self, seen: Iterable[tuple[str, int, datetime | None]]) -> list[tuple[str, int, datetime | None]]:
+        now = self._clock.monotonic()
+        self._seen_since = {key: self._seen_since.get(key, now) for key in seen}
+        return [key for key, since in self._seen_since.items() if now - since >= LEASE_SECONDS]
+
+    async def renew_leases(self) -> None:
+        """Renew the leases of this process, and stop the jobs that it has lost."""
+        now = self._clock.monotonic()
+        if not self.running or now < self._beat_at:
+            return
+        self._beat_at = now + BEAT_SECONDS
+        async with self._store.begin_write() as tx:
+            await self._rows(tx).renew_leases(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
+        async with self._store.begin_read() as tx:
+            own = {row.id for row in await self._rows(tx).find_claimed() if row.owner == self._owner}
+        for key in self.running.keys() - own:
+            if not self.running[key].done():
+                self.running[key].cancel("it was taken over or has ended")
+
+    async def write_result(
+        self, row: R, act: Callable[[Tx, R], Awaitable[R | None]], *, at_once: bool = False
+    ) -> R | None:
+        """Apply `act` to the current row if this attempt still owns it; retry until that is written. Return the row.
+
+        Nobody else would: meanwhile the job counts as running. At the end of the process (`at_once`) one try is
+        enough, because the next process puts the job back.
+        """
+        while True:
+            try:
+                async with self._store.begin_write() as tx:
+                    present = await self._rows(tx).get(row.id)
+                    if present is not None and present.epoch == row.epoch and present.lease_until is not None:
+                        present = await act(tx, present)
+                return present
+            except CircadiaError as error:
+                _logger.warning("the result of %s is not written yet: %s", row.id, error)
+            except Exception:  # a job that never ends would block its agent or bank forever
+                _logger.exception("the result of %s is not written yet", row.id)
+            if at_once or self.draining:
+                return None
+            await self._clock.sleep(RETRY_SECONDS)
+
+    async def drain(self, seconds: float = 0.0) -> None:
+        """Claim nothing more, wait `seconds` for running jobs, then cancel the rest, which put themselves back."""
+        self.draining = True
+        async with self.claiming:
+            pass
+        if self.running and seconds:
+            await asyncio.wait(self.running.values(), timeout=seconds)
+        for task in tuple(self.running.values()):
+            task.cancel("the server is stopping")
+        await asyncio.gather(*self.running.values(), return_exceptions=True)

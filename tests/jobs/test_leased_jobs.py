@@ -1,0 +1,92 @@
+"""A process keeps its jobs as long as it renews their leases."""
+
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, cast
+
+import pytest
+
+from circadia.errors import StorageUnavailable
+from circadia.ids import BankId, PassId
+from circadia.jobs.leased_jobs import LeasedJobs
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.stores.base import Store, Tx
+from circadia.testing import ManualClock
+
+LEASE_SECONDS = 15.0
+
+
+class Rows:
+    """One claimed row, which is its own store."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.row = Pass(
+            id=PassId("p1"), bank_id=BankId("b1"), trigger=Trigger.HAND, status=PassStatus.RUNNING, epoch=1,
+            owner="dead", created_at=clock.now(), lease_until=clock.now(),
+        )  # fmt: skip
+        self.away = False
+        self.requeued: list[PassId] = []
+
+    def begin_read(self) -> AbstractAsyncContextManager[Any]:
+        if self.away:
+            raise StorageUnavailable("away", retry_after_seconds=1.0)
+        return nullcontext(self)
+
+    begin_write = begin_read
+
+    async def get(self, key: PassId) -> Pass | None:
+        return self.row
+
+    async def find_claimed(self) -> list[Pass]:
+        return [self.row]
+
+    async def renew_leases(self, owner: str, until: datetime) -> None:
+        self.row = replace(self.row, lease_until=until)
+
+    async def requeue(self, _: Tx, run: Pass) -> None:
+        self.requeued.append(run.id)
+
+
+def jobs_of(clock: ManualClock, rows: Rows) -> LeasedJobs[Pass]:
+    def kind(_: Tx) -> Rows:
+        return rows
+
+    return LeasedJobs[Pass](clock, cast("Store", rows), kind, rows.requeue, name="a test", owner="me", alone=False)
+
+
+@pytest.mark.parametrize(("renewed", "requeued"), [(False, ["p1"]), (True, [])])
+async def test_only_a_lease_that_is_not_renewed_for_15_seconds_is_recovered(renewed: bool, requeued: list[str]) -> None:
+    rows = Rows(clock := ManualClock())
+    jobs = jobs_of(clock, rows)
+    await jobs.recover()
+    clock.advance(LEASE_SECONDS)
+    if renewed:
+        await rows.renew_leases("dead", clock.now())
+    await jobs.recover()
+    assert rows.requeued == requeued
+
+
+async def test_time_without_the_database_does_not_count() -> None:
+    rows = Rows(clock := ManualClock())
+    jobs = jobs_of(clock, rows)
+    await jobs.recover()
+    clock.advance(LEASE_SECONDS)
+    rows.away = True
+    assert not await jobs.run_guarded(jobs.recover)
+    rows.away = False
+    await jobs.recover()
+    assert rows.requeued == []
+
+
+async def test_the_result_of_an_older_epoch_is_refused() -> None:
+    rows = Rows(clock := ManualClock())
+    written: list[Pass] = []
+
+    async def act(_: Tx, present: Pass) -> Pass:
+        written.append(present)
+        return present
+
+    for epoch in (0, 1):
+        await jobs_of(clock, rows).write_result(replace(rows.row, epoch=epoch), act)
+    assert [each.epoch for each in written] == [1]
