@@ -30,6 +30,7 @@ from circadia.server.app import tune_interpreter
 from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sql.database import SqlStore
@@ -67,7 +68,7 @@ async def ready(where: str) -> AdmissionServices:
     store = await (open_postgres(where) if where.startswith("postgresql") else open_sqlite(Path(where)))
     clock = SystemClock()
     ids = RandomIds(lambda: int(clock.now().timestamp() * 1000))
-    tier = build_wake_services(Settings.model_validate(_SETTINGS), clock, ids, LocalSignals())
+    tier = build_wake_services(Settings.model_validate(_SETTINGS), clock, ids, EventLog(clock, LocalSignals()))
     now = clock.now()
     async with store.begin_write() as tx:
         home = await tx.sessions.get_by_name("default")

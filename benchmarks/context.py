@@ -29,7 +29,9 @@ from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
 MANY: Final = 8
@@ -194,10 +196,10 @@ def _injection(episodes: int, *, asked: bool = False) -> str:
 
 async def fill(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
     """Return a new bank of these turns, embedded as the server does it."""
+    clock = SystemClock()
     async with store.begin_write() as tx:
-        bank = await BankService(SystemClock(), RandomIds(system_milliseconds), {}).create(
-            tx, NewBank(name=name), by="benchmark"
-        )
+        banks = BankService(clock, RandomIds(system_milliseconds), EventLog(clock, LocalSignals()), {})
+        bank = await banks.create(tx, NewBank(name=name), by="benchmark")
     await store_turns(store, bank.id, turns)
     embedder = BundledEmbedder()
     after = 0

@@ -24,6 +24,7 @@ from circadia.ids import RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import BankPolicy, Trust
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
@@ -118,13 +119,13 @@ async def _ours(
     path = folder / f"{every}-{number_of}.db"
     store = await open_sqlite(path)
     clock, ids = SystemClock(), RandomIds(system_milliseconds)
-    episodes = EpisodeService(clock, ids, LocalSignals())
+    episodes = EpisodeService(clock, ids, EventLog(clock, LocalSignals()))
     try:
         async with open_pass_harness(store, LocalSignals(), mind) as running:
             for at, turns in enumerate(talks):
                 policy = BankPolicy(duplicate_seconds=0)
                 async with store.begin_write() as tx:
-                    bank = await BankService(clock, ids, {}).create(
+                    bank = await BankService(clock, ids, EventLog(clock, LocalSignals()), {}).create(
                         tx, NewBank(name=f"t{at}", policy=policy), by="benchmark"
                     )
                 for part in _parts(turns, every):

@@ -21,6 +21,7 @@ from circadia.records.episode import Episode
 from circadia.sleeptime.grounding.relative_dates import episode_text_with_dates
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.rule_based_model import RuleBasedModel
@@ -123,9 +124,9 @@ async def _nights(store: Store, mind: str, history: Talk, size: Size) -> list[Re
 async def remembered(store: Store, history: Talk, *, name: str = "talk") -> Bank:
     """Return a new bank that was told all of it, as its doors would."""
     clock, ids = SystemClock(), RandomIds(system_milliseconds)
-    episodes = EpisodeService(clock, ids, LocalSignals())
+    episodes = EpisodeService(clock, ids, EventLog(clock, LocalSignals()))
     async with store.begin_write() as tx:
-        bank = await BankService(clock, ids, {}).create(
+        bank = await BankService(clock, ids, EventLog(clock, LocalSignals()), {}).create(
             tx, NewBank(name=name, policy=BankPolicy(duplicate_seconds=0)), by="benchmark"
         )
         for turn in history.turns:

@@ -23,6 +23,7 @@ from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -183,7 +184,7 @@ async def _filled(store: Store, unread: Mapping[str, int]) -> list[Box]:
     The first message is sent as all are; the others are copies of it with words of their own.
     """
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
-    tier = build_wake_services(Settings.model_validate({}), clock, ids, signals)
+    tier = build_wake_services(Settings.model_validate({}), clock, ids, EventLog(clock, signals))
     now = clock.now()
     home = Session(
         id=SessionId(ids.new("ses")), name=DEFAULT_SESSION, status=SessionStatus.OPEN, created_at=now, touched_at=now

@@ -32,6 +32,7 @@ from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Store, Tx
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 
 SCOPE: Final = AnswerScope(agent_id=AgentId("agt_bench"), frame="f")
@@ -97,8 +98,9 @@ class Process:
         self.store = store
         clock, ids = SystemClock(), RandomIds(system_milliseconds)
         retrieval = Retrieval(clock, _NoVectors(), max_bytes=10**11)
-        self.episodes, self.blocks = EpisodeService(clock, ids, LocalSignals()), BlockService(clock)
-        self.banks, self.contexts = BankService(clock, ids, {}), ContextBuilder(retrieval)
+        events = EventLog(clock, LocalSignals())
+        self.episodes, self.blocks = EpisodeService(clock, ids, events), BlockService(clock, events)
+        self.banks, self.contexts = BankService(clock, ids, events, {}), ContextBuilder(retrieval)
         self.clock = clock
         self.lookup = AnswerLookup(clock, retrieval, embedder, AnswersSettings.model_validate({}))
 

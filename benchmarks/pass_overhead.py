@@ -21,6 +21,7 @@ from circadia.records.bank import Bank, Trust
 from circadia.records.note import Note, NoteKind
 from circadia.server.app import tune_interpreter
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -136,7 +137,7 @@ async def _bank(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
     """Return a bank whose episodes are all worked through, with notes of them and summaries of these."""
     clock = SystemClock()
     async with store.begin_write() as tx:
-        bank = await BankService(clock, RandomIds(system_milliseconds), {}).create(
+        bank = await BankService(clock, RandomIds(system_milliseconds), EventLog(clock, LocalSignals()), {}).create(
             tx, NewBank(name=name), by="benchmark"
         )
     await store_turns(store, bank.id, turns)

@@ -38,6 +38,7 @@ from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.settings.memory import LocalEmbedderSettings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
@@ -178,7 +179,8 @@ async def _ours(
 ) -> tuple[Hits, Hits]:
     """Return what Circadia finds, as it remembers and searches at its doors, with vectors and without."""
     clock, ids, questions = SystemClock(), RandomIds(system_milliseconds), _Vectors()
-    banks, episodes = BankService(clock, ids, {}), EpisodeService(clock, ids, LocalSignals())
+    events = EventLog(clock, LocalSignals())
+    banks, episodes = BankService(clock, ids, events, {}), EpisodeService(clock, ids, events)
     retrieval = Retrieval(clock, questions, max_bytes=10**10)
     async with store.begin_write() as tx:
         bank = await banks.create(tx, NewBank(name="recall", policy=BankPolicy(duplicate_seconds=0)), by="benchmark")

@@ -30,6 +30,7 @@ from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -139,9 +140,12 @@ async def _served(where: str, size: Size) -> list[RememberResult]:
     store: Store = await (open_postgres(where) if "://" in where else open_sqlite(Path(where)))
     try:
         clock, ids = SystemClock(), RandomIds(system_milliseconds)
-        episodes = EpisodeService(clock, ids, LocalSignals())
+        events = EventLog(clock, LocalSignals())
+        episodes = EpisodeService(clock, ids, events)
         async with store.begin_write() as tx:
-            bank: Bank = await BankService(clock, ids, {}).create(tx, NewBank(name=f"{BANK}-service"), by="benchmark")
+            bank: Bank = await BankService(clock, ids, events, {}).create(
+                tx, NewBank(name=f"{BANK}-service"), by="benchmark"
+            )
 
         async def write(turn: Turn) -> None:
             new = NewEpisode(text=turn.text, speaker=turn.speaker, session=turn.session, at=turn.at, trust=Trust.PERSON)

@@ -27,6 +27,7 @@ from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -154,7 +155,7 @@ async def _filled(data: Path, settings: dict[str, Any], agents: int) -> None:
     """Make the database of a server with so many agents, whose routines are due one after the other from later on."""
     data.mkdir(parents=True)
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
-    tier = build_wake_services(Settings.model_validate(settings), clock, ids, signals)
+    tier = build_wake_services(Settings.model_validate(settings), clock, ids, EventLog(clock, signals))
     step = timedelta(seconds=(EVERY_SECONDS - EARLIEST_SECONDS) / agents)
     now = clock.now()
     begin = now + timedelta(seconds=EARLIEST_SECONDS)

@@ -28,7 +28,9 @@ from circadia.memory.search.terms import STOP_WORDS, words
 from circadia.memory.search.vectors import Vectors, stored_vector
 from circadia.records.bank import Bank
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
 GOALS_MS: Final[Mapping[int, float]] = {10_000: 5, 100_000: 25}
@@ -135,7 +137,7 @@ async def _many(
 
 async def filled(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
     """Return a new bank that has these turns."""
-    banks = BankService(SystemClock(), RandomIds(system_milliseconds), {})
+    banks = BankService(SystemClock(), RandomIds(system_milliseconds), EventLog(SystemClock(), LocalSignals()), {})
     async with store.begin_write() as tx:
         bank = await banks.create(tx, NewBank(name=name), by="benchmark")
     await store_turns(store, bank.id, turns)

@@ -20,6 +20,8 @@ from circadia.records.bank import Bank
 from circadia.sleeptime.operations.reindex import Reindex
 from circadia.sleeptime.proposals.operation import PassContext
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
+from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
 STARTS: Final = 5
@@ -81,7 +83,10 @@ async def run(folder: Path, size: Size) -> Report:
         ready = [replace(await retrieval.prepare_question(each), limit=SHOWN) for each in asked]
         for question in ready * OFTEN:
             await _once(store, retrieval, bank, question)
-        ground = PassContext(store=store, retrieval=retrieval, now=SystemClock().now(), go_on=_at_once)
+        events = EventLog(SystemClock(), LocalSignals())
+        ground = PassContext(
+            store=store, events=events, retrieval=retrieval, now=SystemClock().now(), go_on=_at_once
+        )  # fmt: skip
         assert (await Reindex(views=size.questions).close(bank, ground))["views"] == len(ready)
         warm, first = _Times(), _Times()
         for _ in range(size.rounds):

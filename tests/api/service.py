@@ -22,6 +22,7 @@ from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
@@ -157,12 +158,13 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
     signals = LocalSignals()
     ids = NumberedIds()
     settings = settings_from(stated)
-    tier = build_wake_services(settings, clock, ids, signals)
+    events = EventLog(clock, signals)
+    tier = build_wake_services(settings, clock, ids, events)
     sleep = tier.sleep
-    registry, threads, sessions = build_agent_services(settings, clock, ids, signals, tier)
+    registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
-    memory = build_memory_services(settings, clock, ids, signals, BundledEmbedder())
+    memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
     return ApiParts(
         store=store,
         clock=clock,
@@ -178,5 +180,5 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         wake=tier,
         memory=memory,
         lookup=build_answer_lookup(settings, clock, memory),
-        sleeptime=build_sleeptime(settings, clock, ids, signals, memory),
+        sleeptime=build_sleeptime(settings, clock, ids, memory),
     )

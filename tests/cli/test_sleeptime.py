@@ -24,6 +24,7 @@ from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.settings import settings_from
 from circadia.sleeptime.publish.publisher import PageProgress
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from tests.cli.terminal import refused, run
@@ -63,8 +64,8 @@ class Worker:
         """Let a pass do one change of each kind, and return its key."""
         clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
         settings = settings_from({})
-        memory = build_memory_services(settings, clock, ids, signals, None)
-        tier = build_sleeptime(settings, clock, ids, signals, memory)
+        memory = build_memory_services(settings, clock, ids, EventLog(clock, signals), None)
+        tier = build_sleeptime(settings, clock, ids, memory)
         async with self.store.begin_write() as tx:
             bank = await tx.banks.get_by_name(name)
             assert bank is not None

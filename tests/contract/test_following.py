@@ -18,6 +18,7 @@ from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from tests.contract.conftest import Opener
@@ -44,11 +45,11 @@ class OtherServer:
         self.clock, ids, signals = ManualClock(T0), CountedIds(), LocalSignals()
         self.store = store
         settings = Settings.model_validate({})
-        self.tier = build_wake_services(settings, self.clock, ids, signals)
-        self.dreams = build_sleeptime(
-            settings, self.clock, ids, signals, build_memory_services(settings, self.clock, ids, signals, None)
-        )
-        self.registry = AgentRegistry(self.clock, ids, signals, AgentPolicy(), self.tier.pulses)
+        events = EventLog(self.clock, signals)
+        self.tier = build_wake_services(settings, self.clock, ids, events)
+        memory = build_memory_services(settings, self.clock, ids, events, None)
+        self.dreams = build_sleeptime(settings, self.clock, ids, memory)
+        self.registry = AgentRegistry(self.clock, ids, events, AgentPolicy(), self.tier.pulses)
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:
         async with self.store.begin_write() as tx:

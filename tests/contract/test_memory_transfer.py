@@ -18,6 +18,7 @@ from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion, EpisodeKind
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from tests.contract.test_store_answers import answer, frame
@@ -32,10 +33,10 @@ class Memory:
     """What takes in, and what remembers."""
 
     def __init__(self, clock: Clock) -> None:
-        ids, signals = CountedIds(), LocalSignals()
+        ids, events = CountedIds(), EventLog(clock, LocalSignals())
         self.clock = clock
-        self.episodes = EpisodeService(clock, ids, signals)
-        self.intake = BankImporter(clock, BankService(clock, ids, {}), self.episodes)
+        self.episodes = EpisodeService(clock, ids, events)
+        self.intake = BankImporter(clock, events, BankService(clock, ids, events, {}), self.episodes)
 
     async def out(self, store: Store, name: str) -> bytes:
         """Return an export."""

@@ -24,6 +24,7 @@ from circadia.sleeptime.proposals.operation import Operation
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -50,11 +51,10 @@ async def main(place: str) -> None:
     pass_runner.PAGE = PAGE
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
-    memory = build_memory_services(Settings.model_validate({}), clock, ids, signals, None)
+    memory = build_memory_services(Settings.model_validate({}), clock, ids, EventLog(clock, signals), None)
     settings = SleeptimeSettings.model_validate({"idle_seconds": 0, "passes_per_hour": 1000})
-    tier = SleeptimeService(
-        clock, settings, PassLifecycle(clock, ids, signals), Publisher(clock, Effects(clock, memory))
-    )
+    rows = PassLifecycle(clock, ids, memory.events)
+    tier = SleeptimeService(clock, memory.events, settings, rows, Publisher(clock, Effects(clock, memory)))
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
         mind=ScriptedChatModel(reading),

@@ -35,6 +35,7 @@ from circadia.sleeptime.publish.publisher import Publisher
 from circadia.sleeptime.triggers import pass_lifecycle
 from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -94,11 +95,10 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
     """Return what works passes through."""
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
     given = Settings.model_validate({})
-    memory = build_memory_services(given, clock, ids, signals, None)
+    memory = build_memory_services(given, clock, ids, EventLog(clock, signals), None)
     settings = SleeptimeSettings.model_validate({"idle_seconds": 0, "passes_per_hour": 1000})
-    tier = SleeptimeService(
-        clock, settings, PassLifecycle(clock, ids, signals), Publisher(clock, Effects(clock, memory))
-    )
+    rows = PassLifecycle(clock, ids, memory.events)
+    tier = SleeptimeService(clock, memory.events, settings, rows, Publisher(clock, Effects(clock, memory)))
     lookup = AnswerLookup(clock, memory.retrieval, BundledEmbedder(), given.answers)
     readying = AnswerServices(
         ahead=GatewayAnswerDrafter(clock, store, memory, lookup, {"mock": provider}),

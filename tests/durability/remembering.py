@@ -14,6 +14,7 @@ from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -29,12 +30,13 @@ def text_of(key: str) -> str:
 async def main(place: str, life: str) -> None:
     """Write forever."""
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
-    ids = RandomIds(system_milliseconds)
-    episodes = EpisodeService(SystemClock(), ids, LocalSignals())
+    clock, ids = SystemClock(), RandomIds(system_milliseconds)
+    events = EventLog(clock, LocalSignals())
+    episodes = EpisodeService(clock, ids, events)
     async with store.begin_write() as tx:
         bank = await tx.banks.get_by_name(BANK)
         if bank is None:
-            bank = await BankService(SystemClock(), ids, {}).create(tx, NewBank(name=BANK), by="test")
+            bank = await BankService(clock, ids, events, {}).create(tx, NewBank(name=BANK), by="test")
     await asyncio.gather(*(_write(store, episodes, bank, f"k{life}x{writer}") for writer in range(WRITERS)))
 
 

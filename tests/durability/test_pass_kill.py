@@ -14,6 +14,7 @@ from circadia.memory.banks import BankService, NewBank
 from circadia.memory.episodes import EpisodeService, NewEpisode
 from circadia.records.bank import Bank, Trust
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -52,9 +53,10 @@ async def recorded(store: Store, bank: BankId) -> set[str]:
 async def filled(store: Store, episodes_in_all: int) -> Bank:
     """Return a bank with so many episodes."""
     clock, ids = SystemClock(), RandomIds(lambda: 0)
-    episodes = EpisodeService(clock, ids, LocalSignals())
+    events = EventLog(clock, LocalSignals())
+    episodes = EpisodeService(clock, ids, events)
     async with store.begin_write() as tx:
-        bank = await BankService(clock, ids, {}).create(tx, NewBank(name="ann"), by="test")
+        bank = await BankService(clock, ids, events, {}).create(tx, NewBank(name="ann"), by="test")
         for at in range(episodes_in_all):
             await episodes.remember(tx, bank, NewEpisode(text=f"t{at}", speaker="ann", trust=Trust.PERSON))
     return bank

@@ -15,6 +15,8 @@ from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.episode import Episode
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
+from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from tests.interaction.live import Live, live
 
@@ -58,15 +60,17 @@ class BoundAgentServer:
     async def make(self, policy: BankPolicy | None = None, block: str = "") -> None:
         """Make the bank, with a pinned block that a person wrote."""
         clock = SystemClock()
+        events = EventLog(clock, LocalSignals())
         async with self.store.begin_write() as tx:
-            banks = BankService(clock, RandomIds(lambda: 0), {})
+            banks = BankService(clock, RandomIds(lambda: 0), events, {})
             bank = await banks.resolve_bound_bank(tx, AgentPolicy(bank="memory"), None, make=True)
             assert bank is not None
             if policy is not None:
                 await banks.change(tx, bank, by="operator", policy=policy)
             if block:
                 edit = BlockUpdate(value=block, pinned=True)
-                await BlockService(clock).write(tx, bank, "likes", edit, writer=BlockAuthor.PERSON, by="operator")
+                blocks = BlockService(clock, events)
+                await blocks.write(tx, bank, "likes", edit, writer=BlockAuthor.PERSON, by="operator")
 
     @property
     def sent(self) -> Any:

@@ -19,6 +19,7 @@ from circadia.records.answer import MatchKind, SameQuestionVerdict
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
@@ -175,7 +176,7 @@ async def test_after_three_time_outs_in_a_row_nobody_is_asked_for_a_minute(leap:
 @pytest.mark.spec("ANS-13")
 async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_reserved_first(store: Store) -> None:
     clock, lines = ManualClock(), list[Line]()
-    journal = Journal(clock, store, LocalSignals(), lines.append)
+    journal = Journal(clock, store, EventLog(clock, LocalSignals()), lines.append)
     used = Usage(input_tokens=7)
     mind = ScriptedChatModel(
         [

@@ -25,6 +25,7 @@ from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
 from circadia.settings import LimitsSettings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 
 CLOCK = SystemClock()
@@ -93,7 +94,7 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     presence = Presence(store, signals)
     parking = BodySpool(folder / "held", settings)
     ticker = Ticker(CLOCK)
-    journal = Journal(CLOCK, store, signals, lines.append)
+    journal = Journal(CLOCK, store, EventLog(CLOCK, signals), lines.append)
     gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, settings)
     made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:

@@ -15,6 +15,8 @@ from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
 from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
 from circadia.records.answer import AnswerUse
+from circadia.stores.event_log import EventLog
+from circadia.stores.signals.local import LocalSignals
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, rename, token_of
 from tests.gateway.readied import ASKED, OTHER, SAID, ReadyAnswerServer, question, readied
 from tests.interaction.live import ADMIN
@@ -209,7 +211,7 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
         usage = await ann.at.usage("conversation")
         async with ann.store.begin_write() as tx:  # as another process does
             edit = BlockUpdate(value="Ann likes coffee now.", pinned=True)
-            await BlockService(SystemClock()).write(
+            await BlockService(SystemClock(), EventLog(SystemClock(), LocalSignals())).write(
                 tx, await ann.held(), "likes", edit, writer=BlockAuthor.PERSON, by="operator"
             )
         assert (await ann.ask(chat(ASKED))).outcome == "miss", "a block has changed"

@@ -1,6 +1,7 @@
-"""Size, names and shape of modules, and of the records in them."""
+"""Size, names and shape of modules, and of the records in them; which module alone writes events."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,3 +107,10 @@ def test_each_record_is_frozen_and_keyword_only() -> None:
         if given.get("frozen") != "True" or given.get("kw_only") != "True":
             loose.append(f"{shown(path)} {node.name}")
     assert not loose
+
+
+def test_only_the_event_log_writes_events_and_signals_them() -> None:
+    writes = re.compile(r"""events\.add\(|(?<![.\w])Event\((?!Protocol)|(publish|signal)\((\w+, )?["']event["']""")
+    found = {shown(path) for path in python_files("src") if writes.search(path.read_text("utf-8"))}
+    reads_rows = "src/circadia/stores/sql/events.py"
+    assert found - {reads_rows} == {"src/circadia/stores/event_log.py"}

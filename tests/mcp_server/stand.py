@@ -40,6 +40,7 @@ from circadia.server.sleeptime_wiring import build_sleeptime
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.inbox import Inbox
@@ -276,18 +277,19 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     ids = RandomIds(system_milliseconds)
     presence = Presence(store, signals)
     settings = Settings.model_validate({})
-    tier = build_wake_services(settings, clock, ids, signals)
+    events = EventLog(clock, signals)
+    tier = build_wake_services(settings, clock, ids, events)
     sleep = tier.sleep
-    registry, threads, sessions = build_agent_services(settings, clock, ids, signals, tier)
+    registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits = Waits(clock, store, signals, presence)
     async with store.begin_write() as tx:
         await sessions.ensure_default(tx)
-    memory = build_memory_services(settings, clock, ids, signals, BundledEmbedder())
+    memory = build_memory_services(settings, clock, ids, events, BundledEmbedder())
     server = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
             settings=settings, wake=tier, memory=memory,
-            sleeptime=build_sleeptime(settings, clock, ids, signals, memory),
+            sleeptime=build_sleeptime(settings, clock, ids, memory),
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)

@@ -141,7 +141,8 @@ async def test_after_something_was_forgotten_or_retired_the_next_search_reads_no
                 await forget(tx, await present(tx, world), [newest.pop()])
                 if round_ == 1:
                     old = replace(world.bank, policy=BankPolicy(keep_days=2.0))
-                    assert (await forget_expired_episodes(tx, old, world.clock.now(), limit=30)).episodes == 30
+                    gone = await forget_expired_episodes(tx, world.events, old, world.clock.now(), limit=30)
+                    assert gone.episodes == 30
             for each in (here, there) if round_ else (here,):  # the other one hears of two at once
                 left = await each.find("harbour", limit=100)
                 assert len(left) == 64 - round_ - 30 * (round_ > 0)

@@ -21,6 +21,7 @@ from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block, BlockSpan
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 
@@ -58,6 +59,7 @@ class World:
     clock: ManualClock
     ids: RandomIds
     questions: Steered
+    events: EventLog
     banks: BankService
     episodes: EpisodeService
     blocks: BlockService
@@ -70,7 +72,8 @@ class World:
         clock = ManualClock()
         ids, questions = RandomIds(lambda: 0), Steered()
         retrieval = Retrieval(clock, questions, max_bytes=max_bytes)
-        banks = BankService(clock, ids, POLICIES)
+        events = EventLog(clock, LocalSignals())
+        banks = BankService(clock, ids, events, POLICIES)
         async with store.begin_write() as tx:
             bank = await banks.create(tx, NewBank(name="ann"), by="operator")
         return cls(
@@ -78,10 +81,11 @@ class World:
             clock=clock,
             ids=ids,
             questions=questions,
+            events=events,
             banks=banks,
-            blocks=BlockService(clock),
+            blocks=BlockService(clock, events),
             bank=bank,
-            episodes=EpisodeService(clock, ids, LocalSignals()),
+            episodes=EpisodeService(clock, ids, events),
             retrieval=retrieval,
             contexts=ContextBuilder(retrieval),
         )

@@ -8,6 +8,7 @@ from circadia.records.agent import AgentPolicy
 from circadia.server.memory_wiring import apply_file_banks, build_memory_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from tests.wake.fleet import CountedIds
@@ -23,7 +24,7 @@ async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person
     async def start(days: int) -> None:
         banks = {template: {"keep_days": days}, "team": {"description": f"keeps {days} days", "keep_days": days}}
         settings = settings_from({"banks": banks})
-        memory = build_memory_services(settings, clock, ids, signals, None)
+        memory = build_memory_services(settings, clock, ids, EventLog(clock, signals), None)
         await apply_file_banks(settings, sqlite_store, memory)
         async with sqlite_store.begin_write() as tx:
             await memory.banks.resolve_bound_bank(tx, AgentPolicy(bank=template), "ann", make=True)

@@ -20,6 +20,7 @@ from circadia.server.sweeps import Sweeps
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import START, ManualClock
 from tests.contract.rows import agent, message, session, stored, thread
@@ -38,10 +39,11 @@ async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | No
     """Sweep in the background, as a server does."""
     signals, ids = LocalSignals(), CountedIds()
     settings = Settings.model_validate({"limits": {"keep_handled_days": keep_handled_days}})
-    tier = build_wake_services(settings, clock, ids, signals)
-    _, _, sessions = build_agent_services(settings, clock, ids, signals, tier)
+    events = EventLog(clock, signals)
+    tier = build_wake_services(settings, clock, ids, events)
+    _, _, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits = Waits(clock, store, signals, Presence(store, signals))
-    running = asyncio.create_task(Sweeps(clock, store, waits, sessions, settings).run())
+    running = asyncio.create_task(Sweeps(clock, store, events, waits, sessions, settings).run())
     try:
         await clock.wait_for_sleepers(1)
         yield

@@ -44,6 +44,7 @@ from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import Publisher
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import START, ManualClock
 from circadia.testing.rule_based_model import build_question_verdicts
@@ -106,7 +107,9 @@ class Hall:
         self.up = up
         self.clock = ManualClock(start)
         self.ids = CountedIds()
-        self.memory = build_memory_services(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), embedder)
+        self.memory = build_memory_services(
+            Settings.model_validate({}), self.clock, self.ids, EventLog(self.clock, LocalSignals()), embedder
+        )
         self.words = embedder
         self.settings = AnswersSettings.model_validate({})
         self.provider = provider
@@ -224,8 +227,8 @@ class Hall:
             )
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         running = PassRunner(
-            self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (), asking, go_on,
-            retrieval=self.memory.retrieval, readying=self.readying(),
+            self.clock, self.store, self.memory.events, publisher, [Precompute()] if mind is not None else [], (),
+            asking, go_on, retrieval=self.memory.retrieval, readying=self.readying(),
         )  # fmt: skip
         outcome = await running.run_pass(run, self.bank)
         async with self.store.begin_write() as tx:

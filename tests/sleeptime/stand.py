@@ -22,6 +22,7 @@ from circadia.sleeptime.grounding.change_rules import Rule, check_changes, sourc
 from circadia.sleeptime.publish.effects import Effects
 from circadia.sleeptime.publish.publisher import PageProgress, Publisher
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing import ManualClock
 from tests.wake.fleet import CountedIds, SettableClock
@@ -34,7 +35,9 @@ class Stand:
         self.store = store
         self.clock = SettableClock()
         self.ids = CountedIds()
-        self.memory = build_memory_services(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), None)
+        self.memory = build_memory_services(
+            Settings.model_validate({}), self.clock, self.ids, EventLog(self.clock, LocalSignals()), None
+        )
         self.publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         self.bank = bank
         self.workers: list[SleepWorker] = []

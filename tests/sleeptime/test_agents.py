@@ -14,6 +14,7 @@ from circadia.server.wake_wiring import build_agent_services, build_wake_service
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.engine.agents import SleeptimeAgents
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from tests.sleeptime.stand import Stand
 
@@ -23,10 +24,10 @@ class Team:
 
     def __init__(self, stand: Stand) -> None:
         self.stand = stand
-        signals, settings = LocalSignals(), Settings.model_validate({})
-        tier = build_wake_services(settings, stand.clock, stand.ids, signals)
+        settings, events = Settings.model_validate({}), EventLog(stand.clock, LocalSignals())
+        tier = build_wake_services(settings, stand.clock, stand.ids, events)
         self.agents = SleeptimeAgents(tier.requests)
-        self.registry, _, self.sessions = build_agent_services(settings, stand.clock, stand.ids, signals, tier)
+        self.registry, _, self.sessions = build_agent_services(settings, stand.clock, stand.ids, events, tier)
 
     async def made(self) -> Agent:
         new = NewAgent(

@@ -15,7 +15,6 @@ from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.triggers.pass_lifecycle import PassLifecycle
 from circadia.stores.base import Store
-from circadia.stores.signals.local import LocalSignals
 from circadia.wake.alerts import AlertNotifier
 from tests.full_disk import FullDiskStore
 from tests.sleeptime.stand import Stand
@@ -23,8 +22,8 @@ from tests.sleeptime.stand import Stand
 
 def health_of(stand: Stand, store: Store | None = None, **stated: Any) -> tuple[SleepHealth, SleeptimeService]:
     settings = SleeptimeSettings.model_validate(stated)
-    rows = PassLifecycle(stand.clock, stand.ids, LocalSignals())
-    tier = SleeptimeService(stand.clock, settings, rows, stand.publisher)
+    rows = PassLifecycle(stand.clock, stand.ids, stand.memory.events)
+    tier = SleeptimeService(stand.clock, stand.memory.events, settings, rows, stand.publisher)
     return SleepHealth(stand.clock, store or stand.store, tier), tier
 
 

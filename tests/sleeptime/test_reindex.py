@@ -38,6 +38,7 @@ from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.operations.reindex import Reindex, write_askings
 from circadia.sleeptime.proposals.operation import PassContext
 from circadia.stores.base import Store, Tx
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing import ManualClock
 from tests.memory.embedding.stand import FakeEmbedder
@@ -61,7 +62,7 @@ class Home:
         self.embedder = embedder
         self.ids = ids
         self.memory: MemoryServices = build_memory_services(
-            Settings.model_validate({}), clock, self.ids, LocalSignals(), embedder
+            Settings.model_validate({}), clock, self.ids, EventLog(clock, LocalSignals()), embedder
         )
         self.background = BackgroundEmbedder(clock, store, LocalSignals(), embedder)
         self.bank = Bank(id="", name="", created_at=clock.now())  # pyright: ignore[reportArgumentType]
@@ -133,8 +134,8 @@ class Home:
                 await self.said(said)
 
         ground = PassContext(
-            store=self.store, retrieval=self.memory.retrieval, now=self.clock.now(), go_on=go_on,
-            embed=embed,
+            store=self.store, events=self.memory.events, retrieval=self.memory.retrieval, now=self.clock.now(),
+            go_on=go_on, embed=embed,
         )  # fmt: skip
         return dict(await Reindex(views=views).close(self.bank, ground))
 

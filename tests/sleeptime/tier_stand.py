@@ -22,6 +22,7 @@ from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, Operation, PageContext, Step
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.telemetry.traces import Traces
 from tests.sleeptime.stand import Stand
@@ -78,8 +79,8 @@ class Tier:
         self.traces = traces or Traces()
         self.signals = LocalSignals()
         self.settings = SleeptimeSettings.model_validate(policy)
-        self.rows = PassLifecycle(stand.clock, stand.ids, self.signals)
-        self.tier = SleeptimeService(stand.clock, self.settings, self.rows, stand.publisher)
+        self.rows = PassLifecycle(stand.clock, stand.ids, EventLog(stand.clock, self.signals))
+        self.tier = SleeptimeService(stand.clock, stand.memory.events, self.settings, self.rows, stand.publisher)
 
     def worker(self, owner: str = "exe1", *, alone: bool = False, clock: Clock | None = None) -> SleepWorker:
         """Return a worker; with a clock of its own that stands still it never says that it lives."""

@@ -20,6 +20,7 @@ from circadia.records.wake import Decision, Wake, WakeReason
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -74,6 +75,7 @@ class Fleet:
         self.settings = Settings.model_validate(settings)
         self.ids = ids or CountedIds()
         self.signals = LocalSignals()
+        self.event_log = EventLog(self.clock, self.signals)
         self.launcher = FakeLauncher()
         self.launchers: dict[str, Launcher] = {"fake": self.launcher}
         self.workers: list[WakeWorker] = []
@@ -84,12 +86,12 @@ class Fleet:
 
     def _start(self) -> None:
         """Build what a process has."""
-        tier = build_wake_services(self.settings, self.clock, self.ids, self.signals)
+        tier = build_wake_services(self.settings, self.clock, self.ids, self.event_log)
         names = {"resident", "fake", "missing"}
-        coordinations = Coordinations(self.clock, self.signals, tier.routines, tier.pulses, names)
+        coordinations = Coordinations(self.clock, self.event_log, tier.routines, tier.pulses, names)
         self.tier: WakeServices = replace(tier, coordinations=coordinations)
         self.registry, self.threads, self.sessions = build_agent_services(
-            self.settings, self.clock, self.ids, self.signals, self.tier
+            self.settings, self.clock, self.ids, self.event_log, self.tier
         )
         self.worker = self.new_worker(f"exe_{len(self.workers) + 1}")
 

@@ -18,6 +18,7 @@ from circadia.records.wake import Decision
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
 from circadia.settings import settings_from
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from circadia.wake.alerts import AlertNotifier
@@ -54,8 +55,8 @@ class Stand:
 async def stand(sqlite_store: Store) -> Stand:
     clock, signals, ids, store = ManualClock(), LocalSignals(), IDS, sqlite_store
     settings = settings_from({})
-    tier = build_wake_services(settings, clock, ids, signals)
-    registry, _, sessions = build_agent_services(settings, clock, ids, signals, tier)
+    tier = build_wake_services(settings, clock, ids, EventLog(clock, signals))
+    registry, _, sessions = build_agent_services(settings, clock, ids, EventLog(clock, signals), tier)
     async with store.begin_write() as tx:
         session = await sessions.ensure_default(tx)
         agent, _ = await registry.add(tx, session, NewAgent(name="ann"))

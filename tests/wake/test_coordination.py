@@ -102,7 +102,7 @@ async def test_what_does_not_go_with_the_other_settings_is_not_taken_back(team: 
         row = await team.tier.coordinations.apply_file(tx, await team.row(bob), {"launcher": "missing"})
         await team.tier.coordinations.patch(tx, row, {"launcher": "fake"}, by="operator")
     launchers = {"resident", "fake"}
-    fewer = type(team.tier.coordinations)(team.clock, team.signals, team.tier.routines, team.tier.pulses, launchers)
+    fewer = type(team.tier.coordinations)(team.clock, team.event_log, team.tier.routines, team.tier.pulses, launchers)
     with pytest.raises(InvalidRequest, match="'missing'"):
         async with team.store.begin_write() as tx:
             await fewer.reset(tx, await team.row(bob), "launcher", by="operator")

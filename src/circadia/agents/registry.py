@@ -10,10 +10,10 @@ from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, IdSource, hash_token, new_token
 from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import explain_invalid_bank_name
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.session import Session
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
@@ -46,11 +46,11 @@ class AgentRegistry:
     """The only writer of agents, except for their sleep state."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, signals: Signals, defaults: AgentPolicy, departures: AgentDeletionListener
+        self, clock: Clock, ids: IdSource, events: EventLog, defaults: AgentPolicy, departures: AgentDeletionListener
     ) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._defaults = defaults
         self._departures = departures
         self.bind: Callable[[Tx, AgentPolicy], Awaitable[object]] | None = None
@@ -121,7 +121,7 @@ class AgentRegistry:
         if agent.enabled and not changed.enabled:
             self._signal_end(tx, agent, "disabled")
         else:
-            tx.after_commit(lambda: self._signals.publish("agent", agent.id))
+            self._events.signal(tx, "agent", agent.id)
         return changed
 
     async def rotate(self, tx: Tx, agent: Agent) -> str:
@@ -134,7 +134,7 @@ class AgentRegistry:
         changed = replace(agent, token_hash=hash_token(token))
         await tx.agents.save(changed)
         await self._record(tx, EventType.TOKEN_ROTATED, agent, {})
-        tx.after_commit(lambda: self._signals.publish("agent", agent.id))
+        self._events.signal(tx, "agent", agent.id)
         return changed
 
     async def delete(self, tx: Tx, agent: Agent, *, reason: str = "deleted") -> None:
@@ -163,13 +163,10 @@ class AgentRegistry:
 
     def _signal_end(self, tx: Tx, agent: Agent, reason: str) -> None:
         payload = {"reason": f"agent {agent.reference!r} was {reason}"}
-        tx.after_commit(lambda: self._signals.publish("agent_ended", agent.id, payload))
+        self._events.signal(tx, "agent_ended", agent.id, payload)
 
     async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
-        await tx.events.add(
-            [Event(type=kind, at=self._clock.now(), session=agent.session, agent=agent.name, data=data)]
-        )
-        tx.after_commit(lambda: self._signals.publish("event", agent.session))
+        await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
 
 
 def _freeze(value: object) -> object:

@@ -10,11 +10,11 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, SessionId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,11 +34,11 @@ class CreatedSession:
 
 class SessionService:
     def __init__(
-        self, clock: Clock, ids: IdSource, signals: Signals, registry: AgentRegistry, threads: ThreadService
+        self, clock: Clock, ids: IdSource, events: EventLog, registry: AgentRegistry, threads: ThreadService
     ) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._registry = registry
         self._threads = threads
 
@@ -109,8 +109,7 @@ class SessionService:
         return [session.name for session in stalled]
 
     async def _record(self, tx: Tx, kind: EventType, session: Session, data: Mapping[str, object]) -> None:
-        await tx.events.add([Event(type=kind, at=self._clock.now(), session=session.name, data=data)])
-        tx.after_commit(lambda: self._signals.publish("event", session.name))
+        await self._events.record(tx, kind, data, session=session.name)
 
 
 def _iso(instant: datetime) -> str:

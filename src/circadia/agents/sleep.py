@@ -8,9 +8,9 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, TargetGone
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 
 
 class ThreadEventListener(Protocol):
@@ -28,9 +28,9 @@ class AgentSleepListener(Protocol):
 class AgentSleepService:
     """Writes `asleep`, its generation and its event, in the caller's transaction (GATE-03, GATE-04)."""
 
-    def __init__(self, clock: Clock, signals: Signals, times_awake: AgentSleepListener) -> None:
+    def __init__(self, clock: Clock, events: EventLog, times_awake: AgentSleepListener) -> None:
         self._clock = clock
-        self._signals = signals
+        self._events = events
         self._times_awake = times_awake
         self._draining = False
         self.shut: Callable[[Tx, Agent], Awaitable[None]] | None = None
@@ -67,10 +67,11 @@ class AgentSleepService:
         if asleep and self.shut is not None:
             await self.shut(tx, moved)
         lasted = max(0.0, (now - current.since).total_seconds())
-        await tx.events.add([self._build_event(moved, lasted)])
+        await self._record_event(tx, moved, lasted)
         await self._times_awake.on_sleep_change(tx, moved)
         await tx.sessions.touch(SessionId(moved.session_id), now)
-        tx.after_commit(lambda: self._publish(moved, lasted))
+        state = {"asleep": asleep, "generation": moved.generation, "actor": actor, "lasted_seconds": lasted}
+        self._events.signal(tx, "sleep", moved.id, state)
         return moved
 
     async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
@@ -80,26 +81,12 @@ class AgentSleepService:
         elif isinstance(event, SleepEvent) and event in agent.sleep_events:
             await self.set(tx, agent, asleep=True, cause=Cause.EVENT, actor=f"{event.value} by {by}")
 
-    def _build_event(self, agent: Agent, lasted: float) -> Event:
-        return Event(
-            type=EventType.SLEEP_START if agent.asleep else EventType.SLEEP_STOP,
-            at=agent.since,
-            session=agent.session,
-            agent=agent.name,
-            data={
-                "generation": agent.generation,
-                "cause": agent.cause.value,
-                "actor": agent.actor,
-                "lasted_seconds": round(lasted, 3),
-            },
-        )
-
-    def _publish(self, agent: Agent, lasted: float) -> None:
-        state: dict[str, object] = {
-            "asleep": agent.asleep,
+    async def _record_event(self, tx: Tx, agent: Agent, lasted: float) -> None:
+        kind = EventType.SLEEP_START if agent.asleep else EventType.SLEEP_STOP
+        data = {
             "generation": agent.generation,
+            "cause": agent.cause.value,
             "actor": agent.actor,
-            "lasted_seconds": lasted,
+            "lasted_seconds": round(lasted, 3),
         }
-        self._signals.publish("sleep", agent.id, state)
-        self._signals.publish("event", agent.session)
+        await self._events.record(tx, kind, data, session=agent.session, agent=agent.name, at=agent.since)

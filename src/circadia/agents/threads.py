@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from circadia.agents.directory import find_agent_by_reference
 from circadia.agents.sleep import ThreadEventListener
@@ -10,13 +9,13 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.message import Message
 from circadia.records.principal import Principal
 from circadia.records.session import Session
 from circadia.records.thread import Participant, Thread, ThreadStatus
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
 
 
@@ -27,7 +26,7 @@ class ThreadService:
         self,
         clock: Clock,
         ids: IdSource,
-        signals: Signals,
+        events: EventLog,
         happenings: ThreadEventListener,
         *,
         max_message_characters: int,
@@ -35,7 +34,7 @@ class ThreadService:
     ) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._happenings = happenings
         self._max_characters = max_message_characters
         self._max_open_threads = max_open_threads_per_agent
@@ -109,7 +108,7 @@ class ThreadService:
             raise Conflict(f"thread {thread.name!r} is closed already")
         await self._record(tx, EventType.THREAD_CLOSED, session, thread, {"by": by})
         for participant in await tx.threads.participants(thread.id):
-            tx.after_commit(partial(self._signals.publish, "conversation", participant.agent_id))
+            self._events.signal(tx, "conversation", participant.agent_id)
             agent = await tx.agents.get(participant.agent_id)
             if agent is not None and await tx.threads.count_open_of_agent(agent.id) == 0:
                 await self._happenings.on_event(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
@@ -183,7 +182,7 @@ class ThreadService:
             raise Forbidden(f"{principal.name!r} takes no part in thread {thread.name!r}; ask to be added")
 
     def _signal_delivery(self, tx: Tx, agent_id: AgentId) -> None:
-        tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
+        self._events.signal(tx, "delivery", agent_id)
 
     async def _require_open_part(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         await self.require_reader(tx, principal, thread)
@@ -237,19 +236,8 @@ class ThreadService:
     async def _record(
         self, tx: Tx, kind: EventType, session: Session, thread: Thread, data: Mapping[str, object]
     ) -> None:
-        now = self._clock.now()
         named = {"thread": thread.id, "thread_name": thread.name, **data}
         agent = data.get("participant")
-        await tx.events.add(
-            [
-                Event(
-                    type=kind,
-                    at=now,
-                    session=session.name,
-                    agent=agent if isinstance(agent, str) else None,
-                    data=named,
-                )
-            ]
-        )
-        await tx.sessions.touch(session.id, now)
-        tx.after_commit(lambda: self._signals.publish("event", session.name))
+        agent = agent if isinstance(agent, str) else None
+        await self._events.record(tx, kind, named, session=session.name, agent=agent)
+        await tx.sessions.touch(session.id, self._clock.now())

@@ -11,9 +11,10 @@ from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import BankId, IdSource
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import NAME, Bank, BankPolicy
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
 
 USER: Final = "{user}"
@@ -35,9 +36,10 @@ class NewBank:
 class BankService:
     """The only writer of banks."""
 
-    def __init__(self, clock: Clock, ids: IdSource, policies: dict[str, BankPolicy]) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog, policies: dict[str, BankPolicy]) -> None:
         """`policies` come from the configuration file, by bank name or template; other banks have the default."""
         self._clock = clock
+        self._events = events
         self._ids = ids
         self._policies = policies
 
@@ -187,8 +189,7 @@ class BankService:
         return bank
 
     async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str, data: dict[str, object]) -> None:
-        event = Event(type=kind, at=self._clock.now(), data={"bank": bank.name, "by": by, **data})
-        await tx.events.add([event])
+        await self._events.record(tx, kind, {"bank": bank.name, "by": by, **data})
 
 
 def is_stranger(policy: AgentPolicy, user: str | None) -> bool:

@@ -13,9 +13,10 @@ from circadia.memory.episodes import is_text
 from circadia.memory.redaction import redact
 from circadia.records.bank import Bank
 from circadia.records.block import Block, BlockSpan
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 
 T = TypeVar("T")
 
@@ -66,8 +67,9 @@ class BlockUpdate:
 
 
 class BlockService:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, events: EventLog) -> None:
         self._clock = clock
+        self._events = events
 
     async def write(self, tx: Tx, bank: Bank, label: str, edit: BlockUpdate, *, writer: BlockAuthor, by: str) -> Block:
         """Write the next version of a block, or its first; secrets from a writer that is not a person are redacted.
@@ -229,7 +231,7 @@ class BlockService:
         data = {
             "bank": bank.name, "label": block.label, "version": block.version, "by": block.by, "deleted": block.deleted,
         }  # fmt: skip
-        await tx.events.add([Event(type=EventType.BLOCK, at=block.at, data=data)])
+        await self._events.record(tx, EventType.BLOCK, data, at=block.at)
         return block
 
 

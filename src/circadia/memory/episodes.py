@@ -18,7 +18,7 @@ from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 
 MAX_CHARACTERS: Final = 100_000
 """Characters of an episode; longer texts belong in files, and embedders read only a few hundred words."""
@@ -66,10 +66,10 @@ class StoredEpisode:
 class EpisodeService:
     """Writes episodes; only `forgetting` deletes them."""
 
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
 
     async def remember(self, tx: Tx, bank: Bank, new: NewEpisode) -> StoredEpisode:
         """Append an episode, or return a stored one with the same key, or recently with the same speaker and text.
@@ -113,7 +113,7 @@ class EpisodeService:
     async def touch(self, tx: Tx, bank: Bank) -> None:
         """Mark the bank as changed, and signal it after the commit."""
         await tx.banks.touch(bank.id, self._clock.now())
-        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id))
+        self._events.signal(tx, TOPIC, bank.id)
 
     async def demote(
         self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, by: str, reason: str, evidence: str, weight: float = 0.3

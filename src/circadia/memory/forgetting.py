@@ -10,9 +10,10 @@ from circadia.ids import EpisodeId, NoteId
 from circadia.memory.blocks import remove_episodes
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 
 IDS_PER_STATEMENT: Final = 500
 """Databases take some ten thousand."""
@@ -95,7 +96,7 @@ async def find_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int
     return await tx.episodes.find_matching_ids(bank.id, until=now - timedelta(days=days), limit=limit)
 
 
-async def forget_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> ForgetCounts:
+async def forget_expired_episodes(tx: Tx, events: EventLog, bank: Bank, now: datetime, *, limit: int) -> ForgetCounts:
     old = await find_expired_episodes(tx, bank, now, limit=limit)
     if not old:
         return ForgetCounts(episodes=0, notes=0, versions=0)
@@ -103,5 +104,5 @@ async def forget_expired_episodes(tx: Tx, bank: Bank, now: datetime, *, limit: i
     if gone.episodes:
         counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
         data = {"bank": bank.name, "by": "circadia", "keep_days": bank.policy.keep_days, **counts}
-        await tx.events.add([Event(type=EventType.FORGOTTEN, at=now, data=data)])
+        await events.record(tx, EventType.FORGOTTEN, data)
     return gone

@@ -11,10 +11,12 @@ from circadia.memory.episodes import EpisodeService
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.transfer.importer import BankImporter
 from circadia.memory.uses import UseQueue
+from circadia.stores.event_log import EventLog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryServices:
+    events: EventLog
     banks: BankService
     episodes: EpisodeService
     blocks: BlockService

@@ -52,7 +52,7 @@ def build_gateway_answers(
         judge = local_judge(chosen.check_confidence)
     elif chosen.check == "model" and mind is not None:
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
-    trust = AnswerAccuracy(clock, chosen)
+    trust = AnswerAccuracy(clock, memory.events, chosen)
     book = AnswerBook(clock, ids, store, trust, metrics.count_lookup, frames=mind is not None)
     limits = None if judge is None else JudgeLimits(clock, judge, book.put)
     lookup = build_answer_lookup(settings, clock, memory)

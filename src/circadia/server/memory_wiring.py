@@ -41,6 +41,7 @@ from circadia.settings.memory import (
 )
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.base import Signals
 
 Secret = Callable[[str, str | None], str | None]
@@ -55,6 +56,7 @@ def build_memory(
     ids: IdSource,
     store: Store,
     signals: Signals,
+    events: EventLog,
 ) -> tuple[MemoryServices, Sequence[BackgroundEmbedder]]:
     """Build the memory services and their background tasks; raises what `build_embedder` raises."""
     chosen = settings.memory
@@ -62,7 +64,7 @@ def build_memory(
     before = build_embedder("memory.previous_embedder", chosen.previous_embedder, secret, session)
     previous = None if before is None else ActiveEmbedder(before)
     languages.load()
-    memory = build_memory_services(settings, clock, ids, signals, embedder, previous)
+    memory = build_memory_services(settings, clock, ids, events, embedder, previous)
     if embedder is None:
         return memory, ()
     background = BackgroundEmbedder(
@@ -75,7 +77,7 @@ def build_memory_services(
     settings: Settings,
     clock: Clock,
     ids: IdSource,
-    signals: Signals,
+    events: EventLog,
     embedder: Embedder | None,
     previous: ActiveEmbedder | None = None,
 ) -> MemoryServices:
@@ -85,16 +87,17 @@ def build_memory_services(
         active.append(previous)
     questions = QuestionVectors(clock, active, timeout_seconds=settings.memory.question_timeout_seconds)
     retrieval = Retrieval(clock, questions, max_bytes=settings.memory.max_index_bytes)
-    banks = BankService(clock, ids, {name: each.policy() for name, each in settings.banks.items()})
-    episodes = EpisodeService(clock, ids, signals)
+    banks = BankService(clock, ids, events, {name: each.policy() for name, each in settings.banks.items()})
+    episodes = EpisodeService(clock, ids, events)
     words = embedder if isinstance(embedder, BundledEmbedder) else BundledEmbedder()
     return MemoryServices(
+        events=events,
         banks=banks,
         episodes=episodes,
-        blocks=BlockService(clock),
+        blocks=BlockService(clock, events),
         retrieval=retrieval,
         contexts=ContextBuilder(retrieval),
-        intake=BankImporter(clock, banks, episodes),
+        intake=BankImporter(clock, events, banks, episodes),
         words=words,
     )
 

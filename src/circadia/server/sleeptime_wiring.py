@@ -59,11 +59,9 @@ AT_ONCE: Final = 16
 """Concurrent requests to a provider; a local model gets one at a time (SLEEP-14)."""
 
 
-def build_sleeptime(
-    settings: Settings, clock: Clock, ids: IdSource, signals: Signals, memory: MemoryServices
-) -> SleeptimeService:
-    rows = PassLifecycle(clock, ids, signals)
-    return SleeptimeService(clock, settings.sleeptime, rows, Publisher(clock, Effects(clock, memory)))
+def build_sleeptime(settings: Settings, clock: Clock, ids: IdSource, memory: MemoryServices) -> SleeptimeService:
+    rows = PassLifecycle(clock, ids, memory.events)
+    return SleeptimeService(clock, memory.events, settings.sleeptime, rows, Publisher(clock, Effects(clock, memory)))
 
 
 def build_sleep_worker(

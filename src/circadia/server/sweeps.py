@@ -13,6 +13,7 @@ from circadia.memory.forgetting import find_expired_episodes, forget_expired_epi
 from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 
 _logger = logging.getLogger(__name__)
 
@@ -30,12 +31,13 @@ FORGOTTEN_AT_ONCE = 200
 
 class Sweeps:
     def __init__(
-        self, clock: Clock, store: Store, waits: Waits, sessions: SessionService, settings: Settings,
+        self, clock: Clock, store: Store, events: EventLog, waits: Waits, sessions: SessionService, settings: Settings,
         following: AgentChangeFollower | None = None,
     ) -> None:  # fmt: skip
         days = settings.limits.keep_handled_days
         self._clock = clock
         self._store = store
+        self._events = events
         self._waits = waits
         self._sessions = sessions
         self._following = () if following is None else (following.sweep,)
@@ -121,7 +123,7 @@ class Sweeps:
         more = False
         for bank in banks:
             async with self._store.begin_write() as tx:
-                deleted = await forget_expired_episodes(tx, bank, now, limit=FORGOTTEN_AT_ONCE)
+                deleted = await forget_expired_episodes(tx, self._events, bank, now, limit=FORGOTTEN_AT_ONCE)
             more |= deleted.episodes == FORGOTTEN_AT_ONCE
             _logger.info("%d episodes of bank %r are older than it keeps and are deleted", deleted.episodes, bank.name)
         if not more:

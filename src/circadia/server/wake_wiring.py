@@ -22,6 +22,7 @@ from circadia.settings.launchers import (
 )
 from circadia.settings.memory import EndpointEmbedderSettings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.base import Signals
 from circadia.wake.admission.guardrails import FleetLimits
 from circadia.wake.admission.requests import WakeRequests
@@ -44,16 +45,16 @@ from circadia.wake.thread_events import ThreadEventHandler
 from circadia.wake.worker import WakeWorker
 
 
-def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, signals: Signals) -> WakeServices:
-    rows = PulseLifecycle(clock, ids, signals)
-    sleep = AgentSleepService(clock, signals, AwakePulseTracker(rows))
+def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events: EventLog) -> WakeServices:
+    rows = PulseLifecycle(clock, ids, events)
+    sleep = AgentSleepService(clock, events, AwakePulseTracker(rows))
     fleet = FleetLimits(
         max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
     )
-    requests = WakeRequests(clock, ids, signals, PulseStarter(rows, sleep), fleet)
-    inbox = Inbox(clock, ids, signals, requests, max_message_characters=settings.limits.max_message_characters)
-    routines = RoutineService(clock, ids, signals, requests)
-    pulses = PulseService(clock, signals, rows, sleep, inbox)
+    requests = WakeRequests(clock, ids, events, PulseStarter(rows, sleep), fleet)
+    inbox = Inbox(clock, ids, events, requests, max_message_characters=settings.limits.max_message_characters)
+    routines = RoutineService(clock, ids, events, requests)
+    pulses = PulseService(clock, events, rows, sleep, inbox)
     return WakeServices(
         sleep=sleep,
         requests=requests,
@@ -61,25 +62,25 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, signals
         rows=rows,
         pulses=pulses,
         routines=routines,
-        coordinations=Coordinations(clock, signals, routines, pulses, {RESIDENT, *settings.launchers}),
+        coordinations=Coordinations(clock, events, routines, pulses, {RESIDENT, *settings.launchers}),
         thread_events=ThreadEventHandler(sleep, requests),
         reports=PulseReports(),
     )
 
 
 def build_agent_services(
-    settings: Settings, clock: Clock, ids: IdSource, signals: Signals, tier: WakeServices
+    settings: Settings, clock: Clock, ids: IdSource, events: EventLog, tier: WakeServices
 ) -> tuple[AgentRegistry, ThreadService, SessionService]:
-    registry = AgentRegistry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
+    registry = AgentRegistry(clock, ids, events, settings.defaults.policy(), tier.pulses)
     threads = ThreadService(
         clock,
         ids,
-        signals,
+        events,
         tier.thread_events,
         max_message_characters=settings.limits.max_message_characters,
         max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )
-    return registry, threads, SessionService(clock, ids, signals, registry, threads)
+    return registry, threads, SessionService(clock, ids, events, registry, threads)
 
 
 def build_wake_worker(

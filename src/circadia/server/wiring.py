@@ -70,6 +70,7 @@ from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -154,29 +155,30 @@ def _open_http_session() -> aiohttp.ClientSession:
 
 
 async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExitStack) -> Server:
-    settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
-    presence, tier = Presence(store, signals), build_wake_services(settings, clock, basis.ids, signals)
-    registry, threads, sessions = build_agent_services(settings, clock, basis.ids, signals, tier)
+    settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
+    events, secret = EventLog(clock, signals), partial(_secret, basis)
+    presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
+    registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits = Waits(clock, store, signals, presence)
     failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
     admin, reader = hash_token(admin_token), _hash_secret(basis, settings.server.metrics_token_env)
     identity = Identity(store, signals, admin_token_hash=admin, metrics_token_hash=reader, failed=failed)
     metrics, ticker = Metrics(), Ticker(clock)
     metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
-    journal = Journal(clock, store, signals, metrics.count_line)
+    journal = Journal(clock, store, events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
-    gate = Gate(clock, basis.ids, presence, journal, ticker, spool, settings.limits)
-    memory, embedding = build_memory(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
+    gate = Gate(clock, ids, presence, journal, ticker, spool, settings.limits)
+    memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
     registry.bind, tier.sleep.shut = partial(memory.banks.resolve_bound_bank, user=None, make=True), gate.shut
-    dreams = build_sleeptime(settings, clock, basis.ids, signals, memory)
+    dreams = build_sleeptime(settings, clock, ids, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
         store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
         presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models = build_sleep_models(settings, partial(_secret, basis), clock, stack)
-    answers = build_gateway_answers(settings, clock, basis.ids, store, memory, journal, metrics, models[0])
+    models = build_sleep_models(settings, secret, clock, stack)
+    answers = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     dreams.behind = [each.flush for each in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
@@ -187,13 +189,11 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )  # fmt: skip
     doors = {"llm": door, "mcp": tools}
     front = DoorRouter(_build_host_guard(settings), doors, create_api(parts), identity, metrics, store.ping)
-    worker = build_wake_worker(
-        tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
-    )
+    worker = build_wake_worker(tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address)
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, answers[0].lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals)
     register_memory_gauges(metrics, memory.retrieval)
-    sweeps = Sweeps(clock, store, waits, sessions, settings, await _start_follower(basis, identity, presence))
+    sweeps = Sweeps(clock, store, events, waits, sessions, settings, await _start_follower(basis, identity, presence))
     tasks = [each.run() for each in (ticker, worker, dreamer, waits, *counting, sweeps, *embedding)]
     tasks.append(_build_alerts(basis).run())
     if basis.config is not None:
@@ -267,7 +267,7 @@ async def _model_door(
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = await open_providers(settings, partial(_secret, basis), clock, stack)
     owners = Owners(clock, store)
-    budget = CallBudgetGuard(clock, store)
+    budget = CallBudgetGuard(clock, store, memory.events)
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
     exchanges, remembering = build_gateway_memory(clock, store, basis.signals, memory, dreams, *answers)

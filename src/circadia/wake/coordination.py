@@ -17,10 +17,10 @@ from circadia.records.coordination import (
     build_coordination,
     flatten_coordination,
 )
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.schedule import check_blackouts, load_zone
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
 from circadia.wake.pulse.transitions import PulseService
 from circadia.wake.routines import RoutineService
@@ -28,10 +28,10 @@ from circadia.wake.routines import RoutineService
 
 class Coordinations:
     def __init__(
-        self, clock: Clock, signals: Signals, routines: RoutineService, pulses: PulseService, launchers: Collection[str]
+        self, clock: Clock, events: EventLog, routines: RoutineService, pulses: PulseService, launchers: Collection[str]
     ) -> None:
         self._clock = clock
-        self._signals = signals
+        self._events = events
         self._routines = routines
         self._pulses = pulses
         self._launchers = frozenset(launchers)
@@ -116,18 +116,14 @@ class Coordinations:
             changed = await self._pulses.on_launcher_change(tx, changed, by=by)
         before, after = flatten_coordination(agent.coordination), flatten_coordination(coordination)
         moved = {name: after[name] for name in after if after[name] != before[name]}
-        event = Event(
-            type=EventType.COORDINATION, at=self._clock.now(), session=agent.session, agent=agent.name,
-            data={"by": by, "changed": moved},
-        )  # fmt: skip
-        await tx.events.add([event])
+        data = {"by": by, "changed": moved}
+        await self._events.record(tx, EventType.COORDINATION, data, session=agent.session, agent=agent.name)
         if coordination.zone != agent.coordination.zone:
             await self._routines.follow_zone(tx, changed, origin=agent.coordination.zone, by=by)
         if {"launcher", "heartbeat_minutes"} & moved.keys():
             await self._routines.ensure_heartbeat(tx, changed, by=by)
         for topic in ("agent", "coordination"):
-            tx.after_commit(lambda topic=topic: self._signals.publish(topic, agent.id))
-        tx.after_commit(lambda: self._signals.publish("event", agent.session))
+            self._events.signal(tx, topic, agent.id)
         return changed
 
 

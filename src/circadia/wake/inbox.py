@@ -10,14 +10,14 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority
 from circadia.records.principal import Principal
 from circadia.records.session import Session
 from circadia.records.thread import Thread, ThreadStatus
 from circadia.records.wake import Wake, WakeReason, WakeSource, matches_override
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 from circadia.wake.admission.chains import ChainPosition, fetch_place
 from circadia.wake.admission.requests import NewWake, WakeRequests
 
@@ -53,11 +53,11 @@ class Inbox:
     """Sends and keeps direct messages, in the caller's transaction."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, signals: Signals, requests: WakeRequests, *, max_message_characters: int
+        self, clock: Clock, ids: IdSource, events: EventLog, requests: WakeRequests, *, max_message_characters: int
     ) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._requests = requests
         self._max_characters = max_message_characters
         self._directs: set[ThreadId] = set()
@@ -272,13 +272,11 @@ class Inbox:
             await self._record_event(tx, EventType.DELIVERY, agent, {"state": what, "messages": list(messages)})
 
     async def _record_event(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
-        now = self._clock.now()
-        await tx.events.add([Event(type=kind, at=now, session=agent.session, agent=agent.name, data=data)])
-        await tx.sessions.touch(agent.session_id, now)
-        tx.after_commit(lambda: self._signals.publish("event", agent.session))
+        await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
+        await tx.sessions.touch(agent.session_id, self._clock.now())
 
     def _signal_delivery(self, tx: Tx, agent_id: AgentId) -> None:
-        tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
+        self._events.signal(tx, "delivery", agent_id)
 
 
 def _priority(letter: OutgoingMessage) -> Priority:

@@ -9,11 +9,11 @@ from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, PulseId
 from circadia.records.agent import Agent, Cause
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
 from circadia.records.wake import Charge
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 
 CLOCK_SET_SECONDS: Final = 5.0
 """Drift of the wall clock between two checks from which it counts as set."""
@@ -59,10 +59,10 @@ RESIDENT = "resident"
 
 
 class PulseLifecycle:
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._jumps = ClockJumps(clock)
         self._begun: set[PulseId] = set()
 
@@ -179,10 +179,9 @@ class PulseLifecycle:
             "released": released,
         }
         if pulse.kind is not PulseKind.GATE:  # sleep events cover gate pulses
-            await tx.events.add([Event(type=EventType.PULSE, at=now, session=session, agent=name, data=data)])
-            tx.after_commit(lambda: self._signals.publish("event", session))
+            await self._events.record(tx, EventType.PULSE, data, session=session, agent=name, at=now)
         payload = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
-        tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, payload))
+        self._events.signal(tx, "pulse", pulse.id, payload)
 
 
 class AwakePulseTracker:

@@ -11,12 +11,12 @@ from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Setting, SettingSource
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.message import Priority
 from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 from circadia.wake.admission.idleness import find_idle_reason
 from circadia.wake.admission.requests import NewWake, WakeRequests
 from circadia.wake.pulse_lifecycle import RESIDENT
@@ -41,10 +41,10 @@ _SPEC: Final = tuple(field.name for field in fields(RoutineSpec))
 
 
 class RoutineService:
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, requests: WakeRequests) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog, requests: WakeRequests) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._requests = requests
 
     async def replace(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec], *, by: str) -> Sequence[Routine]:
@@ -186,22 +186,12 @@ class RoutineService:
         if not before.skips < agent.coordination.max_consecutive_skips <= routine.skips:
             return
         data = {"cause": "routine_skipped", "routine": routine.name, "skips": routine.skips}
-        await tx.events.add(
-            [
-                Event(
-                    type=EventType.ALERT, at=self._clock.now(), session=agent.session, agent=agent.name, data=data
-                )
-            ]
-        )  # fmt: skip
+        await self._events.record(tx, EventType.ALERT, data, session=agent.session, agent=agent.name)
 
     async def _record_event(self, tx: Tx, agent: Agent, data: dict[str, object]) -> None:
-        event = Event(
-            type=EventType.ROUTINE, at=self._clock.now(), session=agent.session, agent=agent.name, data=data
-        )  # fmt: skip
-        await tx.events.add([event])
+        await self._events.record(tx, EventType.ROUTINE, data, session=agent.session, agent=agent.name)
         payload = {"verdict": str(data.get("verdict", "changed"))}
-        tx.after_commit(lambda: self._signals.publish("event", agent.session))
-        tx.after_commit(lambda: self._signals.publish("routine", agent.id, payload))
+        self._events.signal(tx, "routine", agent.id, payload)
 
 
 def _heartbeat_specs(agent: Agent) -> tuple[RoutineSpec, ...]:

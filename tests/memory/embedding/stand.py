@@ -25,6 +25,7 @@ from circadia.records.note import Note, NoteKind
 from circadia.server.memory_wiring import build_memory_services
 from circadia.settings import Settings
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
@@ -76,7 +77,9 @@ class Stand:
         self.signals = LocalSignals()
         self.previous = None if before is None else ActiveEmbedder(before)
         settings, ids = Settings.model_validate({}), CountedIds(run=str(id(self)))
-        self.memory: MemoryServices = build_memory_services(settings, clock, ids, self.signals, embedder, self.previous)
+        self.memory: MemoryServices = build_memory_services(
+            settings, clock, ids, EventLog(clock, self.signals), embedder, self.previous
+        )
         self.background = (
             None if embedder is None else BackgroundEmbedder(clock, store, self.signals, embedder, self.previous)
         )  # fmt: skip

@@ -18,7 +18,7 @@ from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.end_user import shorten_name
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.schemas.banks import BankList, BankView, ForgottenView
 from circadia.schemas.policies import MOST_MEASURED, BankPolicyKeys, FirstMistake, Name
 from circadia.settings.sleeptime import SleepPolicySettings
@@ -195,7 +195,7 @@ async def forget_episodes(bank: str, body: ForgetBody, who: Who, parts: Parts, u
         if not body.dry_run:
             counts = {"episodes": deleted.episodes, "notes": deleted.notes, "versions": deleted.versions}
             data = {"bank": found_bank.name, "by": who.name, **counts}
-            await tx.events.add([Event(type=EventType.FORGOTTEN, at=parts.clock.now(), data=data)])
+            await parts.memory.events.record(tx, EventType.FORGOTTEN, data)
             parts.memory.retrieval.askings.drop(found_bank.id)
     return ForgottenView.of(deleted, bank=found_bank.name, dry_run=body.dry_run)
 

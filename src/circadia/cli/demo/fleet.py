@@ -9,7 +9,7 @@ from circadia.ids import RandomIds
 from circadia.records.agent import Agent, SleepEvent
 from circadia.settings import settings_from
 from circadia.stores.base import Store
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 from circadia.testing.clock import ManualClock
 from circadia.wake.services import WakeServices
 
@@ -19,14 +19,14 @@ _LAUNCHER = {"kind": "callable", "function": "circadia.cli.demo.wakes:wakes"}
 async def fleet(
     store: Store,
     clock: ManualClock,
-    signals: Signals,
+    events: EventLog,
     waking: ModuleType,
     stated: Mapping[str, Mapping[str, object]],
 ) -> tuple[WakeServices, dict[str, Agent]]:
     """Build the wake services on the store and create the agents; return both, the agents by name."""
     settings, ids = settings_from({"launchers": {"demo": _LAUNCHER}}), RandomIds(system_milliseconds)
-    tier: WakeServices = waking.build_wake_services(settings, clock, ids, signals)
-    registry, _, sessions = waking.build_agent_services(settings, clock, ids, signals, tier)
+    tier: WakeServices = waking.build_wake_services(settings, clock, ids, events)
+    registry, _, sessions = waking.build_agent_services(settings, clock, ids, events, tier)
     agents: dict[str, Agent] = {}
     async with store.begin_write() as tx:
         session = await sessions.ensure_default(tx)

@@ -30,6 +30,7 @@ from circadia.records.principal import Principal
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, WakeReason
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.testing.clock import ManualClock
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.launchers.base import Launch, LaunchResult
@@ -139,7 +140,7 @@ async def _fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
     clock = ManualClock(MORNING)
     store: Store = await opened.open_sqlite(folder / "circadia.db")
     try:
-        tier, agents = await fleets.fleet(store, clock, signals, waking, _FLEET)
+        tier, agents = await fleets.fleet(store, clock, EventLog(clock, signals), waking, _FLEET)
         await _routines(store, tier, agents)
         worker_parts = parts.WorkerParts(
             store=store,

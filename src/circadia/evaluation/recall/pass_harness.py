@@ -26,6 +26,7 @@ from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.stores.signals.base import Signals
 from circadia.testing.rule_based_model import RuleBasedModel
 
@@ -146,10 +147,10 @@ async def open_pass_harness(
     """Open a harness wired like the server; `mind` None has no model, `embedder` None searches by words alone."""
     clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
     settings = Settings.model_validate({"sleeptime": dict(WITHOUT_LIMITS)})
-    memory = build_memory_services(settings, clock, ids, signals, embedder)
+    memory = build_memory_services(settings, clock, ids, EventLog(clock, signals), embedder)
     if embedder is not None:
         memory = replace(memory, embedding=BackgroundEmbedder(clock, store, signals, embedder))
-    tier = build_sleeptime(settings, clock, ids, signals, memory)
+    tier = build_sleeptime(settings, clock, ids, memory)
     worker = build_sleep_worker(tier, settings, (mind, None), clock, ids, store, signals, memory)
     try:
         yield PassHarness(store, clock, signals, memory, tier, worker, mind)

@@ -20,8 +20,9 @@ from circadia.ids import CallId
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.alert import BUDGET_SHARE
 from circadia.records.call import AgentSpend, Call
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 
 _logger = logging.getLogger(__name__)
 
@@ -49,9 +50,10 @@ def has_budget(policy: AgentPolicy) -> bool:
 
 
 class CallBudgetGuard:
-    def __init__(self, clock: Clock, store: Store) -> None:
+    def __init__(self, clock: Clock, store: Store, events: EventLog) -> None:
         self._clock = clock
         self._store = store
+        self._events = events
         self._releasing: set[asyncio.Task[None]] = set()
 
     async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
@@ -77,9 +79,9 @@ class CallBudgetGuard:
             detail = _nearly_used_budgets(agent.policy, spent, call)
             if detail:
                 data = {"cause": "budget", **detail}
-                await tx.events.add([
-                    Event(type=EventType.ALERT, at=call.at, session=agent.session, agent=agent.name, data=data)
-                ])  # fmt: skip
+                await self._events.record(
+                    tx, EventType.ALERT, data, session=agent.session, agent=agent.name, at=call.at
+                )
         return call
 
     def release(self, call_id: CallId) -> None:

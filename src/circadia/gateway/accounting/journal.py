@@ -10,7 +10,7 @@ from circadia.records.call import Call
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Store, Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 
 BOUND: Final = 200_000
 """Lines kept while the database is unavailable; about 100 MB."""
@@ -20,10 +20,10 @@ Line = Event | Call | Conversation
 
 
 class Journal(WriteBehindQueue[Line]):
-    def __init__(self, clock: Clock, store: Store, signals: Signals, saw: Callable[[Line], None]) -> None:
+    def __init__(self, clock: Clock, store: Store, events: EventLog, saw: Callable[[Line], None]) -> None:
         super().__init__(clock, what="lines of events and usage", bound=BOUND, batch=_BATCH)
         self._store = store
-        self._signals = signals
+        self._events = events
         self._saw = saw
 
     def put(self, entry: Line) -> None:
@@ -31,7 +31,7 @@ class Journal(WriteBehindQueue[Line]):
         self._saw(entry)
 
     def event(self, kind: EventType, session: str, agent: str, **data: object) -> None:
-        self.put(Event(type=kind, at=self._clock.now(), session=session, agent=agent, data=data))
+        self.put(self._events.build(kind, data, session=session, agent=agent))
 
     async def write_agent_events(self, tx: Tx, agent: Agent) -> None:
         """Write an agent's queued events in this transaction, so that they precede the events it adds itself."""
@@ -41,7 +41,7 @@ class Journal(WriteBehindQueue[Line]):
 
         events = [line for line in self.take_out(of_agent) if isinstance(line, Event)]
         if events:
-            await tx.events.add(events)
+            await self._events.write(tx, events)
             tx.after_rollback(lambda: self.put_back(events))
 
     async def write(self, batch: Sequence[Line]) -> None:
@@ -51,10 +51,8 @@ class Journal(WriteBehindQueue[Line]):
             calls = [line for line in batch if isinstance(line, Call)]
             talks = {(line.agent_id, line.id): line for line in batch if isinstance(line, Conversation)}
             if events:
-                await tx.events.add(events)
+                await self._events.write(tx, events)
             if calls:
                 await tx.calls.add(calls)
             if talks:
                 await tx.conversations.put(list(talks.values()))
-            for session in {event.session for event in events if event.session}:
-                tx.after_commit(lambda name=session: self._signals.publish("event", name))

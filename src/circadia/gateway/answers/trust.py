@@ -9,9 +9,10 @@ from circadia.clock import Clock
 from circadia.ids import AgentId, BankId
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 
 MAX_TRUST_ENTRIES: Final = 10_000
 """Cached banks and agents, about 200 bytes each."""
@@ -26,8 +27,9 @@ class _TrustEntry:
 
 
 class AnswerAccuracy:
-    def __init__(self, clock: Clock, settings: AnswersSettings) -> None:
+    def __init__(self, clock: Clock, events: EventLog, settings: AnswersSettings) -> None:
         self._clock = clock
+        self._events = events
         self._settings = settings
         self._known: BoundedDict[tuple[BankId, AgentId], _TrustEntry] = BoundedDict(MAX_TRUST_ENTRIES)
         self._told: BoundedDict[tuple[BankId, AgentId], bool] = BoundedDict(MAX_TRUST_ENTRIES)
@@ -49,8 +51,7 @@ class AnswerAccuracy:
         if await self._last_reported(tx, bank, agent) is not now:
             kind = EventType.ANSWERS_TRUSTED if now else EventType.ANSWERS_FELL_BACK
             data = {"bank": bank.name, "bank_id": bank.id, "least_precision": self._settings.least_precision}
-            event = Event(type=kind, at=self._clock.now(), session=agent.session, agent=agent.name, data=data)
-            await tx.events.add([event])
+            await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
         tx.after_commit(lambda: self._told.update({key: now}))
 
     async def _load_trust(self, tx: Tx, bank: Bank, agent: AgentId) -> _TrustEntry:

@@ -18,9 +18,10 @@ from circadia.memory.transfer.lines import AnyLine, BankLine, BlockLine, EndLine
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.block import Block, BlockSpan
 from circadia.records.episode import Demotion
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.note import Note
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 
 MAX_LINES: Final = 1_000
 """Lines of one call, which is one transaction and blocks other writers."""
@@ -51,8 +52,9 @@ def read_lines(body: bytes, first: int = 1) -> Numbered:
 
 
 class BankImporter:
-    def __init__(self, clock: Clock, banks: BankService, episodes: EpisodeService) -> None:
+    def __init__(self, clock: Clock, events: EventLog, banks: BankService, episodes: EpisodeService) -> None:
         self._clock = clock
+        self._events = events
         self._banks = banks
         self._episodes = episodes
 
@@ -86,7 +88,7 @@ class BankImporter:
         if any(new.values()):
             await self._episodes.touch(tx, bank)
             data = {"bank": bank.name, "by": by, "imported": new}
-            await tx.events.add([Event(type=EventType.BANK_CHANGED, at=self._clock.now(), data=data)])
+            await self._events.record(tx, EventType.BANK_CHANGED, data)
         return taken
 
     async def _get_or_create_bank(self, tx: Tx, name: str, lines: Numbered, by: str) -> Bank:

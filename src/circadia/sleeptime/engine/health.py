@@ -17,7 +17,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.ids import BankId
 from circadia.records.bank import Bank
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store, Tx
 
@@ -115,12 +115,11 @@ class SleepHealth:
             elif not why and bank_id in alerted and self._may_alert(alerted[bank_id]):
                 over += [] if bank is None else [bank.name]
                 await tx.alerts.clear_alert(_RED_BANK, bank_id)
-        data: list[Mapping[str, object]] = []
-        if new:
-            data.append({"cause": CAUSE, "banks": dict(list(new.items())[:_MAX_BANKS]), "red": len(self.seen.red)})
-        if over:
-            data.append({"cause": OVER, "banks": over[:_MAX_BANKS], "red": len(self.seen.red)})
-        await tx.events.add([Event(type=EventType.ALERT, at=now, data=each) for each in data])
+        red = len(self.seen.red)
+        for cause, named in ((CAUSE, dict(list(new.items())[:_MAX_BANKS])), (OVER, over[:_MAX_BANKS])):
+            if named:
+                data = {"cause": cause, "banks": named, "red": red}
+                await self._tier.events.record(tx, EventType.ALERT, data)
 
     async def _measure_bank(self, tx: Tx, bank: Bank) -> _BankHealth:
         policy, state = self._tier.policy(bank), await tx.sleep_states.get(bank.id)

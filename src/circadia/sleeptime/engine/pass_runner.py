@@ -36,6 +36,7 @@ from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missin
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress, Publisher
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 from circadia.telemetry.traces import Traces, mark_failed
 
 _logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class PassRunner:
         self,
         clock: Clock,
         store: Store,
+        events: EventLog,
         publisher: Publisher,
         operations: Sequence[Operation],
         rules: Sequence[Rule],
@@ -95,6 +97,7 @@ class PassRunner:
         """
         self._clock = clock
         self._store = store
+        self._events = events
         self._publisher = publisher
         self._operations = operations
         self._rules = rules
@@ -143,8 +146,8 @@ class PassRunner:
         if run.dry_run or self._retrieval is None:
             return run
         ground = PassContext(
-            store=self._store, retrieval=self._retrieval, now=self._clock.now(), go_on=self._go_on,
-            embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
+            store=self._store, events=self._events, retrieval=self._retrieval, now=self._clock.now(),
+            go_on=self._go_on, embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)

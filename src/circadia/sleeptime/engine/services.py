@@ -16,7 +16,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
@@ -31,6 +31,7 @@ from circadia.sleeptime.triggers.open_turns import BankBinding, OpenTurnTracker
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
 from circadia.sleeptime.triggers.schedule_hours import ScheduleHours
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 from circadia.suggestions import did_you_mean
 
 _logger = logging.getLogger(__name__)
@@ -75,8 +76,11 @@ class NoteHistory:
 class SleeptimeService:
     """Decides, reports and does what people ask of passes, in the caller's transaction."""
 
-    def __init__(self, clock: Clock, settings: SleeptimeSettings, rows: PassLifecycle, publisher: Publisher) -> None:
+    def __init__(
+        self, clock: Clock, events: EventLog, settings: SleeptimeSettings, rows: PassLifecycle, publisher: Publisher
+    ) -> None:
         self._clock = clock
+        self.events = events
         self.settings = settings
         self.rows = rows
         self.publisher = publisher
@@ -212,19 +216,14 @@ class SleeptimeService:
         kept = [each for each in state.pauses if each.operation not in names]
         new = [OperationPause(operation=each.operation, at=now, until=until) for each in short]
         await tx.sleep_states.put(replace(state, pauses=(*kept, *new)))
-        await tx.events.add([
-            Event(
-                type=EventType.OPERATION_PAUSED, at=now,
-                data={
-                    "bank": bank.name, "operation": each.operation, "unit": each.unit, "ratio": each.ratio,
-                    "uses": each.uses, "saved_tokens": each.saved_tokens, "saved_usd": each.saved_nanousd / _NANOUSD,
-                    "calls": each.calls, "spent_tokens": each.spent_tokens,
-                    "spent_usd": each.spent_nanousd / _NANOUSD, "window_days": settings.window_days,
-                    "until": until.isoformat(),
-                },
-            )
-            for each in short
-        ])  # fmt: skip
+        for each in short:
+            data: dict[str, object] = {
+                "bank": bank.name, "operation": each.operation, "unit": each.unit, "ratio": each.ratio,
+                "uses": each.uses, "saved_tokens": each.saved_tokens, "saved_usd": each.saved_nanousd / _NANOUSD,
+                "calls": each.calls, "spent_tokens": each.spent_tokens, "spent_usd": each.spent_nanousd / _NANOUSD,
+                "window_days": settings.window_days, "until": until.isoformat(),
+            }  # fmt: skip
+            await self.events.record(tx, EventType.OPERATION_PAUSED, data)
 
     async def cancel(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Pass:
         """End a pass; published changes stay. Raises Conflict: it has ended."""
@@ -245,7 +244,7 @@ class SleeptimeService:
     async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
         """Undo a pass; return its changes with their results. Raises Conflict: it has not ended."""
         _require_ended(run)
-        await undo_tuning(tx, bank, run, by=by, at=self._clock.now())
+        await undo_tuning(tx, self.events, bank, run, by=by)
         return await self.publisher.undo(tx, run, bank, by=by)
 
     async def explain(self, tx: Tx, bank: Bank, note_id: str) -> NoteHistory:
@@ -261,7 +260,7 @@ class SleeptimeService:
 
     async def _record_event(self, tx: Tx, kind: EventType, bank: Bank, by: str) -> None:
         data = {"bank": bank.name, "bank_id": bank.id, "by": by}
-        await tx.events.add([Event(type=kind, at=self._clock.now(), data=data)])
+        await self.events.record(tx, kind, data)
 
     async def load_hours(self, tx: Tx, bank: Bank) -> ScheduleHours:
         """Return the schedules of the bank, in its own zone or that of its agents."""

@@ -7,14 +7,15 @@ under review. A `min_importance` of a person or the file overrides it, and is ne
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from circadia.records.bank import Bank, ImportanceTuning
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.proposals.operation import PassContext
 from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
 
 STEPS: Final = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 """Thresholds besides 0."""
@@ -46,26 +47,26 @@ async def tune_importance(bank: Bank, ground: PassContext) -> bool:
         anew = key and last is not None and last.pass_id == key
         before = last.before if anew and last is not None else present.policy.tuned_importance
         tuned = ImportanceTuning(importance=new, before=before, pass_id=key)
-        await _save(tx, present, tuned, by=f"pass {key}" if key else "circadia", at=ground.now)
+        await _save(tx, ground.events, present, tuned, by=f"pass {key}" if key else "circadia")
     return True
 
 
-async def undo_tuning(tx: Tx, bank: Bank, run: Pass, *, by: str, at: datetime) -> None:
+async def undo_tuning(tx: Tx, events: EventLog, bank: Bank, run: Pass, *, by: str) -> None:
     """Undo the tuning of a pass, unless a later one has tuned since."""
     tuned = bank.policy.tuned
     if tuned is not None and tuned.pass_id == run.id:
-        await _save(tx, bank, replace(tuned, importance=tuned.before, pass_id=""), by=by, at=at)
+        await _save(tx, events, bank, replace(tuned, importance=tuned.before, pass_id=""), by=by)
 
 
 def _is_tunable(bank: Bank) -> bool:
     return bank.policy.tune_importance and not bank.policy.min_importance
 
 
-async def _save(tx: Tx, bank: Bank, tuned: ImportanceTuning, *, by: str, at: datetime) -> None:
+async def _save(tx: Tx, events: EventLog, bank: Bank, tuned: ImportanceTuning, *, by: str) -> None:
     before = bank.policy.tuned_importance
     await tx.banks.save(replace(bank, policy=replace(bank.policy, tuned=tuned)))
     data = {"bank": bank.name, "by": by, "tuned_importance": tuned.importance, "before": before}
-    await tx.events.add([Event(type=EventType.BANK_CHANGED, at=at, data=data)])
+    await events.record(tx, EventType.BANK_CHANGED, data)
 
 
 def choose_threshold(kept: int, found: int, below: Sequence[int]) -> float:

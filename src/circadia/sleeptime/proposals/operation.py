@@ -19,6 +19,7 @@ from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.proposals.notebook import Notebook
 from circadia.sleeptime.proposals.question_drafts import AnswerServices
 from circadia.stores.base import Store
+from circadia.stores.event_log import EventLog
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -123,6 +124,7 @@ class Operation(Protocol):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassContext:
     store: Store
+    events: EventLog
     retrieval: Retrieval
     now: datetime
     go_on: Callable[[], Awaitable[None]]

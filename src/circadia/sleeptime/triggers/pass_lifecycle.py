@@ -15,10 +15,10 @@ from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
 from circadia.records.bank import Bank
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 
 TOPIC: Final = "pass"
 """The signal that a pass has moved; its key is the bank's id."""
@@ -49,10 +49,10 @@ class NewPass:
 class PassLifecycle:
     """The only writer of a pass's status."""
 
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, *, draw: random.Random | None = None) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog, *, draw: random.Random | None = None) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._draw = draw or random.Random()
 
     async def request_pass(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
@@ -104,7 +104,7 @@ class PassLifecycle:
         run = await tx.passes.get_open(bank.id)
         if run is not None and run.status is PassStatus.PENDING:
             await tx.passes.save(replace(run, not_before=None), origin=run)
-        tx.after_commit(lambda: self._signals.publish(EventType.PASSES_RESUMED.value, bank.id))
+        self._events.signal(tx, EventType.PASSES_RESUMED.value, bank.id)
 
     async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         """End a pass; after failures in a row the bank's next one is delayed, longer each time. Raises Conflict.
@@ -151,6 +151,6 @@ class PassLifecycle:
             "pass": run.id, "bank": bank.name, "status": run.status.value, "trigger": run.trigger.value,
             **({"detail": run.detail} if run.detail else {}), **({"counts": dict(run.counts)} if run.counts else {}),
         }  # fmt: skip
-        await tx.events.add([Event(type=EventType.PASS, at=self._clock.now(), data=data)])
+        await self._events.record(tx, EventType.PASS, data)
         message = {**data, "counts": dict(run.counts), "ended": not run.is_open}
-        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id, message))
+        self._events.signal(tx, TOPIC, bank.id, message)

@@ -14,7 +14,7 @@ from circadia.errors import Conflict
 from circadia.ids import IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Guardrails, OnBlock
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
 from circadia.records.schedule import BlackoutPolicy
@@ -29,7 +29,7 @@ from circadia.records.wake import (
     matches_override,
 )
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 from circadia.wake.admission.chains import NOWHERE, ChainPosition
 from circadia.wake.admission.guardrails import (
     CIRCUIT_FAILURES,
@@ -82,11 +82,11 @@ class WakeRequests:
     """The only writer of wake requests."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, signals: Signals, openings: PulseStarter, fleet: FleetLimits
+        self, clock: Clock, ids: IdSource, events: EventLog, openings: PulseStarter, fleet: FleetLimits
     ) -> None:
         self._clock = clock
         self._ids = ids
-        self._signals = signals
+        self._events = events
         self._openings = openings
         self._fleet = fleet
         self._draining = False
@@ -336,7 +336,6 @@ class WakeRequests:
         )
 
     async def _record_event(self, tx: Tx, wake: Wake, target: Agent) -> None:
-        now = self._clock.now()
         data = {
             "wake": wake.id,
             "decision": wake.decision.value,
@@ -352,11 +351,9 @@ class WakeRequests:
             "depth": wake.depth,
             "overridden_by": wake.overridden_by,
         }
-        event = Event(type=EventType.WAKE, at=now, session=target.session, agent=target.name, data=data)
-        await tx.events.add([event])
+        await self._events.record(tx, EventType.WAKE, data, session=target.session, agent=target.name)
         payload = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
-        tx.after_commit(lambda: self._signals.publish("event", target.session))
-        tx.after_commit(lambda: self._signals.publish("wake", target.id, payload))
+        self._events.signal(tx, "wake", target.id, payload)
 
 
 def _is_unguarded(wake: Wake, target: Agent) -> bool:

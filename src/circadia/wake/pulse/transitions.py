@@ -11,12 +11,12 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, MessageId, WakeId, hash_token, new_token
 from circadia.memory.capture.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause
-from circadia.records.event import Event, EventType
+from circadia.records.event import EventType
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.wake import Wake, WakeSource
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
+from circadia.stores.event_log import EventLog
 from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
@@ -50,10 +50,10 @@ class PulseService:
     """Moves pulses between states, with their messages, gates and notices, in the caller's transaction."""
 
     def __init__(
-        self, clock: Clock, signals: Signals, rows: PulseLifecycle, sleep: AgentSleepService, inbox: Inbox
+        self, clock: Clock, events: EventLog, rows: PulseLifecycle, sleep: AgentSleepService, inbox: Inbox
     ) -> None:
         self._clock = clock
-        self._signals = signals
+        self._events = events
         self._rows = rows
         self._sleep = sleep
         self._inbox = inbox
@@ -192,9 +192,7 @@ class PulseService:
         await self._notify_wakers(tx, ended)
         session, _, name = pulse.agent.rpartition(":")
         data = {"cause": "dead_letter", "pulse": pulse.id, "messages": list(dead), "detail": detail}
-        event = Event(type=EventType.ALERT, at=self._clock.now(), session=session or "default", agent=name, data=data)
-        await tx.events.add([event])
-        tx.after_commit(lambda: self._signals.publish("event", session or "default"))
+        await self._events.record(tx, EventType.ALERT, data, session=session or "default", agent=name)
         return ended
 
     async def _fetch_waking_messages(self, tx: Tx, pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Delivery]:
@@ -231,7 +229,7 @@ class PulseService:
             await tx.deliveries.mark_handled(pulse.agent_id, leased, self._clock.now())
         elif leased:
             await tx.deliveries.release(pulse.agent_id, leased)
-            tx.after_commit(lambda: self._signals.publish("delivery", pulse.agent_id))
+            self._events.signal(tx, "delivery", pulse.agent_id)
 
     async def _close_gate(self, tx: Tx, pulse: Pulse) -> None:
         """Put a launched agent to sleep at the end of its last pulse; `pulse` is its state before that end."""

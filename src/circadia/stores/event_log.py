@@ -1,0 +1,50 @@
+"""The event log as services write it: each entry's row, and the signal that the log has grown."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from circadia.clock import Clock
+from circadia.records.event import Event, EventType
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+
+class EventLog:
+    """The only writer of events; what it writes and signals belongs to the caller's transaction."""
+
+    def __init__(self, clock: Clock, signals: Signals) -> None:
+        self._clock = clock
+        self._signals = signals
+
+    def build(
+        self,
+        kind: EventType,
+        data: Mapping[str, object],
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        at: datetime | None = None,
+    ) -> Event:
+        return Event(type=kind, at=at or self._clock.now(), session=session, agent=agent, data=data)
+
+    async def record(
+        self,
+        tx: Tx,
+        kind: EventType,
+        data: Mapping[str, object],
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Write an event of now, or of `at`."""
+        await self.write(tx, [self.build(kind, data, session=session, agent=agent, at=at)])
+
+    async def write(self, tx: Tx, events: Sequence[Event]) -> None:
+        await tx.events.add(events)
+        for session in {event.session or "" for event in events}:
+            self.signal(tx, "event", session)
+
+    def signal(self, tx: Tx, topic: str, key: str, data: Mapping[str, object] | None = None) -> None:
+        """Publish a signal once the transaction is durable."""
+        tx.after_commit(lambda: self._signals.publish(topic, key, data))
