@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from circadia.api.observability.event_views import event_block
+import orjson
+
 from circadia.api.parts import ApiParts
 from circadia.errors import StorageUnavailable
 from circadia.records.event import Event
+from circadia.schemas.events import EventView
 
 _logger = logging.getLogger(__name__)
 
@@ -19,6 +21,11 @@ PAGE: Final = 500
 """Maximum number of events per read, and in the buffer."""
 SWEEP_SECONDS: Final = 1.0
 """Polling interval: a lost signal costs a second."""
+
+
+def event_block(event: Event) -> bytes:
+    """Encode the event as a block of server-sent events."""
+    return b"id: %d\ndata: %s\n\n" % (event.number, orjson.dumps(EventView.of(event).model_dump(mode="json")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

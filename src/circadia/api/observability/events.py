@@ -13,8 +13,7 @@ from starlette.types import Send
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
-from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail
-from circadia.api.observability.event_views import event_block
+from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail, event_block
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.records.event import Event, EventType

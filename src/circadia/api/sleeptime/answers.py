@@ -16,9 +16,8 @@ from circadia.api.bodies import Body
 from circadia.api.memory.banks import User
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
-from circadia.api.sleeptime.answer_views import answer_views
 from circadia.errors import NotFound
-from circadia.ids import AnswerId
+from circadia.ids import AgentId, AnswerId
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerScope, DropReason, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
@@ -69,7 +68,7 @@ async def list_answers(
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         last = None if after is None else AnswerId(after)
         answers = await tx.answers.find_live(found_bank.id, agent_id=agent_id, after=last, limit=limit)
-        views = await answer_views(tx, parts, found_bank, answers)
+        views = await _answer_views(tx, parts, found_bank, answers)
     return AnswerPage(bank=found_bank.name, answers=views, after=answers[-1].id if len(answers) == limit else None)
 
 
@@ -113,7 +112,7 @@ async def show_answer(bank: str, answer: str, who: Who, parts: Parts, user: User
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)
         ready = await _answer(tx, found_bank, answer)
-        return (await answer_views(tx, parts, found_bank, [ready]))[0]
+        return (await _answer_views(tx, parts, found_bank, [ready]))[0]
 
 
 @router.delete("/banks/{bank}/answers/{answer}", status_code=204)
@@ -155,6 +154,40 @@ async def try_answers(bank: str, asked: TestBody, who: Who, parts: Parts, user: 
         scopes = await tx.answers.find_scopes(found_bank.id, agent.id, end_user)
         view, open_ = await _test(tx, parts, found_bank, agent, scopes, asked.question)
     return await _decide(parts, agent, asked.question, view, open_)
+
+
+async def _answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
+    """Return views of a bank's answers, with their current validity."""
+    names: dict[AgentId, str] = {}
+    for agent_id in {each.scope.agent_id for each in answers}:
+        agent = await tx.agents.get(agent_id)
+        names[agent_id] = agent_id if agent is None else agent.reference
+    return [_answer_view(each, names[each.scope.agent_id], await _why_not(tx, parts, bank, each)) for each in answers]
+
+
+async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
+    """Return why a lookup would not find the answer now; empty if it would."""
+    now = parts.clock.now()
+    if not answer.made_at <= now < answer.expires_at:
+        return f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
+    return (await parts.lookup.validity(tx, bank, answer)).why_not
+
+
+def _answer_view(answer: Answer, agent: str, why_not: str) -> AnswerView:
+    rests = answer.rests
+    return AnswerView.of(
+        answer,
+        agent=agent,
+        end_user=answer.scope.end_user or None,
+        frame=answer.scope.frame,
+        question=answer.phrasings[0],
+        stands=not why_not,
+        why_not=why_not,
+        blocks={label: rests.blocks[label] for label in rests.shown if label in rests.blocks},
+        notes=sorted(rests.notes),
+        episodes=sorted(rests.episodes),
+        usd=None if answer.nanousd is None else answer.nanousd / _NANOUSD,
+    )
 
 
 async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageView]:
@@ -201,7 +234,7 @@ async def _test(
         steps=[],
         frames=len(scopes),
         matches=[_match(*each) for each in best],
-        answer=None if answer is None else (await answer_views(tx, parts, bank, [answer]))[0],
+        answer=None if answer is None else (await _answer_views(tx, parts, bank, [answer]))[0],
     )
     return view, None if outcome is LookupOutcome.HIT else open_
 
@@ -281,6 +314,7 @@ async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
     return ready
 
 
+_NANOUSD: Final = 1e9
 _COUNTS: Final = ("served", "hints", "misses", "made", "used", "wasted", "wasted_tokens", "right", "wrong")
 _JUDGE_SAYS: Final = {
     JudgeTestOutcome.YES: "it says that both ask the same",

@@ -8,7 +8,6 @@ from circadia.schemas.passes import PassCostLine, PassCostView, PassDetail, Pass
 from circadia.schemas.sleeptime import BalanceView, SleeptimeStatusView, VerdictView
 from circadia.sleeptime.budget.benefit import Balance
 from circadia.sleeptime.engine.services import SleeptimeStatus
-from circadia.sleeptime.triggers.due import PassDecision
 from circadia.stores.base import Tx
 
 NANOUSD: Final = 1e9
@@ -45,10 +44,6 @@ async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:
     return PassDetail.of(view, ledger=lines, errors=list(dict.fromkeys(failed)))
 
 
-def verdict_view(verdict: PassDecision) -> VerdictView:
-    return VerdictView.of(verdict, due=verdict.trigger is not None)
-
-
 async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeStatusView:
     state, name = status.state, status.bank.name
     return SleeptimeStatusView.of(
@@ -57,7 +52,7 @@ async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeSta
         policy=status.policy.model_dump(mode="json"),
         begins=status.begins,
         backlog=status.backlog,
-        verdict=verdict_view(status.verdict),
+        verdict=VerdictView.of(status.verdict, due=status.verdict.trigger is not None),
         running=None if status.running is None else await pass_view(tx, name, status.running),
         spent=pass_cost_view(status.spent),
         lag_seconds=round(status.lag_seconds, 3),
