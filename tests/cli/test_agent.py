@@ -49,8 +49,8 @@ async def test_one_is_shown_with_its_policy(operator: CircadiaProcess) -> None:
     out = (await run("agent", "show", "show:ann")).out
     shown = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines()}
     assert (shown["ann"].split()[0], shown["falls"]) == ("asleep", "asleep when agent_started")
-    assert {key: shown[key] for key in ("max_calls_per_day", "may_wake", "banks", "inject", "bank")} == {
-        "max_calls_per_day": "7", "may_wake": "ann", "banks": "[]", "inject": "true", "bank": "–",
+    assert {key: shown[key] for key in ("max_calls_per_day", "may_wake", "write_banks", "inject", "bank")} == {
+        "max_calls_per_day": "7", "may_wake": "ann", "write_banks": "[]", "inject": "true", "bank": "–",
     }  # fmt: skip
     assert (await run("agent", "show", "ann", "--session", "show", "--json")).json["policy"]["max_calls_per_day"] == 7
 
