@@ -24,7 +24,7 @@ def hidden_positions(text: str) -> list[int]:
     """Return the positions of invisible characters, except line ends, tabs and emoji styles."""
     if text.replace("\n", "").replace("\t", "").isprintable() and not (_BLANK.search(text) and not text.isascii()):
         return []
-    return [at for at, each in enumerate(text) if each not in "\n\t" and _is_hidden(text, at, each)]
+    return [at for at, letter in enumerate(text) if letter not in "\n\t" and _is_hidden(text, at, letter)]
 
 
 def visible_text(text: str) -> str:

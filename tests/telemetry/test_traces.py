@@ -172,6 +172,7 @@ def test_a_call_that_does_not_go_out_says_so(recorded: Recorded) -> None:
 def test_without_an_sdk_that_is_told_where_to_send_nothing_is_recorded() -> None:
     for environment in ({}, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"}):
         traces = set_up_traces(environment)
+        assert not traces.on
         with traces.step_span("dedupe", 3) as span:
             assert not span.is_recording()
 

@@ -153,7 +153,7 @@ class AgentRegistry:
         changed = replace(policy, **{key: _freeze(value) for key, value in changes.items()})
         named = {"bank": (changed.bank,), "write_banks": changed.write_banks, "read_banks": changed.read_banks}
         for key in named.keys() & changes.keys():
-            for wrong in filter(None, (explain_invalid_bank_name(each) for each in named[key] if each is not None)):
+            for wrong in filter(None, (explain_invalid_bank_name(bank) for bank in named[key] if bank is not None)):
                 raise InvalidRequest(f"policy {key!r}: {wrong}")
         return changed
 

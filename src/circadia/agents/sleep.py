@@ -46,10 +46,10 @@ class AgentSleepService:
         Raises:
             Conflict: the agent was deleted meanwhile. TargetGone: it was to wake, and the server is stopping.
         """
-        moved = await self.set_if_exists(tx, agent.id, asleep=asleep, cause=cause, actor=actor)
-        if moved is None:
+        moved_agent = await self.set_if_exists(tx, agent.id, asleep=asleep, cause=cause, actor=actor)
+        if moved_agent is None:
             raise Conflict(f"agent {agent.reference!r} was deleted")
-        return moved
+        return moved_agent
 
     async def set_if_exists(self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str) -> Agent | None:
         """Do the same as `set` by id; return None if the agent was deleted."""

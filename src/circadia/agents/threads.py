@@ -49,7 +49,7 @@ class ThreadService:
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
-        agents = [await find_agent_by_reference(tx, principal, session, each) for each in participants]
+        agents = [await find_agent_by_reference(tx, principal, session, participant) for participant in participants]
         if principal.agent is not None:
             if await tx.threads.count_open_by(session.id, principal.name) >= self._max_open_threads:
                 raise Conflict(
@@ -135,7 +135,7 @@ class ThreadService:
             Conflict: the thread is closed.
         """
         self._require_sendable(thread, content)
-        participants = {each.agent_id: each for each in await tx.threads.participants(thread.id)}
+        participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
         speaker = await self._resolve_sender(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")

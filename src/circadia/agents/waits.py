@@ -66,7 +66,7 @@ class Waits:
                 if deliveries and not cell.asleep:
                     return deliveries
                 if deliveries:  # it fell asleep during the lease: they stay unread until it wakes
-                    await asyncio.shield(self.release(agent.id, [each.message.id for each in deliveries]))
+                    await asyncio.shield(self.release(agent.id, [delivery.message.id for delivery in deliveries]))
                     continue
                 if left <= 0:
                     return ()
@@ -139,7 +139,7 @@ class Waits:
     async def _undo(self, agent_id: AgentId, leasing: asyncio.Future[Sequence[Delivery]]) -> None:
         deliveries = await leasing
         if deliveries:
-            await self.release(agent_id, [each.message.id for each in deliveries])
+            await self.release(agent_id, [delivery.message.id for delivery in deliveries])
 
     async def _lease(self, agent_id: AgentId, wanted: MessageFilter) -> Sequence[Delivery]:
         async with self._store.begin_read() as tx:
@@ -149,8 +149,10 @@ class Waits:
         now = self._clock.now()
         until = now + timedelta(seconds=LEASE_SECONDS)
         async with self._store.begin_write() as tx:
-            leased = set(await tx.deliveries.lease(agent_id, [each.message.id for each in unread], until, now=now))
-        return [each for each in unread if each.message.id in leased]
+            leased = set(
+                await tx.deliveries.lease(agent_id, [delivery.message.id for delivery in unread], until, now=now)
+            )
+        return [delivery for delivery in unread if delivery.message.id in leased]
 
     async def _wait_for_bell(self, bell: asyncio.Future[None], seconds: float) -> float:
         began = self._clock.monotonic()

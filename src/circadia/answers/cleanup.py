@@ -38,11 +38,11 @@ async def clean_up(
         async with store.begin_read() as tx:
             present = await tx.banks.get(bank.id)
             page = [] if present is None else list(await tx.answers.find_live(bank.id, after=after, limit=PAGE))
-            expired = [each.id for each in page if each.expires_at <= now]
-            live = [] if present is None else [each for each in page if each.id not in expired]
-            checked = [(each, await _check_validity(tx, bank, each, readying)) for each in live]
-        void = [each.id for each, validity in checked if validity.void]
-        uncertain |= {each.id: validity for each, validity in checked if _is_worth_asking(each, validity, now)}
+            expired = [answer.id for answer in page if answer.expires_at <= now]
+            live = [] if present is None else [answer for answer in page if answer.id not in expired]
+            checked = [(answer, await _check_validity(tx, bank, answer, readying)) for answer in live]
+        void = [answer.id for answer, validity in checked if validity.void]
+        uncertain |= {answer.id: validity for answer, validity in checked if _is_worth_asking(answer, validity, now)}
         if expired or void:
             async with store.begin_write() as tx:
                 dropped += len(await drop_ready_answers(tx, bank.id, expired, DropReason.EXPIRED, now))
@@ -84,14 +84,14 @@ async def drop_ready_answers(
     """Drop answers, count unused ones as waste (ANS-08), and return them as they were."""
     if not ids:
         return ()
-    gone = await tx.answers.drop(bank_id, ids, why, at)
-    wasted = [each for each in gone if not each.uses]
+    dropped_answers = await tx.answers.drop(bank_id, ids, why, at)
+    wasted = [answer for answer in dropped_answers if not answer.uses]
     if wasted:
-        tokens = sum(each.tokens for each in wasted)
+        tokens = sum(answer.tokens for answer in wasted)
         await tx.answers.add_counts(
             [AnswerDay(bank_id=bank_id, day=at.date(), wasted=len(wasted), wasted_tokens=tokens)]
         )
-    return gone
+    return dropped_answers
 
 
 def _is_worth_asking(answer: Answer, validity: Validity, now: datetime) -> bool:

@@ -46,6 +46,6 @@ async def fetch_recently_asked_agents(
             agents[scope.agent_id] = agent
             frames[scope.agent_id].append(frame)
     return [
-        AgentFrames(agent=agent, frames=sorted(frames[key], key=lambda each: -each.asked))
+        AgentFrames(agent=agent, frames=sorted(frames[key], key=lambda frame: -frame.asked))
         for key, agent in agents.items()
     ]

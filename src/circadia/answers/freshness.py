@@ -67,20 +67,25 @@ class AnswerFreshness:
         if not answer.phrasings:
             return Validity("its question is gone")
         question = self._question(answer.phrasings[0])
-        shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
-        seen, known = self._seen.get((answer.id, answer.phrasings[0]), (rests.heads, ()))
-        seen = BankHeads(*map(max, seen, answer.settled or seen))
-        rows = {layer: {*shown[layer], *(each.number for each in known if each.layer is layer)} for layer in Layer}
-        since = await self._retrieval.changes_since(tx, bank, rows, rests.heads, seen, question)
+        weights = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
+        seen_heads, known = self._seen.get((answer.id, answer.phrasings[0]), (rests.heads, ()))
+        seen_heads = BankHeads(*map(max, seen_heads, answer.settled or seen_heads))
+        rows = {
+            layer: {*weights[layer], *(concern.number for concern in known if concern.layer is layer)}
+            for layer in Layer
+        }
+        since = await self._retrieval.changes_since(tx, bank, rows, rests.heads, seen_heads, question)
         if since is None:
             return Validity("the transaction is older than something that was forgotten")
-        void = _find_changed_weight(shown, since.weights) or await self._find_changed_block(
+        void = _find_changed_weight(weights, since.weights) or await self._find_changed_block(
             tx, bank, rests, since.blocks, question
         )
         if void:
             self._void[answer.id] = void
             return Validity(void)
-        known = [each for each in known if since.weights[each.layer].get(each.number)]  # else it was retired since
+        known = [
+            concern for concern in known if since.weights[concern.layer].get(concern.number)
+        ]  # else it was retired since
         return await self._check_later_rows(tx, bank, answer, question, since, known, most)
 
     def _question(self, text: str) -> Question:
@@ -96,23 +101,27 @@ class AnswerFreshness:
         """Return the concerns among later rows, or why they could not all be read; cache the last row checked."""
         looked, concerns, lacks = dict(zip(Layer, since.heads, strict=True)), list(known), ""
         for layer in Layer:
-            later = [each for each in since.later.rows if each.layer is layer]
+            later = [new_row for new_row in since.later.rows if new_row.layer is layer]
             some = later[:most]
-            excerpts = await self._excerpts(tx, bank, [each.number for each in some], layer)
-            for each in some:
-                row = excerpts.get(each.number)
+            excerpts = await self._excerpts(tx, bank, [new_row.number for new_row in some], layer)
+            for later_row in some:
+                row = excerpts.get(later_row.number)
                 if row is None:
-                    return Validity(f"the transaction is older than number {each.number} of the {layer}")
-                concern = self._concern(row, each, since.later.bars, answer, question)
+                    return Validity(f"the transaction is older than number {later_row.number} of the {layer}")
+                concern = self._concern(row, later_row, since.later.bars, answer, question)
                 if concern is not None and concern.weight > VOID_WEIGHT and row.trust != Trust.AGENT:
-                    void = self._void[answer.id] = f"number {each.number} of the {layer}, which came later, changes it"
+                    void = self._void[answer.id] = (
+                        f"number {later_row.number} of the {layer}, which came later, changes it"
+                    )
                     return Validity(void)
                 concerns += [concern] if concern is not None else []
             if len(some) < len(later):
                 looked[layer] = some[-1].number
                 lacks = f"there are more than {most} later {layer} to look at first"
         settled = dict(zip(Layer, answer.settled or answer.rests.heads, strict=True))
-        concerns = sorted({each for each in concerns if each.number > settled[each.layer]}, reverse=True)[:MAX_CONCERNS]
+        concerns = sorted({concern for concern in concerns if concern.number > settled[concern.layer]}, reverse=True)[
+            :MAX_CONCERNS
+        ]
         heads = BankHeads(looked[Layer.EPISODES], looked[Layer.NOTES])
         self._seen[answer.id, answer.phrasings[0]] = heads, concerns
         return Validity(lacks, concerns, heads)
@@ -128,11 +137,11 @@ class AnswerFreshness:
         weight = later.weight
         if row.kind == EpisodeKind.READY:
             return None  # it was made of earlier rows, which are checked themselves
-        asked = question.vectors.get(self._embedder)
-        if not later.embedded and asked is not None:
+        question_vector = question.vectors.get(self._embedder)
+        if not later.embedded and question_vector is not None:
             text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
             vector, _ = self._vectors(text[:MAX_CHARACTERS])
-            weight += NEAR * (question.sense * float(vector @ asked) - bars.usual)
+            weight += NEAR * (question.sense * float(vector @ question_vector) - bars.usual)
         if weight <= bars.judged or states_nothing(row.text, answer):
             return None
         bar = VOID_WEIGHT if row.trust == Trust.AGENT else bars.doubted  # an agent mostly repeats what it was told
@@ -153,7 +162,7 @@ class AnswerFreshness:
                     return f"block {label!r}, which shares a word with the question, was written since"
         for label in rests.blocks.keys() - present.keys():
             history = await tx.blocks.history(bank.id, label)
-            if any(each.pinned and each.version == rests.blocks[label] for each in history):
+            if any(block.pinned and block.version == rests.blocks[label] for block in history):
                 return f"block {label!r}, which was pinned, was deleted since"
         return ""
 
@@ -163,7 +172,7 @@ def states_nothing(text: str, answer: Answer) -> bool:
 
     Served questions and answers become memory; if those voided the answer, each use would be its last.
     """
-    known = {_plain(each) for each in (answer.text, *answer.phrasings)}
+    known = {_plain(wording) for wording in (answer.text, *answer.phrasings)}
     return only_asks(text) or _plain(text) in known
 
 
@@ -184,8 +193,8 @@ def _semantic_share(text: str, vector: Array, vectors: TextVectors) -> float:
 
     In a language that the model hardly knows it knows the letters only, and any two texts are near each other.
     """
-    letters = [vectors(each) for each in text[:SENSE_LETTERS] if not each.isspace()]
-    spelt = sum((each * length for each, length in letters), np.zeros_like(vector))
+    letters = [vectors(letter) for letter in text[:SENSE_LETTERS] if not letter.isspace()]
+    spelt = sum((letter_vector * length for letter_vector, length in letters), np.zeros_like(vector))
     length = float(np.linalg.norm(spelt))
     return 1.0 - max(float(vector @ spelt) / length, 0.0) if length else 0.0
 
@@ -223,7 +232,7 @@ async def fetch_rests(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Cont
     return AnswerBasis(
         blocks={block.label: block.version for block in blocks},
         shown=[block.label for block in context.blocks],
-        episodes={number: prod(each.weight for each in episode.stale) for number, episode in episodes.items()},
+        episodes={number: prod(demotion.weight for demotion in episode.stale) for number, episode in episodes.items()},
         notes={number: 1.0 for number, note in notes.items() if note.retired_at is None},
         heads=await tx.views.fetch_heads(bank.id),
         generation=bank.generation,

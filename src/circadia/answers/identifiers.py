@@ -46,12 +46,12 @@ def find_conflict(asked: str, expected: str) -> str:
         ours, theirs = ours._replace(names=()), theirs._replace(names=())
     if not ours.identifiers and not theirs.identifiers:
         return ""
-    only_asked = [each for each in ours.identifiers if each not in theirs.words]
-    only_expected = [each for each in theirs.identifiers if each not in ours.words]
+    only_asked = [identifier for identifier in ours.identifiers if identifier not in theirs.words]
+    only_expected = [identifier for identifier in theirs.identifiers if identifier not in ours.words]
     if only_asked and only_expected:
         return f"{', '.join(only_asked)} against {', '.join(only_expected)}"
     shared = {*ours.identifiers, *theirs.identifiers}.intersection(ours.words).intersection(theirs.words)
-    first, second = ([each for each in text.words if each in shared] for text in (ours, theirs))
+    first, second = ([word for word in text.words if word in shared] for text in (ours, theirs))
     if first != second and sorted(first) == sorted(second):
         return f"{', '.join(first)} in another order"
     return ""
@@ -69,7 +69,7 @@ def _parse_text(text: str) -> _Text:
         word = match[0]
         if _NUMBER.fullmatch(word):
             plain = re.sub(r"[.,'’]", "", word) if _GROUPED.fullmatch(word) else word
-            words.append("".join(str(unicodedata.digit(each, each)) for each in plain))
+            words.append("".join(str(unicodedata.digit(digit, digit)) for digit in plain))
             certain.append(words[-1])
         elif _is_code(word):
             words.append(word)

@@ -59,19 +59,19 @@ class AnswerIndex:
 
     def add(self, expected: Iterable[AnswerableQuestion]) -> None:
         """Add questions; a known id is replaced."""
-        questions = {each.id: each for each in expected}
+        questions = {question.id: question for question in expected}
         self.remove(questions)
         first, vectors = len(self._rows), list[bytes]()
-        for each in questions.values():
-            entry = self._entries[each.id] = _Entry(expected=each)
-            for text in dict.fromkeys(each.phrasings):
+        for question in questions.values():
+            entry = self._entries[question.id] = _Entry(expected=question)
+            for text in dict.fromkeys(question.phrasings):
                 row = len(self._rows)
                 normalized = normalize(text)
                 self._rows.append(_Row(entry=entry, text=text, normalized=normalized))
                 entry.rows.append(row)
                 self._by_text[normalized.text].append(row)
-                if each.conversation is not None:
-                    self._by_conversation[each.conversation].add(row)
+                if question.conversation is not None:
+                    self._by_conversation[question.conversation].add(row)
                 vectors.append(stored_vector(self._vector_of(text)[0]))
         added = self._rows[first:]
         self._open.extend(np.array([row is not None and row.entry.expected.conversation is None for row in added]))
@@ -79,16 +79,16 @@ class AnswerIndex:
 
     def remove(self, ids: Iterable[AnswerId]) -> None:
         """Remove questions; unknown ids are ignored."""
-        for each in ids:
-            entry = self._entries.pop(each, None)
+        for answer_id in ids:
+            entry = self._entries.pop(answer_id, None)
             for row in entry.rows if entry is not None else ():
                 self._remove_row(row)
         live = len(self._rows) - self._removed
         if len(self._rows) > _REBUILD_ROWS and len(self._rows) > _REBUILD_RATIO * live:
-            kept = [entry.expected for entry in self._entries.values()]
+            kept_questions = [entry.expected for entry in self._entries.values()]
             self._entries.clear()
             self._clear()
-            self.add(kept)
+            self.add(kept_questions)
 
     def _remove_row(self, number: int) -> None:
         row = self._rows[number]
@@ -108,12 +108,12 @@ class AnswerIndex:
         self, question: str, conversation: str | None = None, *, without: Collection[AnswerId] = frozenset()
     ) -> Match | None:
         """Return the expected question with the same text; of several, the likeliest."""
-        asked = normalize(question)
-        rows = [row for number in self._by_text.get(asked.text, ()) if (row := self._rows[number]) is not None]
+        normal_form = normalize(question)
+        rows = [row for number in self._by_text.get(normal_form.text, ()) if (row := self._rows[number]) is not None]
         matching = [
             row
             for row in rows
-            if row.normalized.equals(asked)
+            if row.normalized.equals(normal_form)
             and row.entry.expected.id not in without
             and row.entry.expected.conversation in (None, conversation)
         ]
@@ -148,7 +148,7 @@ class AnswerIndex:
     def _allowed(self, conversation: str | None, without: Collection[AnswerId]) -> Array:
         allowed: Array = self._open.values
         own = self._by_conversation.get(conversation) if conversation is not None else None
-        left_out = [row for each in without if each in self._entries for row in self._entries[each].rows]
+        left_out = [row for answer_id in without if answer_id in self._entries for row in self._entries[answer_id].rows]
         if own or left_out:
             allowed = allowed.copy()
             allowed[list(own or ())] = True

@@ -60,4 +60,4 @@ class LocalJudge:
                 self._loading = asyncio.ensure_future(self._load())
             comparison = await asyncio.shield(self._loading)
             confidences = [await asyncio.to_thread(comparison.confidence, asked, text) for text in candidates]
-        return [JudgeVerdict(same=each >= self._least_confidence, confidence=each) for each in confidences]
+        return [JudgeVerdict(same=score >= self._least_confidence, confidence=score) for score in confidences]

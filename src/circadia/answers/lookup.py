@@ -81,7 +81,7 @@ class _BankIndex:
         return _BANK_BYTES + _PHRASING_BYTES * self.phrasings
 
     def apply(self, changes: AnswerChanges, revision: int) -> None:
-        for answer_id in {*self.scope_of} - {each.id for each in changes.answers} if changes.whole else ():
+        for answer_id in {*self.scope_of} - {answer.id for answer in changes.answers} if changes.whole else ():
             self.remove(answer_id)
         for entry in changes.answers:
             self.remove(entry.id)

@@ -48,7 +48,7 @@ class PairClassifier:
         self._weights, self._dimensions = np.array(weights.weights), np.array(weights.dimensions)
         self._start = weights.trees.start
         self._features, self._cuts, self._leaves = (
-            np.array(each) for each in (weights.trees.features, weights.trees.cuts, weights.trees.leaves)
+            np.array(tree_part) for tree_part in (weights.trees.features, weights.trees.cuts, weights.trees.leaves)
         )
         self._bits: Array = 2 ** np.arange(self._features.shape[1])[::-1]
         self._each = np.arange(len(self._features))

@@ -46,11 +46,11 @@ class PairFeatures:
 def encode_text(text: str, tokens: Sequence[str], states: Array) -> EncodedText:
     """Encode a question from an encoder's tokens and states, each with a mark at both ends."""
     inner, words = (states[:, 1:-1], tokens[1:-1]) if len(tokens) > 2 else (states, tokens)
-    kept = [at for at, token in enumerate(words) if any(map(str.isalnum, token))] or list(range(len(words)))
-    inner = inner[:, kept]
+    kept_places = [at for at, token in enumerate(words) if any(map(str.isalnum, token))] or list(range(len(words)))
+    inner = inner[:, kept_places]
     return EncodedText(
         text=text,
-        tokens=[words[at] for at in kept],
+        tokens=[words[at] for at in kept_places],
         states=inner,
         units=_unit(inner),
         pooled=_unit(states.mean(axis=1)),
@@ -86,7 +86,7 @@ def _layer_features(
     near: Array, shared: Sequence[tuple[int, int]], only_first: Sequence[int], only_second: Sequence[int]
 ) -> dict[str, float]:
     best = near.max(axis=1), near.max(axis=0)
-    mean, least = (sorted(float(getattr(each, how)()) for each in best) for how in ("mean", "min"))
+    mean, least = (sorted(float(getattr(maxima, how)()) for maxima in best) for how in ("mean", "min"))
     worst = np.sort(np.concatenate(best))[:_WORST]
     worst = np.pad(worst, (0, _WORST - len(worst)), constant_values=1.0)
     features = {"mean, worse": mean[0], "mean, better": mean[1], "least, worse": least[0], "least, better": least[1]}

@@ -16,7 +16,7 @@ def judged_use_limit(settings: AnswersSettings) -> int:
 
 def precision(uses: Sequence[AnswerUse]) -> float | None:
     """Return the share of right uses among the judged ones; none without any."""
-    judged = [each.right for each in uses if each.right is not None]
+    judged = [use.right for use in uses if use.right is not None]
     return judged.count(True) / len(judged) if judged else None
 
 
@@ -25,6 +25,6 @@ def are_answers_trusted(uses: Sequence[AnswerUse], settings: AnswersSettings) ->
 
     `uses` are those of one bank and agent, the newest first (`Answers.find_uses`).
     """
-    judged = [each for each in uses if each.right is not None][: judged_use_limit(settings)]
+    judged = [use for use in uses if use.right is not None][: judged_use_limit(settings)]
     share = precision(judged)
     return share is None or len(judged) < settings.least_samples or share >= settings.least_precision

@@ -84,7 +84,7 @@ class Validity(NamedTuple):
     @property
     def doubt(self) -> str:
         """Return why the answer may only be a hint; empty if it may be served."""
-        concern = next((each for each in self.concerns if each.doubtful), None)
+        concern = next((concern for concern in self.concerns if concern.doubtful), None)
         return (
             ""
             if concern is None

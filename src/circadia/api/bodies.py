@@ -32,14 +32,14 @@ class Body(BaseModel):
             raise PydanticCustomError("nul", "{told}", {"told": NUL})
         keys = [str(key) for key in cast("dict[object, object]", given)]
         names = spellings(cls)
-        known = {spelling for each in names for spelling in each}
+        known = {spelling for field_keys in names for spelling in field_keys}
         unknown = [key for key in keys if key not in known]
         if unknown:
             first_unknown = [key[:_SHOWN_KEY] for key in unknown[:_TOLD_AT_ONCE]]
             message = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in first_unknown)
             raise PydanticCustomError("unknown_key", "{told}", {"told": message})
-        for each in names:
-            if len(twice := [key for key in keys if key in each]) > 1:
+        for field_keys in names:
+            if len(twice := [key for key in keys if key in field_keys]) > 1:
                 message = f"{twice[0]!r} and {twice[1]!r} are the same key; send one of them"
                 raise PydanticCustomError("key_twice", "{told}", {"told": message})
         return cast("dict[str, Any]", given)

@@ -132,5 +132,5 @@ def _require_text(scope: Scope) -> None:
     if "\0" in scope["path"]:
         raise NotFound(f"no path {scope['path']!r}; the paths are in /api/openapi.json")
     # Callers of models choose the names of end users, so these may hold a NUL; `shorten_name` makes them storable.
-    if any(b"%00" in each for each in scope["query_string"].split(b"&") if not each.startswith(b"user=")):
+    if any(b"%00" in part for part in scope["query_string"].split(b"&") if not part.startswith(b"user=")):
         raise InvalidRequest(f"the query {NUL}")

@@ -110,7 +110,7 @@ async def _handle_circadia_error(request: Request, error: Exception) -> Response
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:
     problems = [_field_problem(line) for line in cast("RequestValidationError", error).errors()[:_LISTED]]
-    details = "; ".join(f"{each.path}: {each.message}" for each in problems[:_TOLD_AT_ONCE])
+    details = "; ".join(f"{problem.path}: {problem.message}" for problem in problems[:_TOLD_AT_ONCE])
     more = f"; and {len(problems) - _TOLD_AT_ONCE} more" if len(problems) > _TOLD_AT_ONCE else ""
     return problem_response(InvalidRequest(details + more), request.url.path, problems)
 

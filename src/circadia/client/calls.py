@@ -50,8 +50,8 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
 
         With `all_but`, all other agents start asleep and wake when added to a thread.
         """
-        body: dict[str, Any] = {"name": name, "agents": [dict(each) for each in agents]}
-        body["threads"] = [dict(each) for each in threads]
+        body: dict[str, Any] = {"name": name, "agents": [dict(agent) for agent in agents]}
+        body["threads"] = [dict(thread) for thread in threads]
         if all_but is not None:
             body["sleepers"] = {"all_but": list(all_but)}
         return await self._http.fetch(SessionCreated, "POST", "sessions", body=body)

@@ -215,7 +215,7 @@ class WakeCalls:
     ) -> ScheduleView:
         """Set all routines of an agent, all blackouts, or both."""
         body = {
-            "routines": None if routines is None else [dict(each) for each in routines],
-            "blackouts": None if blackouts is None else [dict(each) for each in blackouts],
+            "routines": None if routines is None else [dict(routine) for routine in routines],
+            "blackouts": None if blackouts is None else [dict(blackout) for blackout in blackouts],
         }
         return await self._http.fetch(ScheduleView, "PUT", "agents", agent, "schedule", body=body)

@@ -52,7 +52,7 @@ class WebhookReceiver:
             raise Unauthenticated("the request's time stamp is too old or too new; compare the clocks of both machines")
         expected = signature(self._key, message_id, int(stamp), body).encode()
         signatures = values.get(SIGNATURE_HEADER, "").encode("utf-8", "replace").split()
-        if not any(hmac.compare_digest(expected, each) for each in signatures):
+        if not any(hmac.compare_digest(expected, signature) for signature in signatures):
             raise Unauthenticated("the request's signature is not by our secret")
         try:
             content: object = orjson.loads(body)

@@ -48,13 +48,13 @@ class JudgeRun:
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
             console=around.to,
         )  # fmt: skip
-        async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
-            asker = Asker(mind, around.clock)
+        async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as model:
+            asker = Asker(model, around.clock)
             decide = self._build_model_judge(asker)
             if self._chosen.is_scripted:
                 decide = build_erring_judge(self.pairs, self._error)
             else:
-                self.name = f"{mind.name} of {mind.upstream}"
+                self.name = f"{model.name} of {model.upstream}"
             with progress as bar:
                 task = bar.add_task("pairs", total=len(self.pairs))
                 self.found = await judge_pairs(self.pairs, words, decide, around.clock, lambda: bar.advance(task))

@@ -51,8 +51,8 @@ async def open_eval_model(
     if chosen.is_scripted:
         yield ScriptedEvalModel()
     elif chosen.upstream is not None:
-        async with open_model(_build_model_spec(chosen, chosen.upstream, settings, environment), clock) as mind:
-            yield mind
+        async with open_model(_build_model_spec(chosen, chosen.upstream, settings, environment), clock) as model:
+            yield model
     else:
         name = local_weights.SMOLLM2.name if chosen.model == LOCAL else chosen.model
         weights = local_weights.find_gguf_file(name, local_weights.models_folder(environment))
@@ -67,8 +67,8 @@ async def open_eval_model(
                     upstream=LOCAL, base_url=running.base_url, api="openai", key=None, model=running.name,
                     timeout_seconds=LOCAL_SECONDS,
                 )  # fmt: skip
-                async with open_model(at, clock) as mind:
-                    yield mind
+                async with open_model(at, clock) as model:
+                    yield model
 
 
 def _build_model_spec(chosen: ModelChoice, name: str, settings: Settings, environment: Mapping[str, str]) -> ModelSpec:

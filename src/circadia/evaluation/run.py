@@ -70,8 +70,8 @@ class StatefulRun:
         self._at_once = at_once
         self._generated = data is None
         if data is None:
-            wanted = contexts_wanted or (CONTEXTS if chosen.is_scripted else FEWER_CONTEXTS)
-            self.cases = generate_cases(seed, wanted, max(self._sizes))
+            context_count = contexts_wanted or (CONTEXTS if chosen.is_scripted else FEWER_CONTEXTS)
+            self.cases = generate_cases(seed, context_count, max(self._sizes))
         else:
             self.cases = _limit_questions(dataset.load_cases(data)[:contexts_wanted], max(self._sizes))
         self._measuring: ArmComparison | None = None
@@ -88,8 +88,8 @@ class StatefulRun:
         """Measure. Raises CircadiaError: the model cannot be reached."""
         words = await BundledEmbedder().word_vectors()
         around = self._around
-        async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
-            self._asker = Asker(mind, around.clock)
+        async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as model:
+            self._asker = Asker(model, around.clock)
             preparing = CasePreparer(self._asker, self._arms, self._expected, words)
             self._measuring = ArmComparison(
                 self._asker, preparing, self.cases, self._arms, seed=self._seed, at_once=self._at_once
@@ -97,7 +97,7 @@ class StatefulRun:
             if not self._chosen.is_scripted:
                 calls = self._measuring.max_calls
                 around.to.print(
-                    f"{mind.name} of {mind.upstream} gets up to {calls:,} calls, or {TRIES * calls:,} with retries.",
+                    f"{model.name} of {model.upstream} gets up to {calls:,} calls, or {TRIES * calls:,} with retries.",
                     soft_wrap=True,
                 )
             with _build_progress(around.to) as bar:
@@ -145,10 +145,10 @@ class LocomoRun:
             self._mind = RuleBasedModel()
             await self._measure()
         else:
-            async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as mind:
-                self._mind = mind
+            async with open_eval_model(self._chosen, around.settings, around.environment, around.clock) as model:
+                self._mind = model
                 about = sum(len(talk.turns) for talk in self._talks) * locomo.CALLS_A_TURN
-                around.to.print(f"{mind.name} of {mind.upstream} gets about {about:,.0f} calls.")
+                around.to.print(f"{model.name} of {model.upstream} gets about {about:,.0f} calls.")
                 await self._measure()
 
     async def _measure(self) -> None:
@@ -176,7 +176,7 @@ def _limit_questions(cases: Sequence[Case], questions: int) -> list[Case]:
 
 def _parse_sizes(given: str) -> list[int]:
     try:
-        sizes = sorted({int(each) for each in given.split(",")})
+        sizes = sorted({int(size) for size in given.split(",")})
     except ValueError:
         sizes = [0]
     if sizes[0] < 1 or sizes[-1] > MAX_QUESTIONS:
@@ -187,8 +187,8 @@ def _parse_sizes(given: str) -> list[int]:
 
 
 def _parse_arms(given: str) -> list[Arm]:
-    named = [each.strip() for each in given.split(",")]
-    unknown = [each for each in named if each not in set(Arm)]
+    named = [name.strip() for name in given.split(",")]
+    unknown = [name for name in named if name not in set(Arm)]
     if unknown:
         raise InvalidRequest(f"no arm {unknown[0]!r}; known: {', '.join(Arm)}")
     return [arm for arm in Arm if arm in named]

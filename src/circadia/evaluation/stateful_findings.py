@@ -54,8 +54,8 @@ class StatefulResults:
 
 def build_stateful_findings(run: StatefulResults) -> Findings:
     tally = run.measuring.tally
-    found, parts = compute_arm_results(tally, run.arms, run.sizes), compute_bins(tally, run.arms)
-    even = compute_break_even(found)
+    results, parts = compute_arm_results(tally, run.arms, run.sizes), compute_bins(tally, run.arms)
+    even = compute_break_even(results)
     asker = run.asker
     spent = {**asdict(asker.spent), "estimated": asker.estimated}
     return Findings(
@@ -64,14 +64,14 @@ def build_stateful_findings(run: StatefulResults) -> Findings:
         at=run.at,
         complete=tally.complete,
         grids=[
-            _size_grid(found),
-            *_lookup_grids(found),
-            _break_even_grid(even, found),
+            _size_grid(results),
+            *_lookup_grids(results),
+            _break_even_grid(even, results),
             *([_bin_grid(parts, run.arms)] if parts else []),
         ],
-        charts=_build_charts(found, parts),
+        charts=_build_charts(results, parts),
         notes=[
-            *_build_notes(run, found),
+            *_build_notes(run, results),
             f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed.",
         ],
         figures={
@@ -81,9 +81,9 @@ def build_stateful_findings(run: StatefulResults) -> Findings:
             "weights": WEIGHTS,
             "contexts": len(run.cases),
             "spent": spent,
-            "figures": [_build_row(each) for each in found],
-            "break_even": [asdict(each) for each in even],
-            "bins": [asdict(each) for each in parts],
+            "figures": [_build_row(result) for result in results],
+            "break_even": [asdict(point) for point in even],
+            "bins": [asdict(part) for part in parts],
         },
     )
 
@@ -106,11 +106,11 @@ def _size_grid(found: Sequence[ArmResult]) -> Grid:
         ],
         rows=[
             [
-                f"{each.questions}, {each.arm}", f"{each.contexts}", *(f"{value:,.0f}" for value in each.hot),
-                *(f"{value:,.0f}" for value in each.sleep), *(f"{each.cost(weight):,.0f}" for weight in WEIGHTS),
-                *(f"{100 * value:.1f}" for value in (each.accuracy, each.hits, each.hints, each.false)),
+                f"{row.questions}, {row.arm}", f"{row.contexts}", *(f"{value:,.0f}" for value in row.hot),
+                *(f"{value:,.0f}" for value in row.sleep), *(f"{row.cost(weight):,.0f}" for weight in WEIGHTS),
+                *(f"{100 * value:.1f}" for value in (row.accuracy, row.hits, row.hints, row.false)),
             ]
-            for each in found
+            for row in found
         ],
     )  # fmt: skip
 
@@ -118,17 +118,17 @@ def _size_grid(found: Sequence[ArmResult]) -> Grid:
 def _lookup_grids(found: Sequence[ArmResult]) -> list[Grid]:
     """Return the lookups at the largest, last size, if an arm looks anything up."""
     size = found[-1].questions if found else 0
-    looking = [each for each in found if each.questions == size and each.arm in READY_ANSWER_ARMS - {Arm.WRONG_HINTS}]
+    looking = [row for row in found if row.questions == size and row.arm in READY_ANSWER_ARMS - {Arm.WRONG_HINTS}]
     if not looking:
         return []
-    asked = size * looking[0].contexts
+    question_count = size * looking[0].contexts
     return [
         Grid(
-            title=f"Ready answers by how they were found, of {asked:,} questions",
+            title=f"Ready answers by how they were found, of {question_count:,} questions",
             columns=["arm", "the same text", "of them false", "similar", "of them false"],
             rows=[
-                [each.arm, *(f"{count:,}" for way in (each.exact, each.meaning) for count in (way.found, way.false))]
-                for each in looking
+                [row.arm, *(f"{count:,}" for way in (row.exact, row.meaning) for count in (way.found, way.false))]
+                for row in looking
             ],
         )
     ]
@@ -136,9 +136,9 @@ def _lookup_grids(found: Sequence[ArmResult]) -> list[Grid]:
 
 def _break_even_grid(even: Sequence[BreakEven], found: Sequence[ArmResult]) -> Grid:
     kinds = [(only, weight) for only in (False, True) for weight in WEIGHTS]
-    by_place = {(each.arm, each.generated_only, each.weight): each.questions for each in even}
-    arms = list(dict.fromkeys(each.arm for each in even))
-    right = {each.arm: each.accuracy for each in found}  # at the largest size, which is the last
+    by_place = {(point.arm, point.generated_only, point.weight): point.questions for point in even}
+    arms = list(dict.fromkeys(point.arm for point in even))
+    right = {result.arm: result.accuracy for result in found}  # at the largest size, which is the last
     return Grid(
         title="Break-even: from how many questions a context on an arm is cheaper than none",
         columns=[
@@ -162,25 +162,25 @@ def _format_break_even(questions: int | None) -> str:
 
 def _bin_grid(parts: Sequence[PredictabilityBin], arms: Sequence[Arm]) -> Grid:
     places = _distinct_ranges(parts)
-    cells = {(each.arm, each.lowest): each for each in parts}
+    cells = {(part.arm, part.lowest): part for part in parts}
     rows: list[list[str]] = []
     for arm in arms:
         row = [str(arm)]
         for place in places:
-            each = cells[arm, place.lowest]
+            cell = cells[arm, place.lowest]
             row.append(
-                f"{100 * each.accuracy:.0f} · {each.hot_tokens:,.0f} · {100 * each.ready:.0f}/{100 * each.false:.0f}"
+                f"{100 * cell.accuracy:.0f} · {cell.hot_tokens:,.0f} · {100 * cell.ready:.0f}/{100 * cell.false:.0f}"
             )
         rows.append(row)
     return Grid(
         title="By predictability: right, % · hot tokens · ready answers, %/false, %",
-        columns=["arm", *(f"{_format_range(each)} ({each.questions:,})" for each in places)],
+        columns=["arm", *(f"{_format_range(place)} ({place.questions:,})" for place in places)],
         rows=rows,
     )
 
 
 def _distinct_ranges(parts: Sequence[PredictabilityBin]) -> list[PredictabilityBin]:
-    return list({each.lowest: each for each in parts}.values())
+    return list({part.lowest: part for part in parts}.values())
 
 
 def _format_range(part: PredictabilityBin) -> str:
@@ -188,13 +188,13 @@ def _format_range(part: PredictabilityBin) -> str:
 
 
 def _build_charts(found: Sequence[ArmResult], parts: Sequence[PredictabilityBin]) -> list[Chart]:
-    sizes = list(dict.fromkeys(each.questions for each in found))
-    arms = list(dict.fromkeys(each.arm for each in found))
+    sizes = list(dict.fromkeys(result.questions for result in found))
+    arms = list(dict.fromkeys(result.arm for result in found))
     charts = [
         Chart(
             name=f"cost-{weight}", title=f"Cost of a question, hot tokens ×{weight}", across="questions a context:",
             places=[str(size) for size in sizes], unit="tokens of a question, with its part of those of sleep",
-            series={arm: [each.cost(weight) for each in found if each.arm is arm] for arm in arms},
+            series={arm: [result.cost(weight) for result in found if result.arm is arm] for arm in arms},
         )
         for weight in reversed(WEIGHTS)
     ]  # fmt: skip
@@ -202,9 +202,9 @@ def _build_charts(found: Sequence[ArmResult], parts: Sequence[PredictabilityBin]
         charts.append(
             Chart(
                 name="predictability", title="Hot tokens of a question by how predictable it was",
-                across="predictability", places=[_format_range(each) for each in _distinct_ranges(parts)],
+                across="predictability", places=[_format_range(part) for part in _distinct_ranges(parts)],
                 unit="hot tokens of a question", lines=False,
-                series={arm: [each.hot_tokens for each in parts if each.arm is arm] for arm in arms},
+                series={arm: [part.hot_tokens for part in parts if part.arm is arm] for arm in arms},
             )
         )  # fmt: skip
     return charts if found else []
@@ -230,7 +230,7 @@ def _build_notes(run: StatefulResults, found: Sequence[ArmResult]) -> list[str]:
         notes.append(
             "Predictability is the probability that the question comes next, by the odds with which it was drawn."
         )
-    elif any(asked.likely is None for case in run.cases for asked in case.questions):
+    elif any(question.likely is None for case in run.cases for question in case.questions):
         notes.append(
             "Predictability, if the data do not state it, is estimated: the share of the question's content words that "
             "the context has."

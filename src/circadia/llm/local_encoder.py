@@ -97,7 +97,7 @@ class _Layer:
     """One layer: attention, then a feed-forward network."""
 
     def __init__(self, weights: dict[str, Array], name: str, kind: _Architecture) -> None:
-        looks = [_take_linear(weights, f"{name}.{kind.looks}.{each}") for each in kind.query_key_value]
+        looks = [_take_linear(weights, f"{name}.{kind.looks}.{part}") for part in kind.query_key_value]
         self._looks = np.hstack([matrix for matrix, _ in looks]), np.concatenate([bias for _, bias in looks])
         self._seen = _take_linear(weights, f"{name}.{kind.seen}")
         self._wide, self._narrow = (
@@ -114,9 +114,9 @@ class _Layer:
         query, key, value = looks.transpose(1, 2, 0, 3)
         scores = query @ key.transpose(0, 2, 1) / math.sqrt(size // HEADS) + near
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        seen = (scores / scores.sum(axis=-1, keepdims=True)) @ value
-        seen = seen.transpose(1, 0, 2).reshape(count, size)
-        state = _layer_norm(state + seen @ self._seen[0] + self._seen[1], self._first)
+        attention = (scores / scores.sum(axis=-1, keepdims=True)) @ value
+        attention = attention.transpose(1, 0, 2).reshape(count, size)
+        state = _layer_norm(state + attention @ self._seen[0] + self._seen[1], self._first)
         wide = _gelu(state @ self._wide[0] + self._wide[1])
         return _layer_norm(state + wide @ self._narrow[0] + self._narrow[1], self._last)
 
@@ -135,11 +135,11 @@ def _distance_classes(count: int, classes: int) -> Array:
 
     Half of those hold one distance each; the others grow with its logarithm.
     """
-    apart = np.arange(count)[None, :] - np.arange(count)[:, None]
-    side, far = classes // 2, np.abs(apart)
+    distances = np.arange(count)[None, :] - np.arange(count)[:, None]
+    side, far = classes // 2, np.abs(distances)
     exact = side // 2
     grown = exact + (np.log(np.maximum(far, 1) / exact) / math.log(_FAR / exact) * (side - exact)).astype(int)
-    return np.where(far < exact, far, np.minimum(grown, side - 1)) + side * (apart > 0)
+    return np.where(far < exact, far, np.minimum(grown, side - 1)) + side * (distances > 0)
 
 
 def _layer_norm(state: Array, by: tuple[Array, Array, float]) -> Array:

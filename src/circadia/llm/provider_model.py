@@ -173,7 +173,7 @@ def _parse_answer(answer: ModelResponse, output: type[T], used: Usage | None, mo
 def _describe_misfit(said: str, error: ValidationError) -> str:
     """Return why an answer is invalid, without quoting it."""
     kinds = sorted(
-        {each["type"] for each in error.errors(include_url=False, include_context=False, include_input=False)}
+        {fault["type"] for fault in error.errors(include_url=False, include_context=False, include_input=False)}
     )
     if kinds == ["json_invalid"]:
         return "the answer was bad JSON" if said.startswith(("{", "[")) else "the answer was prose instead of JSON"

@@ -25,8 +25,8 @@ def answer_schema(output: type[BaseModel]) -> dict[str, Any]:
     schema = strip_schema(output.model_json_schema())
     classes = cast("dict[str, Any]", schema.pop("$defs", {}))
     uses = Counter(_iter_class_references([schema, classes]))
-    once = {f"{_CLASSES}{name}": each for name, each in classes.items() if uses[f"{_CLASSES}{name}"] == 1}
-    often = {name: each for name, each in classes.items() if f"{_CLASSES}{name}" not in once}
+    once = {f"{_CLASSES}{name}": part for name, part in classes.items() if uses[f"{_CLASSES}{name}"] == 1}
+    often = {name: part for name, part in classes.items() if f"{_CLASSES}{name}" not in once}
     return cast("dict[str, Any]", _inline_classes({**schema, **({"$defs": often} if often else {})}, once))
 
 
@@ -44,20 +44,20 @@ def _strip_value(value: object) -> object:
     if isinstance(value, dict):
         return strip_schema(cast("dict[str, Any]", value))
     if isinstance(value, list):
-        return [_strip_value(each) for each in cast("list[object]", value)]
+        return [_strip_value(item) for item in cast("list[object]", value)]
     return value
 
 
 def _iter_class_references(value: object) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, each in cast("dict[str, object]", value).items():
-            if key == "$ref" and isinstance(each, str):
-                yield each
+        for key, child in cast("dict[str, object]", value).items():
+            if key == "$ref" and isinstance(child, str):
+                yield child
             else:
-                yield from _iter_class_references(each)
+                yield from _iter_class_references(child)
     elif isinstance(value, list):
-        for each in cast("list[object]", value):
-            yield from _iter_class_references(each)
+        for child in cast("list[object]", value):
+            yield from _iter_class_references(child)
 
 
 def _inline_classes(value: object, classes: Mapping[str, object]) -> object:
@@ -65,9 +65,9 @@ def _inline_classes(value: object, classes: Mapping[str, object]) -> object:
         parts = cast("dict[str, Any]", value)
         name = parts.get("$ref")
         if isinstance(name, str) and name in classes:
-            rest = {key: each for key, each in parts.items() if key != "$ref"}
+            rest = {key: part for key, part in parts.items() if key != "$ref"}
             parts = {**cast("dict[str, Any]", classes[name]), **rest}
-        return {key: _inline_classes(each, classes) for key, each in parts.items()}
+        return {key: _inline_classes(part, classes) for key, part in parts.items()}
     if isinstance(value, list):
-        return [_inline_classes(each, classes) for each in cast("list[object]", value)]
+        return [_inline_classes(item, classes) for item in cast("list[object]", value)]
     return value

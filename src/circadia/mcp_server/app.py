@@ -116,7 +116,7 @@ class McpServer:
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         known = self._tools_of(context)
-        return ListToolsResult(tools=[each for each in self._listed if each.name in known])
+        return ListToolsResult(tools=[tool for tool in self._listed if tool.name in known])
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         known = self._tools_of(context)

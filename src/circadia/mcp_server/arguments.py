@@ -47,8 +47,8 @@ class ToolResult(BaseModel):
 def take_fitting(found: Sequence[T], text: Callable[[T], str]) -> Sequence[T]:
     """Return the first items whose text fits into an answer, and at least one."""
     length = count = 0
-    for each in found:
-        length += len(text(each))
+    for item in found:
+        length += len(text(item))
         if count and length > ANSWER_CHARACTERS:
             break
         count += 1
@@ -106,7 +106,7 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
     """
     schema = answer_schema(model)
     for name, part in schema["properties"].items():
-        kinds = [each for each in part.get("anyOf", ()) if each != {"type": "null"}]
+        kinds = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if len(kinds) == 1:
             rest = {key: value for key, value in part.items() if key != "anyOf" and (key, value) != ("default", None)}
             schema["properties"][name] = {**kinds[0], **rest}

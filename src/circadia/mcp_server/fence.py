@@ -42,7 +42,7 @@ def message_view(delivery: Delivery, home: Session) -> SeenMessage:
         thread_name=delivery.thread,
         sender=message.sender if message.sender_id is None else name_from(home, message.sender),
         content=message.content,
-        mentions=[name_from(home, each) for each in message.mentions],
+        mentions=[name_from(home, mention) for mention in message.mentions],
         at=message.at,
     )
 

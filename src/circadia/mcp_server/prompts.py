@@ -48,7 +48,7 @@ async def get_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     if unknown:
         raise InvalidRequest(f"{DREAM} takes no argument {unknown[0]!r}{did_you_mean(unknown[0], _ARGUMENTS)}")
     instructions, dry_run = given.get("instructions", ""), given.get("dry_run", "false") or "false"
-    if len(instructions) > MAX_INSTRUCTIONS or not all(is_text(each) for each in given.values()):
+    if len(instructions) > MAX_INSTRUCTIONS or not all(is_text(value) for value in given.values()):
         raise InvalidRequest(f"instructions are text of at most {MAX_INSTRUCTIONS} characters")
     if dry_run not in ("true", "false"):
         raise InvalidRequest(f"dry_run is 'true' or 'false', not {dry_run[:80]!r}")

@@ -29,7 +29,7 @@ async def context_of(caller: Caller, query: str) -> str:
     """
     query_values = dict(parse_qsl(query))
     unknown = [name for name in query_values if name not in _KNOWN]
-    if unknown or not all(is_text(each) for each in query_values.values()):
+    if unknown or not all(is_text(value) for value in query_values.values()):
         raise InvalidRequest(f"{CONTEXT} takes {', '.join(map(repr, _KNOWN))} as text after a question mark")
     memory = caller.parts.memory
     own = caller.principal.agent
@@ -51,7 +51,7 @@ async def context_of(caller: Caller, query: str) -> str:
         )
     if own is not None:
         memory.uses.add(build_use(bank, own.id, context.hits, context.blocks))
-    versions = ", ".join(f"{each.label} {each.version}" for each in context.blocks)
+    versions = ", ".join(f"{block.label} {block.version}" for block in context.blocks)
     parts = [
         context.stable,
         f"Versions of the blocks: {versions}" if versions else "",
@@ -118,10 +118,10 @@ class Resources:
                 load_text=read_context,
             ),
         )
-        self._kept = {each.resource.uri: each for each in entries}
+        self._kept = {entry.resource.uri: entry for entry in entries}
 
     def list_resources(self) -> list[Resource]:
-        return [each.resource for each in self._kept.values()]
+        return [entry.resource for entry in self._kept.values()]
 
     def list_templates(self) -> list[ResourceTemplate]:
         template = ResourceTemplate(

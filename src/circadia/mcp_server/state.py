@@ -62,7 +62,7 @@ async def _threads(tx: Tx, home: Session, threads: Sequence[Thread], room: int) 
     for thread in reversed(threads):
         line = (await seen_thread(tx, home, thread)).thread.structured()
         line["last_messages"] = [
-            _message(each, home) for each in await tx.messages.find_latest(thread.id, limit=_MESSAGES)
+            _message(message, home) for message in await tx.messages.find_latest(thread.id, limit=_MESSAGES)
         ]
         room -= len(orjson.dumps(line)) + 1
         if room < 0:

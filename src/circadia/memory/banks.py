@@ -109,16 +109,16 @@ class BankService:
                 raise InvalidRequest("name a bank")
             return await self.get(tx, name, user)
         policy = principal.agent.policy
-        wanted = name or policy.bank
-        if wanted is None:
+        bank_name = name or policy.bank
+        if bank_name is None:
             raise InvalidRequest(f"agent {principal.agent.reference!r} has no bank; set `bank` in its policy")
-        rule, bank = await self._find_allowed(tx, policy, wanted, user, make=write)
+        rule, bank = await self._find_allowed(tx, policy, bank_name, user, make=write)
         if rule is None:
-            raise Forbidden(f"bank {wanted!r} is not one of {principal.agent.reference!r}")
+            raise Forbidden(f"bank {bank_name!r} is not one of {principal.agent.reference!r}")
         if write and rule in policy.read_banks:
-            raise Forbidden(f"{principal.agent.reference!r} may only read bank {wanted!r}")
+            raise Forbidden(f"{principal.agent.reference!r} may only read bank {bank_name!r}")
         if bank is None:
-            raise NotFound(f"bank {wanted!r} holds nothing yet")
+            raise NotFound(f"bank {bank_name!r} holds nothing yet")
         return bank
 
     async def list_banks(

@@ -80,12 +80,12 @@ class BlockService:
         """
         _require_label(label)
         latest = await tx.blocks.get_latest(bank.id, label)
-        found = None if latest is None or latest.deleted else latest
-        _require_version(label, found, edit.expected_version)
+        present_block = None if latest is None or latest.deleted else latest
+        _require_version(label, present_block, edit.expected_version)
         _require_writer(bank, label, latest, edit, writer)  # read_only and the limit outlive a deletion
-        value = edit.value if edit.value is not None else found.value if found else ""
+        value = edit.value if edit.value is not None else present_block.value if present_block else ""
         if writer is not BlockAuthor.PERSON and edit.spans is None:
-            value = _without_secrets(value, found.value if found else "")
+            value = _without_secrets(value, present_block.value if present_block else "")
         limit = _or_default(edit.limit, latest.limit if latest else DEFAULT_LIMIT)
         _require_fit(label, value, limit, edit.spans)
         _require_text(value=value, description=edit.description, why=edit.why)
@@ -98,13 +98,13 @@ class BlockService:
                 version=latest.version + 1 if latest else 1,
                 parent=latest.version if latest else None,
                 value=value,
-                description=_or_default(edit.description, found.description if found else ""),
+                description=_or_default(edit.description, present_block.description if present_block else ""),
                 limit=limit,
-                pinned=_or_default(edit.pinned, found.pinned if found else True),
+                pinned=_or_default(edit.pinned, present_block.pinned if present_block else True),
                 read_only=_or_default(edit.read_only, latest.read_only if latest else False),
-                spans=_or_default(edit.spans, carry_spans(found, value) if found else ()),
+                spans=_or_default(edit.spans, carry_spans(present_block, value) if present_block else ()),
                 by=by,
-                operation=_or_default(edit.operation, found.operation if found else None),
+                operation=_or_default(edit.operation, present_block.operation if present_block else None),
                 why=edit.why,
                 at=self._clock.now(),
             ),
@@ -170,8 +170,8 @@ class BlockService:
         block = await self.get(tx, bank, label)
         _require_version(label, block, expected)
         _require_writer(bank, label, block, BlockUpdate(value=""), writer)
-        gone = replace(block, value="", spans=(), deleted=True)
-        return await self._restore_version(tx, bank, gone, block, by=by, why=why or "deleted", writer=writer)
+        deleted_block = replace(block, value="", spans=(), deleted=True)
+        return await self._restore_version(tx, bank, deleted_block, block, by=by, why=why or "deleted", writer=writer)
 
     async def undo(
         self, tx: Tx, bank: Bank, label: str, *, to: int | None = None, by: str, expected: int | None = None
@@ -185,20 +185,22 @@ class BlockService:
             raise NotFound(f"no block {label!r} in bank {bank.name!r} ever")
         latest = history[-1]
         _require_version(label, latest, expected)
-        wanted = (
-            _previous_version(history) if to is None else next((each for each in history if each.version == to), None)
+        target = (
+            _previous_version(history)
+            if to is None
+            else next((block for block in history if block.version == to), None)
         )
-        if wanted is None:
+        if target is None:
             what = f"version {to}; it has 1 to {latest.version}" if to is not None else "version before the present one"
             raise NotFound(f"block {label!r} has no {what}")
-        return await self._restore_version(tx, bank, wanted, latest, by=by, why=f"back to version {wanted.version}")
+        return await self._restore_version(tx, bank, target, latest, by=by, why=f"back to version {target.version}")
 
     async def restore(self, tx: Tx, bank: Bank, at: datetime, *, by: str) -> Sequence[Block]:
         """Restore all blocks to what they were at a time; return the blocks that this changed."""
         restored: list[Block] = []
         for label in await tx.blocks.labels(bank.id):
             history = await tx.blocks.history(bank.id, label)
-            then = next((each for each in reversed(history) if each.at <= at), None)
+            then = next((block for block in reversed(history) if block.at <= at), None)
             then = then or replace(history[-1], value="", spans=(), deleted=True, version=0)
             if _content_of(then) != _content_of(history[-1]):
                 why = f"as it was at {at.isoformat()}"
@@ -260,20 +262,20 @@ def carry_spans(before: Block, value: str) -> Sequence[BlockSpan]:
                 continue
             end = start + span.end - span.start
         spans.append(replace(span, start=start, end=end))
-    return tuple(each for each in spans if each.start < each.end)
+    return tuple(span for span in spans if span.start < span.end)
 
 
 def _common_prefix_length(one: str, other: str) -> int:
-    apart = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
-    return next(apart, min(len(one), len(other)))
+    differences = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    return next(differences, min(len(one), len(other)))
 
 
 def remove_episodes(block: Block, gone: frozenset[EpisodeId]) -> Block:
     """Return the block without the parts that rest on any of these episodes, and without lines left empty."""
     value = block.value
-    kept = list(block.spans)
-    while lost := next((each for each in reversed(kept) if not gone.isdisjoint(each.episodes)), None):
-        kept.remove(lost)
+    kept_spans = list(block.spans)
+    while lost := next((span for span in reversed(kept_spans) if not gone.isdisjoint(span.episodes)), None):
+        kept_spans.remove(lost)
         start, end = lost.start, lost.end
         alone = (start == 0 or value[start - 1] == "\n") and (end == len(value) or value[end] == "\n")
         if alone and end < len(value):
@@ -281,9 +283,9 @@ def remove_episodes(block: Block, gone: frozenset[EpisodeId]) -> Block:
         elif alone and start > 0:
             start -= 1
         value = value[:start] + value[end:]
-        moved = [_shrink_span(each, start, end) for each in kept]
-        kept = [each for each in moved if each.start < each.end]
-    return replace(block, value=value, spans=tuple(kept))
+        moved_spans = [_shrink_span(span, start, end) for span in kept_spans]
+        kept_spans = [span for span in moved_spans if span.start < span.end]
+    return replace(block, value=value, spans=tuple(kept_spans))
 
 
 def _shrink_span(span: BlockSpan, start: int, end: int) -> BlockSpan:
@@ -297,7 +299,7 @@ def _content_of(block: Block) -> tuple[object, ...]:
 
 def _previous_version(history: Sequence[Block]) -> Block | None:
     """Return the last version on the current branch whose content differs from the present one."""
-    versions = {each.version: each for each in history}
+    versions = {block.version: block for block in history}
     at: Block | None = history[-1]
     while at is not None and _content_of(at) == _content_of(history[-1]):
         at = None if at.parent is None else versions.get(at.parent)
@@ -308,8 +310,8 @@ def _without_secrets(value: str, before: str) -> str:
     """Return the value without secrets that are new in it; those that a person wrote down stay."""
     if redact(before) == before:
         return redact(value)
-    kept = set(before.split("\n"))
-    return "\n".join(line if line in kept else redact(line) for line in value.split("\n"))
+    known_lines = set(before.split("\n"))
+    return "\n".join(line if line in known_lines else redact(line) for line in value.split("\n"))
 
 
 def _or_default(value: T | None, other: T) -> T:

@@ -104,8 +104,8 @@ class ContextBuilder:
             question = None
         if question is not None:  # known hits must not displace unknown ones
             question = replace(question, limit=MAX_HITS + min(len(known), MOST_KNOWN))
-        seen = await self._retrieval.read_bank(tx, bank, question)
-        parts = self._render_blocks(bank.id, seen.blocks)
+        search_result = await self._retrieval.read_bank(tx, bank, question)
+        parts = self._render_blocks(bank.id, search_result.blocks)
         stable, blocks, left_out = _build_stable_part([part for part in parts if part.block.pinned], stable_tokens)
         if question is None:
             return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
@@ -116,8 +116,8 @@ class ContextBuilder:
                 budget -= part.cost
                 blocks.append(part.block)
                 lines.append(part.text)
-        hits = await self._choose_lines(tx, bank, seen.scored, budget, frozenset(map(beginning, known)))
-        hits.sort(key=lambda each: (each[0].item.at, each[0].item.number))
+        hits = await self._choose_lines(tx, bank, search_result.scored, budget, frozenset(map(beginning, known)))
+        hits.sort(key=lambda pair: (pair[0].item.at, pair[0].item.number))
         lines += [line.text for line, _ in hits]
         fitting = fence_memory("\n".join(lines)) if lines else ""
         return Context(
@@ -137,33 +137,33 @@ class ContextBuilder:
     async def _choose_lines(
         self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], budget: int, known: frozenset[str]
     ) -> list[tuple[_RenderedLine, ScoredRow]]:
-        taken: list[tuple[_RenderedLine, ScoredRow]] = []
+        chosen_lines: list[tuple[_RenderedLine, ScoredRow]] = []
         looked = 0
         for start in range(0, len(scored), HITS_PER_READ):
             some = scored[start : start + HITS_PER_READ]
-            for line, each in zip(await self._render_lines(tx, bank, some), some, strict=True):
+            for line, row in zip(await self._render_lines(tx, bank, some), some, strict=True):
                 if line is None or line.item.text in known:
                     continue
                 looked += 1
                 if line.cost <= budget:
                     budget -= line.cost
-                    taken.append((line, each))
+                    chosen_lines.append((line, row))
                 if budget < SHORTEST or looked == MAX_HITS:
-                    return taken
-        return taken
+                    return chosen_lines
+        return chosen_lines
 
     async def _render_lines(self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow]) -> Sequence[_RenderedLine | None]:
         """Return a line for each row; None for a row that has been deleted since."""
-        keys = [(bank.id, bank.generation, each.layer, each.number) for each in scored]
+        keys = [(bank.id, bank.generation, row.layer, row.number) for row in scored]
         lines = {key: line for key in keys if (line := self._lines.get(key)) is not None}
         if len(lines) < len(keys):
-            lacking = [each for key, each in zip(keys, scored, strict=True) if key not in lines]
-            for item, each in zip(await self._retrieval.excerpts(tx, bank, lacking), lacking, strict=True):
+            lacking = [row for key, row in zip(keys, scored, strict=True) if key not in lines]
+            for item, row in zip(await self._retrieval.excerpts(tx, bank, lacking), lacking, strict=True):
                 if item is None:
                     continue
                 text = _render_line(item)
                 line = _RenderedLine(item=item, text=text, cost=estimate_tokens(text) + 1)
-                key = (bank.id, bank.generation, each.layer, each.number)
+                key = (bank.id, bank.generation, row.layer, row.number)
                 lines[key] = self._lines[key] = line
         return [lines.get(key) for key in keys]
 
@@ -188,16 +188,16 @@ def excerpt_tokens(item: Excerpt) -> int:
 
 def _build_stable_part(parts: Iterable[_RenderedBlock], budget: int) -> tuple[str, list[Block], Sequence[str]]:
     """Return the text, its blocks, sorted by label so that the text is stable, and the labels that did not fit."""
-    texts, kept, left_out = [STABLE_HEAD], list[Block](), list[str]()
+    texts, kept_blocks, left_out = [STABLE_HEAD], list[Block](), list[str]()
     budget -= estimate_tokens(STABLE_HEAD)
     for part in parts:
         if part.cost <= budget:
             budget -= part.cost
             texts.append(part.text)
-            kept.append(part.block)
+            kept_blocks.append(part.block)
         else:
             left_out.append(part.block.label)
-    return "\n".join(texts) if kept else "", kept, left_out
+    return "\n".join(texts) if kept_blocks else "", kept_blocks, left_out
 
 
 def fence_memory(text: str) -> str:
@@ -210,15 +210,15 @@ def strip_fences(text: str) -> str:
     """Remove what `fence_memory` wrapped; marks that do not match the text between them stay."""
     if _OPEN not in text:
         return text
-    kept: list[str] = []
+    kept_texts: list[str] = []
     at = 0
     for head in _FENCE.finditer(text):
         tail = f"\n</circadia-memory {head[1]}>"
         end = text.find(tail, head.end())
         if head.start() >= at and end >= 0 and _fence_mark(text[head.end() : end]) == head[1]:
-            kept.append(text[at : head.start()])
+            kept_texts.append(text[at : head.start()])
             at = end + len(tail)
-    return "".join((*kept, text[at:]))
+    return "".join((*kept_texts, text[at:]))
 
 
 def _fence_mark(text: str) -> str:
@@ -250,5 +250,7 @@ def _render_line(item: Excerpt) -> str:
 
 @lru_cache(maxsize=1_000)
 def _one_line(name: str) -> str:
-    shown = "".join(each for each in visible_text(shown_name(name)) if each.isprintable() and each not in "():<>")
-    return " ".join(shown.split())
+    label = "".join(
+        letter for letter in visible_text(shown_name(name)) if letter.isprintable() and letter not in "():<>"
+    )
+    return " ".join(label.split())

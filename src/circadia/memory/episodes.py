@@ -105,8 +105,8 @@ class EpisodeService:
         """
         now = self._clock.now()
         _require_valid(new, now)
-        made = _build_episode(bank, new, episode_id or EpisodeId(self._ids.new("epi")), _digest(new), now)
-        episode = replace(made, repeats=repeats, stale=tuple(stale))
+        new_episode = _build_episode(bank, new, episode_id or EpisodeId(self._ids.new("epi")), _digest(new), now)
+        episode = replace(new_episode, repeats=repeats, stale=tuple(stale))
         await tx.episodes.add(episode)
         return episode
 
@@ -122,7 +122,7 @@ class EpisodeService:
         if not 0 < weight <= 1:
             raise InvalidRequest(f"a weight must be more than 0 and at most 1, not {weight}")
         episode = await self.get(tx, bank, episode_id)
-        if any(each.evidence == evidence for each in episode.stale):
+        if any(demotion.evidence == evidence for demotion in episode.stale):
             return False
         stale = Demotion(by=by, reason=reason, evidence=evidence, at=self._clock.now(), weight=weight)
         await tx.episodes.demote(episode.id, (*episode.stale, stale))
@@ -131,7 +131,7 @@ class EpisodeService:
     async def restore(self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, evidence: str) -> bool:
         """Take back a demotion; return whether there was one with this evidence. Raises NotFound: no such episode."""
         episode = await self.get(tx, bank, episode_id)
-        remaining = tuple(each for each in episode.stale if each.evidence != evidence)
+        remaining = tuple(demotion for demotion in episode.stale if demotion.evidence != evidence)
         if len(remaining) == len(episode.stale):
             return False
         await tx.episodes.demote(episode.id, remaining)
@@ -145,15 +145,15 @@ class EpisodeService:
 
     async def _find_duplicate(self, tx: Tx, bank: Bank, new: NewEpisode, digest: str, now: datetime) -> Episode | None:
         if new.key is not None:
-            found = await tx.episodes.get_by_key(bank.id, new.key)
-            if found is not None and found.digest != digest:
+            duplicate = await tx.episodes.get_by_key(bank.id, new.key)
+            if duplicate is not None and duplicate.digest != digest:
                 raise Conflict(f"key {new.key!r} belongs to another episode of bank {bank.name!r}; use a new key")
-            return found
+            return duplicate
         since = now - timedelta(seconds=min(bank.policy.duplicate_seconds, ALWAYS))
-        found = await tx.episodes.find_repeated(bank.id, digest, since)
-        if found is not None:
-            await tx.episodes.count_repetition(found.id)
-        return found
+        duplicate = await tx.episodes.find_repeated(bank.id, digest, since)
+        if duplicate is not None:
+            await tx.episodes.count_repetition(duplicate.id)
+        return duplicate
 
 
 def searched_text(at: datetime, speaker: str, text: str) -> str:

@@ -37,49 +37,49 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     notes: set[NoteId] = set()
     for part in _batches(list(ids)):
         homes = await tx.episodes.find_bank_ids(list(map(EpisodeId, part)))
-        parts.append([each for each in map(EpisodeId, part) if homes.get(each) == bank.id])
-        named = await tx.notes.find_bank_ids([NoteId(each) for each in part if each not in homes])
-        notes.update(each for each, home in named.items() if home == bank.id)
+        parts.append([episode_id for episode_id in map(EpisodeId, part) if homes.get(episode_id) == bank.id])
+        named = await tx.notes.find_bank_ids([NoteId(unknown_id) for unknown_id in part if unknown_id not in homes])
+        notes.update(note_id for note_id, home in named.items() if home == bank.id)
         notes.update(await tx.notes.find_citing(parts[-1]))
         await asyncio.sleep(0)  # a database driver may run in the event loop, which others need
-    gone = frozenset(each for part in parts for each in part)
+    forgotten_ids = frozenset(episode_id for part in parts for episode_id in part)
     cut = [
         block
         for block in await tx.blocks.versions(bank.id)
-        if any(not gone.isdisjoint(span.episodes) for span in block.spans)
+        if any(not forgotten_ids.isdisjoint(span.episodes) for span in block.spans)
     ]
     if not dry_run:  # a question may repeat a forgotten text, or one never stored
         await tx.views.drop(bank.id)
         await tx.sleep_calls.forget_answers(bank_id=bank.id)
         await tx.answers.clear(bank.id)
         await tx.banks.bump_generation(bank.id, await _remove(tx, bank, parts, notes, cut))
-    return ForgetCounts(episodes=len(gone), notes=len(notes), versions=len(cut))
+    return ForgetCounts(episodes=len(forgotten_ids), notes=len(notes), versions=len(cut))
 
 
 async def _remove(
     tx: Tx, bank: Bank, parts: Sequence[Collection[EpisodeId]], notes: Set[NoteId], cut: Sequence[Block]
 ) -> Mapping[Layer, Sequence[int]]:
-    gone = frozenset(each for part in parts for each in part)
+    forgotten_ids = frozenset(episode_id for part in parts for episode_id in part)
     numbers: dict[Layer, list[int]] = {layer: [] for layer in Layer}
     for some in _batches(sorted(notes)):
         numbers[Layer.NOTES] += await tx.notes.remove(list(map(NoteId, some)))
     for block in cut:
-        await tx.blocks.rewrite_version(remove_episodes(block, gone))
+        await tx.blocks.rewrite_version(remove_episodes(block, forgotten_ids))
     for part in parts:
         numbers[Layer.EPISODES] += await tx.episodes.remove(part)
         await asyncio.sleep(0)
-    if gone or notes:
-        await _withdraw_demotions(tx, bank, gone | notes)
-        await tx.passes.redact_changes(bank.id, gone | notes)
+    if forgotten_ids or notes:
+        await _withdraw_demotions(tx, bank, forgotten_ids | notes)
+        await tx.passes.redact_changes(bank.id, forgotten_ids | notes)
     return numbers
 
 
 async def _withdraw_demotions(tx: Tx, bank: Bank, gone: Collection[str]) -> None:
     """Take back demotions whose evidence is gone: their reasons may repeat it."""
     for episode_id, stale in (await tx.episodes.find_demotions(bank.id)).items():
-        kept = [each for each in stale if each.evidence not in gone]
-        if len(kept) < len(stale):
-            await tx.episodes.demote(episode_id, kept)
+        kept_demotions = [demotion for demotion in stale if demotion.evidence not in gone]
+        if len(kept_demotions) < len(stale):
+            await tx.episodes.demote(episode_id, kept_demotions)
             await asyncio.sleep(0)
 
 
@@ -100,9 +100,9 @@ async def forget_expired_episodes(tx: Tx, events: EventLog, bank: Bank, now: dat
     old = await find_expired_episodes(tx, bank, now, limit=limit)
     if not old:
         return ForgetCounts(episodes=0, notes=0, versions=0)
-    gone = await forget(tx, bank, old)
-    if gone.episodes:
-        counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
+    forget_counts = await forget(tx, bank, old)
+    if forget_counts.episodes:
+        counts = {"episodes": forget_counts.episodes, "notes": forget_counts.notes, "versions": forget_counts.versions}
         data = {"bank": bank.name, "by": "circadia", "keep_days": bank.policy.keep_days, **counts}
         await events.record(tx, EventType.FORGOTTEN, data)
-    return gone
+    return forget_counts

@@ -80,8 +80,8 @@ _VALUE: Final = r"""(?!\[redacted)(?:"[^"\n]{3,}"|'[^'\n]{3,}'|[^\s"',;(){}\[\]]
 
 
 def _redact_card(match: re.Match[str]) -> str:
-    digits = [int(each) for each in match[0] if each.isdigit()]
-    doubled = [each if at % 2 == 0 else sum(divmod(2 * each, 10)) for at, each in enumerate(reversed(digits))]
+    digits = [int(digit) for digit in match[0] if digit.isdigit()]
+    doubled = [digit if at % 2 == 0 else sum(divmod(2 * digit, 10)) for at, digit in enumerate(reversed(digits))]
     return "[redacted: card number]" if sum(doubled) % 10 == 0 else match[0]  # Luhn: ISO/IEC 7812-1, annex B
 
 

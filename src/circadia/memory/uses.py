@@ -90,9 +90,9 @@ class UseQueue:
 
     def drain(self) -> Sequence[BankUse]:
         """Return the queued uses, oldest first, and empty the queue."""
-        taken = list(self._waiting)
+        uses = list(self._waiting)
         self._waiting.clear()
-        return taken
+        return uses
 
 
 class UseMarks:
@@ -111,7 +111,7 @@ class UseMarks:
         for use in uses:
             used[Layer.NOTES].update(use.notes)
             used[Layer.EPISODES].update(use.episodes)
-        return {layer: left for layer, each in used.items() if (left := each - self._marked[layer])}
+        return {layer: left for layer, numbers in used.items() if (left := numbers - self._marked[layer])}
 
     async def write(self, tx: Tx, bank: BankId, due: Mapping[Layer, Collection[int]], now: datetime) -> None:
         """Mark the rows; call `remember_marked` after the commit."""

@@ -100,10 +100,10 @@ class Recurrence:
 
     def __post_init__(self) -> None:
         """Validate the fields, convert instants to UTC and sort them."""
-        given = [self.every_seconds is not None, self.cron is not None, bool(self.at)]
-        if sum(given) != 1:
+        forms = [self.every_seconds is not None, self.cron is not None, bool(self.at)]
+        if sum(forms) != 1:
             raise InvalidRequest(
-                f"a recurrence has exactly one of every_seconds, cron and at, not {sum(given)} of them; leave one"
+                f"a recurrence has exactly one of every_seconds, cron and at, not {sum(forms)} of them; leave one"
             )
         load_zone(self.zone)
         if self.every_seconds is None and (self.anchor is not None or self.offset_seconds):
@@ -203,8 +203,8 @@ class RoutineSpec:
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        seen = self.name.isprintable() and not hidden_positions(self.name)
-        if not self.name.strip() or not seen or len(self.name) > MAX_NAME_LENGTH:
+        is_visible = self.name.isprintable() and not hidden_positions(self.name)
+        if not self.name.strip() or not is_visible or len(self.name) > MAX_NAME_LENGTH:
             raise InvalidRequest(
                 f"{self.name!r} is not a valid routine name; write 1 to {MAX_NAME_LENGTH} characters on one line"
             )

@@ -87,7 +87,7 @@ def build_memory_services(
         active.append(previous)
     questions = QuestionVectors(clock, active, timeout_seconds=settings.memory.question_timeout_seconds)
     retrieval = Retrieval(clock, questions, max_bytes=settings.memory.max_index_bytes)
-    banks = BankService(clock, ids, events, {name: each.policy() for name, each in settings.banks.items()})
+    banks = BankService(clock, ids, events, {name: file_bank.policy() for name, file_bank in settings.banks.items()})
     episodes = EpisodeService(clock, ids, events)
     words = embedder if isinstance(embedder, BundledEmbedder) else BundledEmbedder()
     return MemoryServices(
@@ -139,16 +139,16 @@ async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServi
     A policy that a person has set for a bank stays.
     """
     async with store.begin_write() as tx:
-        for name, each in settings.banks.items():
+        for name, file_bank in settings.banks.items():
             if USER in name:
                 banks = await tx.banks.find_all(template=name)
             else:
                 banks = [bank for bank in [await tx.banks.get_by_name(name)] if bank is not None]
                 if not banks:
-                    new = NewBank(name=name, description=each.description, policy=each.policy())
+                    new = NewBank(name=name, description=file_bank.description, policy=file_bank.policy())
                     await memory.banks.create(tx, new, by="file")
             for bank in banks:
-                description = bank.description if bank.template else each.description
-                policy = bank.policy if bank.policy.own else each.apply_to(bank.policy)
+                description = bank.description if bank.template else file_bank.description
+                policy = bank.policy if bank.policy.own else file_bank.apply_to(bank.policy)
                 if (bank.description, bank.policy) != (description, policy):
                     await memory.banks.change(tx, bank, by="file", description=description, policy=policy)

@@ -25,15 +25,15 @@ async def open_providers(
 ) -> Mapping[str, Provider]:
     """Return the configured providers by name; `stack` closes their connections. Raises ConfigError."""
     providers: dict[str, Provider] = {}
-    for name, each in settings.upstreams.items():
-        key = secret(f"upstreams.{name}", each.key_env)
-        pool = await _build_pool(name, each, key)
+    for name, upstream in settings.upstreams.items():
+        key = secret(f"upstreams.{name}", upstream.key_env)
+        pool = await _build_pool(name, upstream, key)
         stack.push_async_callback(pool.close)
         providers[name] = Provider(
-            upstream=Upstream(name, each, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
-            dialects=build_dialects(each.api),
-            prices=PriceList(base_url=each.base_url, api=each.api),
-            rules=parse_rules(each.paths),
+            upstream=Upstream(name, upstream, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
+            dialects=build_dialects(upstream.api),
+            prices=PriceList(base_url=upstream.base_url, api=upstream.api),
+            rules=parse_rules(upstream.paths),
         )
     return providers
 

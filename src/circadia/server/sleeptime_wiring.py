@@ -102,7 +102,9 @@ def build_sleep_worker(
 
 
 def build_savings(settings: Settings, clock: Clock, store: Store, memory: MemoryServices) -> Savings:
-    lists = {name: PriceList(base_url=each.base_url, api=each.api) for name, each in settings.upstreams.items()}
+    lists = {
+        name: PriceList(base_url=upstream.base_url, api=upstream.api) for name, upstream in settings.upstreams.items()
+    }
     return Savings(clock, store, memory.uses, lists)
 
 
@@ -118,11 +120,11 @@ def build_sleep_models(settings: Settings, secret: Secret, clock: Clock, stack: 
         return None, None
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
-    mind = LazyChatModel(at, clock, stack, turn)
+    default = LazyChatModel(at, clock, stack, turn)
     _logger.info(
-        "passes ask %s of upstream %r%s", at.model, at.upstream, UNPRICED if mind.worst_price(1, 1) is None else ""
+        "passes ask %s of upstream %r%s", at.model, at.upstream, UNPRICED if default.worst_price(1, 1) is None else ""
     )
-    dear = price_warning(mind, _foreground_models(settings), clock.now())
+    dear = price_warning(default, _foreground_models(settings), clock.now())
     if dear:
         _logger.warning("%s", dear)
 
@@ -130,44 +132,46 @@ def build_sleep_models(settings: Settings, secret: Secret, clock: Clock, stack: 
     def build_named_model(model: str) -> ChatModel:
         return LazyChatModel(replace(at, model=model), clock, stack, turn)
 
-    return mind, build_named_model
+    return default, build_named_model
 
 
 def _foreground_models(settings: Settings) -> Mapping[str, PriceList]:
-    names = {name for each in (settings.defaults, *settings.agents.values()) for name in each.models or ()}
-    lists = [PriceList(base_url=each.base_url, api=each.api) for each in settings.upstreams.values()]
-    return {name: known for name in names if (known := next((each for each in lists if each.has_model(name)), None))}
+    names = {name for agent in (settings.defaults, *settings.agents.values()) for name in agent.models or ()}
+    lists = [PriceList(base_url=upstream.base_url, api=upstream.api) for upstream in settings.upstreams.values()]
+    return {
+        name: known for name in names if (known := next((prices for prices in lists if prices.has_model(name)), None))
+    }
 
 
 def _sleep_model_spec(settings: Settings, secret: Secret) -> ModelSpec | None:
-    wanted = settings.sleeptime.model
-    if wanted == "none":
+    choice = settings.sleeptime.model
+    if choice == "none":
         return None
-    if wanted is None:
+    if choice is None:
         cheap_models = (
-            (name, cheap_model(each.base_url, each.chat_api))
-            for name, each in settings.upstreams.items()
-            if each.key_env
+            (name, cheap_model(upstream.base_url, upstream.chat_api))
+            for name, upstream in settings.upstreams.items()
+            if upstream.key_env
         )
         first = next(((name, model) for name, model in cheap_models if model is not None), None)
         if first is None:
             return None
-        wanted = SleepModelSettings.model_validate({"upstream": first[0], "name": first[1]})
-    upstream = settings.upstreams.get(wanted.upstream)
+        choice = SleepModelSettings.model_validate({"upstream": first[0], "name": first[1]})
+    upstream = settings.upstreams.get(choice.upstream)
     if upstream is None:
-        hint = did_you_mean(wanted.upstream, list(settings.upstreams))
-        raise ConfigError(f"sleeptime.model.upstream: there is no upstream {wanted.upstream!r}{hint}")
-    model = wanted.name or cheap_model(upstream.base_url, upstream.chat_api)
+        hint = did_you_mean(choice.upstream, list(settings.upstreams))
+        raise ConfigError(f"sleeptime.model.upstream: there is no upstream {choice.upstream!r}{hint}")
+    model = choice.name or cheap_model(upstream.base_url, upstream.chat_api)
     if model is None:
         raise ConfigError(
             f"sleeptime.model.name: the cheap model of {upstream.base_url} is not known; name one, or write "
             "`sleeptime: {model: none}`"
         )
     return ModelSpec(
-        upstream=wanted.upstream, base_url=upstream.base_url, api=upstream.chat_api,
-        key=secret(f"upstreams.{wanted.upstream}", upstream.key_env), key_header=upstream.key_header, model=model,
-        timeout_seconds=wanted.timeout_seconds, connect_timeout_seconds=upstream.connect_timeout_seconds,
-        reasoning=wanted.reasoning,
+        upstream=choice.upstream, base_url=upstream.base_url, api=upstream.chat_api,
+        key=secret(f"upstreams.{choice.upstream}", upstream.key_env), key_header=upstream.key_header, model=model,
+        timeout_seconds=choice.timeout_seconds, connect_timeout_seconds=upstream.connect_timeout_seconds,
+        reasoning=choice.reasoning,
     )  # fmt: skip
 
 
@@ -187,9 +191,9 @@ class LazyChatModel:
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.ensure_future(self._stack.enter_async_context(open_model(self._at, self._clock)))
-        mind = await asyncio.shield(self._opening)  # a caller that gives up leaves the opening to the next one
+        model = await asyncio.shield(self._opening)  # a caller that gives up leaves the opening to the next one
         async with self._turn:
-            return await mind.ask(prompt, output, most_tokens=most_tokens)
+            return await model.ask(prompt, output, most_tokens=most_tokens)
 
     def price(self, used: Usage) -> int | None:
         """In billionths of a US dollar; None if unknown."""

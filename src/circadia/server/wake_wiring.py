@@ -100,8 +100,8 @@ def build_wake_worker(
     )  # fmt: skip
     launchers = {
         name: launcher
-        for name, each in settings.launchers.items()
-        if (launcher := _build_launcher(name, each, context)) is not None
+        for name, file_launcher in settings.launchers.items()
+        if (launcher := _build_launcher(name, file_launcher, context)) is not None
     }
     parts = WorkerParts(
         store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
@@ -188,7 +188,7 @@ def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _Launche
 
 def _withheld_variables(settings: Settings) -> frozenset[str]:
     """Return the variables that no agent may get (WAKE-52)."""
-    named = {each.key_env for each in settings.upstreams.values()} | {settings.server.metrics_token_env}
+    named = {upstream.key_env for upstream in settings.upstreams.values()} | {settings.server.metrics_token_env}
     for embedder in (settings.memory.embedder, settings.memory.previous_embedder):
         if isinstance(embedder, EndpointEmbedderSettings):
             named.add(embedder.key_env)
@@ -205,7 +205,7 @@ def _environment_builder(
     urls = {"CIRCADIA_URL": base, "CIRCADIA_MCP_URL": f"{base}/mcp"}
     keys: list[str] = ["CIRCADIA_TOKEN"]
     for api, prefix, suffix in (("openai", "OPENAI", "/v1"), ("anthropic", "ANTHROPIC", "")):
-        first = next((name for name, each in settings.upstreams.items() if each.api == api), None)
+        first = next((name for name, upstream in settings.upstreams.items() if upstream.api == api), None)
         if first is not None:
             urls[f"{prefix}_BASE_URL"] = f"{base}/llm/{first}{suffix}"
             keys.append(f"{prefix}_API_KEY")

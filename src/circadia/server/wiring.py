@@ -180,7 +180,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     models = build_sleep_models(settings, secret, clock, stack)
     answers, lookup = build_gateway_answers(settings, clock, ids, store, memory, journal, metrics, models[0])
     door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
-    dreams.behind = [each.flush for each in (exchanges, answers[1])]
+    dreams.behind = [writer.flush for writer in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
@@ -194,7 +194,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals)
     register_memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, await _start_follower(basis, identity, presence))
-    tasks = [each.run() for each in (ticker, worker, dreamer, waits, *counting, sweeps, *embedding)]
+    tasks = [service.run() for service in (ticker, worker, dreamer, waits, *counting, sweeps, *embedding)]
     tasks.append(_build_alerts(basis).run())
     if basis.config is not None:
         tasks.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
@@ -293,9 +293,9 @@ def _mcp_door(
 ) -> McpDoor:
     configured = basis.settings.mcp_servers
     over_http: dict[str, ASGIApp] = {
-        name: McpHttp(name, each, basis.environment, basis.session) for name, each in configured.items() if each.url
+        name: McpHttp(name, entry, basis.environment, basis.session) for name, entry in configured.items() if entry.url
     }
-    children: dict[str, ASGIApp] = {name: stdio.server(name) for name, each in configured.items() if not each.url}
+    children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
     seal = Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest())
     return McpDoor(
         basis.clock, identity, gate, ticker, seal, {OWN: own, **over_http, **children}, frozenset(over_http),
@@ -328,25 +328,25 @@ async def _apply_file_agents(
     async with basis.store.begin_write() as tx:
         default = await tx.sessions.get_by_name(DEFAULT_SESSION)
         assert default is not None
-        for name, each in settings.agents.items():
-            token = _secret(basis, f"agents.{name}", each.token_env)
+        for name, file_agent in settings.agents.items():
+            token = _secret(basis, f"agents.{name}", file_agent.token_env)
             agent = await tx.agents.get_by_name(default.id, name)
-            policy = {key: getattr(each, key) for key in PolicySettings.model_fields}
+            policy = {key: getattr(file_agent, key) for key in PolicySettings.model_fields}
             if agent is None:
                 new = NewAgent(
-                    name=name, description=each.description, sleep_events=each.sleep_events,
-                    wake_events=each.wake_events, policy=policy,
+                    name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
+                    wake_events=file_agent.wake_events, policy=policy,
                 )  # fmt: skip
                 agent, _ = await registry.add(tx, default, new, token=token)
             else:
                 if token is not None and hash_token(token) != agent.token_hash:
                     agent = await registry.set_token(tx, agent, token)
                 agent = await registry.change(
-                    tx, agent, description=each.description, sleep_events=each.sleep_events,
-                    wake_events=each.wake_events, policy=policy,
+                    tx, agent, description=file_agent.description, sleep_events=file_agent.sleep_events,
+                    wake_events=file_agent.wake_events, policy=policy,
                 )  # fmt: skip
-            agent = await tier.coordinations.apply_file(tx, agent, each.stated_coordination())
-            await tier.routines.apply_file(tx, agent, each.routine_specs())
+            agent = await tier.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
+            await tier.routines.apply_file(tx, agent, file_agent.routine_specs())
             named.add(agent.id)
     registry.in_file = frozenset(named)
 

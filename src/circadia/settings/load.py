@@ -89,7 +89,7 @@ def _require_references(settings: Settings) -> None:
                 f"agents.{name}.coordination.launcher: there is no launcher {launcher!r}"
                 f"{_suggest_name(launcher, launchers)}"
             )
-    named = [("banks", each) for each in settings.banks]
+    named = [("banks", bank) for bank in settings.banks]
     for where, policy in (("defaults", settings.defaults), *((f"agents.{k}", v) for k, v in settings.agents.items())):
         named += [(where, each) for each in (policy.bank, *policy.write_banks, *policy.read_banks) if each is not None]
     for where, bank in named:

@@ -61,10 +61,10 @@ class Settings(Section):
     @property
     def programs(self) -> dict[str, str | None]:
         """Return the user of each program that settings start on this machine, by the path of the setting."""
-        launchers = {f"launchers.{name}": each for name, each in self.launchers.items()}
-        servers = {f"mcp_servers.{name}": each for name, each in self.mcp_servers.items()}
+        launchers = {f"launchers.{name}": launcher for name, launcher in self.launchers.items()}
+        servers = {f"mcp_servers.{name}": server for name, server in self.mcp_servers.items()}
         return {
-            path: each.user
-            for path, each in (launchers | servers).items()
-            if isinstance(each, SubprocessLauncherSettings | McpServerSettings) and each.command
+            path: program.user
+            for path, program in (launchers | servers).items()
+            if isinstance(program, SubprocessLauncherSettings | McpServerSettings) and program.command
         }

@@ -58,8 +58,8 @@ def _describe_place(place: Path, lines: Sequence[Any], given: object, model: typ
         return f"unknown key {path!r}; {hint}"
     if line["type"] == "value_error":  # our own messages show the value
         return f"{path}: {line['ctx']['error']}"
-    messages = [_describe_error(each) for each in lines]
-    messages = [messages[0], *(each.removeprefix(_OTHERWISE) for each in messages[1:])]
+    messages = [_describe_error(line) for line in lines]
+    messages = [messages[0], *(message.removeprefix(_OTHERWISE) for message in messages[1:])]
     # A whole section would only hide the wrong part, which the message already names.
     suffix = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
     return f"{path}: {', or '.join(messages)}{suffix if len(suffix) <= _SHOWN else ''}"
@@ -83,16 +83,16 @@ def _known_keys(place: Path, given: object, model: type[BaseModel]) -> list[str]
     for part in place:
         given = cast("Any", given)[part]
         kinds = [below for kind in kinds for below in _types_below(kind, part)]
-    models = [each for kind in kinds for each in _models_of_type(kind)]
-    models = [each for each in models if _matches_discriminator(each, given)] or models
-    return list({name: None for each in models for name in each.model_fields})
+    models = [candidate for kind in kinds for candidate in _models_of_type(kind)]
+    models = [candidate for candidate in models if _matches_discriminator(candidate, given)] or models
+    return list({name: None for candidate in models for name in candidate.model_fields})
 
 
 def _types_below(kind: object, part: int | str) -> Iterator[object]:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType, Annotated):
-        for each in inner[:1] if origin is Annotated else inner:
-            yield from _types_below(each, part)
+        for argument in inner[:1] if origin is Annotated else inner:
+            yield from _types_below(argument, part)
     elif origin is not None and inner:
         yield inner[-1] if isinstance(origin, type) and issubclass(origin, Mapping) else inner[0]
     elif isinstance(kind, type) and issubclass(kind, BaseModel) and str(part) in kind.model_fields:
@@ -101,8 +101,8 @@ def _types_below(kind: object, part: int | str) -> Iterator[object]:
 
 def _models_of_type(kind: object) -> Iterator[type[BaseModel]]:
     if get_origin(kind) in (Union, UnionType, Annotated):
-        for each in get_args(kind):
-            yield from _models_of_type(each)
+        for argument in get_args(kind):
+            yield from _models_of_type(argument)
     elif isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
 
@@ -111,7 +111,7 @@ def _matches_discriminator(model: type[BaseModel], given: object) -> bool:
     """Return whether each single-value key of the model has that value in `given`."""
     values_given: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
     fixed = {
-        name: get_args(each.annotation) for name, each in model.model_fields.items() if _is_constant(each.annotation)
+        name: get_args(field.annotation) for name, field in model.model_fields.items() if _is_constant(field.annotation)
     }
     return all(values_given.get(name) in values for name, values in fixed.items())
 

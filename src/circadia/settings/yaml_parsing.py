@@ -14,8 +14,8 @@ class _Loader(yaml.SafeLoader):
     """
 
     yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, pattern) for tag, pattern in found if tag != _TRUTH or first in "tTfF"]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TRUTH or first in "tTfF"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
 

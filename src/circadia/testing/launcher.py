@@ -59,13 +59,13 @@ class FakeLauncher:
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
         """Record the call, and end the pulse's runs of earlier epochs."""
         self.cleared.append((pulse_id, below_epoch))
-        for (each, epoch), end in self._running.items():
-            if each == pulse_id and epoch < below_epoch and not end.done():
+        for (key, epoch), end in self._running.items():
+            if key == pulse_id and epoch < below_epoch and not end.done():
                 end.set_result(LaunchResult(succeeded=False, detail="cleared"))
 
     def end(self, pulse_id: PulseId, ended: LaunchResult = SUCCEEDED) -> None:
         """End the pulse's latest run. Raises KeyError: the pulse is not running."""
-        epoch = max((epoch for each, epoch in self._running if each == pulse_id), default=None)
+        epoch = max((epoch for key, epoch in self._running if key == pulse_id), default=None)
         if epoch is None:
             raise KeyError(pulse_id)
         end = self._running[pulse_id, epoch]

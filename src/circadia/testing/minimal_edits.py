@@ -119,10 +119,10 @@ def make_minimal_edits(questions: Sequence[str], seed: int, kinds: Sequence[str]
 
 
 def _change_number(question: str, chance: random.Random) -> str | None:
-    found = list(_DIGITS.finditer(question))
-    if not found:
+    spots = list(_DIGITS.finditer(question))
+    if not spots:
         return None
-    match = chance.choice(found)
+    match = chance.choice(spots)
     value = int(match[0])
     return _replace_match(question, match, str(max(value + chance.choice((-2, -1, 1, 2, 5, 10)), 0)))
 
@@ -136,7 +136,7 @@ def _change_date(question: str, chance: random.Random) -> str | None:
         for word in group:
             match = re.search(rf"\b{word}\b", question, re.I if group is _RELATIVE else 0)
             if match:
-                return _replace_match(question, match, chance.choice([each for each in group if each != word]))
+                return _replace_match(question, match, chance.choice([other for other in group if other != word]))
     match = re.search(r"\b(?:19|20)\d\d\b", question)
     return (
         None if match is None else _replace_match(question, match, str(int(match[0]) + chance.choice((-3, -1, 1, 4))))
@@ -150,10 +150,10 @@ def _add_relative_time(question: str, chance: random.Random) -> str | None:
 
 
 def _change_name(question: str, chance: random.Random) -> str | None:
-    found = list(_CAPITAL.finditer(question))
-    if not found:
+    spots = list(_CAPITAL.finditer(question))
+    if not spots:
         return None
-    match = chance.choice(found)
+    match = chance.choice(spots)
     return _replace_match(question, match, chance.choice(_PLACES + _PEOPLE))
 
 
@@ -220,10 +220,10 @@ def _change_bound(question: str, chance: random.Random) -> str | None:
 
 
 def _add_modifier(question: str, chance: random.Random) -> str | None:
-    found = list(re.finditer(r"\b(?:the|a|an|my|your|of|for) (?=[a-z]{4,}\b)", question))
-    if not found or len(question.split()) > _SHORT:
+    spots = list(re.finditer(r"\b(?:the|a|an|my|your|of|for) (?=[a-z]{4,}\b)", question))
+    if not spots or len(question.split()) > _SHORT:
         return None
-    match = chance.choice(found)
+    match = chance.choice(spots)
     return f"{question[: match.end()]}{chance.choice(_MODIFIERS)} {question[match.end() :]}"
 
 
@@ -231,7 +231,7 @@ def _change_owner(question: str, chance: random.Random) -> str | None:
     match = re.search(rf"\b(?:{'|'.join(_OWNERS)}) (?=[a-z])", question)
     if match is None:
         return None
-    return _replace_match(question, match, f"{chance.choice([each for each in _OWNERS if each != match[0].strip()])} ")
+    return _replace_match(question, match, f"{chance.choice([word for word in _OWNERS if word != match[0].strip()])} ")
 
 
 def _change_operator(question: str, chance: random.Random) -> str | None:
@@ -239,13 +239,13 @@ def _change_operator(question: str, chance: random.Random) -> str | None:
     if match is None:
         return None
     return _replace_match(
-        question, match, chance.choice([each for each in ("-", "+", "*", "/", "!=") if each != match[0]])
+        question, match, chance.choice([sign for sign in ("-", "+", "*", "/", "!=") if sign != match[0]])
     )
 
 
 def _change_unit_case(question: str, chance: random.Random) -> str | None:
     both = [*_CASED_UNITS, *((two, one) for one, two in _CASED_UNITS)]
-    fitting = [(found, new) for old, new in both if (found := re.search(rf"(?<=\d) ?{old}\b", question))]
+    fitting = [(spot, new) for old, new in both if (spot := re.search(rf"(?<=\d) ?{old}\b", question))]
     if not fitting:
         return None
     match, new = chance.choice(fitting)
@@ -320,7 +320,7 @@ def _change_preposition(question: str, chance: random.Random) -> str | None:
     if match is None:
         return None
     return _replace_match(
-        question, match, chance.choice([*(f"{each} " for each in _BESIDE_NAMES if f"{each} " != match[0]), ""])
+        question, match, chance.choice([*(f"{word} " for word in _BESIDE_NAMES if f"{word} " != match[0]), ""])
     )
 
 
@@ -341,7 +341,7 @@ def _change_letter(question: str, chance: random.Random) -> str | None:
     return (
         None
         if match is None
-        else _replace_match(question, match, chance.choice([each for each in "ABCDE" if each != match[0]]))
+        else _replace_match(question, match, chance.choice([letter for letter in "ABCDE" if letter != match[0]]))
     )
 
 

@@ -111,8 +111,8 @@ def parse_rows(data: str) -> list[PromptRow]:
         elif dated := _DAY.fullmatch(line):
             day = dated[1]
         elif row := _ROW.fullmatch(line):
-            said = _SAID.fullmatch(row[3]) if row[1][0] == "e" else None
-            speaker, text = (said[1], said[2]) if said else ("", row[3])
+            speech = _SAID.fullmatch(row[3]) if row[1][0] == "e" else None
+            speaker, text = (speech[1], speech[2]) if speech else ("", row[3])
             rests = (row[2] or "").split()
             rows.append(PromptRow(key=row[1], part=part, day=day, speaker=speaker, text=text, evidence_keys=rests))
     return rows
@@ -164,13 +164,13 @@ def _build_subject_note(stated: Sequence[tuple[Fact, PromptRow]], new: set[str])
 def _build_word_notes(said: Sequence[PromptRow]) -> Iterator[NoteDraft]:
     having: dict[str, list[PromptRow]] = {}
     for row in said:
-        for word in sorted({each.casefold() for each in _WORD.findall(row.text)} - STOP_WORDS):
+        for word in sorted({token.casefold() for token in _WORD.findall(row.text)} - STOP_WORDS):
             having.setdefault(word, []).append(row)
-    taken: set[str] = set()
-    for word, group in sorted(having.items(), key=lambda each: (-len(each[1]), each[0])):
-        left = [row for row in group if row.key not in taken]
+    taken_keys: set[str] = set()
+    for word, group in sorted(having.items(), key=lambda entry: (-len(entry[1]), entry[0])):
+        left = [row for row in group if row.key not in taken_keys]
         if 2 <= len(left) <= 4 and len(group) <= 6 and word:
-            taken.update(row.key for row in left)
+            taken_keys.update(row.key for row in left)
             yield NoteDraft(text=" ".join(row.quotation for row in left), ids=[row.key for row in left])
 
 
@@ -185,8 +185,8 @@ def build_comparison(data: str) -> ComparisonAnswer:
             old = values.get((fact.subject, fact.about))
             if old is None or old.value == fact.value:
                 continue
-            said = [by_key[key] for key in first.evidence_keys if key in by_key]
-            stale = [row.key for row in said if any(each.value == old.value for each in row.facts)]
+            evidence = [by_key[key] for key in first.evidence_keys if key in by_key]
+            stale = [row.key for row in evidence if any(fact.value == old.value for fact in row.facts)]
             contradictions.append(
                 Contradiction(
                     now=fact.present_sentence, before=old.past_sentence, holds=[second.key], ended=[first.key, *stale],
@@ -200,12 +200,12 @@ def build_reflection(data: str) -> ReflectionAnswer:
     """Return the words that somebody used on several days, and the beliefs with outdated evidence."""
     every = parse_rows(data)
     over = set(re.findall(r"^(e\d+): ", data, re.M))
-    said = [row for row in every if row.speaker and row.key not in over]
+    spoken_rows = [row for row in every if row.speaker and row.key not in over]
     words: dict[tuple[str, str], dict[str, PromptRow]] = {}
-    for row in said:
-        for word in {each.casefold() for each in _WORD.findall(row.text)} - STOP_WORDS:
+    for row in spoken_rows:
+        for word in {token.casefold() for token in _WORD.findall(row.text)} - STOP_WORDS:
             words.setdefault((row.speaker, word), {}).setdefault(row.day, row)
-    often = sorted(words.items(), key=lambda each: (-len(each[1]), each[0]))[:3]
+    often = sorted(words.items(), key=lambda entry: (-len(entry[1]), entry[0]))[:3]
     known = " ".join(row.text for row in every if row.key[0] == "b")
     beliefs = [
         Belief(
@@ -259,13 +259,15 @@ def _build_edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: PromptRow)
 def build_predictions(data: str) -> Predictions:
     """Ask for each fact that a block states, in the words of its person."""
     lines = [line[2:] for line in data.split("\n") if line.startswith("| ")]
-    asked = {
+    questions = {
         (fact.subject == NO_OWNER, fact.about): _phrase_questions(fact)
         for line in lines
         for fact in find_facts("", line)
     }
     return Predictions(
-        questions=[PredictedQuestion(phrasings=list(each), confidence=0.6) for each in asked.values()][:10]
+        questions=[PredictedQuestion(phrasings=list(phrasings), confidence=0.6) for phrasings in questions.values()][
+            :10
+        ]
     )
 
 
@@ -290,8 +292,8 @@ def build_question_verdicts(data: str) -> QuestionVerdicts:
 
 def find_same_questions(data: str) -> SameQuestions:
     """Return the questions that have the same words, in any order."""
-    asked = re.search(r"^question: (.*)$", data, re.M)
-    words = Counter(re.findall(r"\w+", asked[1].casefold())) if asked else Counter[str]()
+    question_line = re.search(r"^question: (.*)$", data, re.M)
+    words = Counter(re.findall(r"\w+", question_line[1].casefold())) if question_line else Counter[str]()
     listed = re.findall(r"^(\d+)\. (.*)$", data, re.M)
     return SameQuestions(
         same=[int(number) for number, text in listed if Counter(re.findall(r"\w+", text.casefold())) == words]
@@ -311,9 +313,9 @@ def build_answer_verdicts(data: str) -> AnswerVerdicts:
 
 
 def _is_still_right(lines: str, beside: Sequence[str], by_key: Mapping[str, PromptRow]) -> bool:
-    words = {each.casefold() for each in _WORD.findall(lines)} - STOP_WORDS
+    words = {token.casefold() for token in _WORD.findall(lines)} - STOP_WORDS
     new = [by_key[key] for key in beside if key in by_key]
-    shared = any(words & {each.casefold() for each in _WORD.findall(row.text)} for row in new)
+    shared = any(words & {token.casefold() for token in _WORD.findall(row.text)} for row in new)
     return not shared and all(fact.value in lines for row in new for fact in row.facts)
 
 

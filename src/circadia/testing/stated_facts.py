@@ -68,23 +68,23 @@ _WORDS: Final = frozenset({"What", "That", "This", "It", "He", "She", "They", "W
 
 def find_facts(speaker: str, text: str) -> Iterator[Fact]:
     """Yield the facts in a text; `speaker` is the one who says `I`."""
-    clauses = {found.start(): found[0] for found in _BEFORE.finditer(text)}
+    clauses = {clause.start(): clause[0] for clause in _BEFORE.finditer(text)}
     # Past values are not stated facts, but remain as history.
     plain = _BEFORE.sub(lambda past: ";" + " " * (len(past[0]) - 1), text)
-    for about, who, found in _match_facts(plain):
+    for about, who, match in _match_facts(plain):
         name = _capitalize(speaker) if who in ("I", "My", "my") else who
         if name and name not in _WORDS:
             yield Fact(
-                subject=name, about=about, value=found["value"].strip(), history=clauses.get(found.end("value"), "")
+                subject=name, about=about, value=match["value"].strip(), history=clauses.get(match.end("value"), "")
             )
 
 
 def _match_facts(text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
     for about, pattern in _PATTERNS:
-        for found in pattern.finditer(text):
-            yield about, found["who"], found
-    for found in _OWN.finditer(text):
-        yield found["about"], found["my"] or found["who"] or NO_OWNER, found
+        for match in pattern.finditer(text):
+            yield about, match["who"], match
+    for match in _OWN.finditer(text):
+        yield match["about"], match["my"] or match["who"] or NO_OWNER, match
 
 
 def _capitalize(speaker: str) -> str:

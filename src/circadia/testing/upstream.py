@@ -159,14 +159,14 @@ class MockUpstream:
             self._changed.notify_all()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        seen = await self._receive(request)
+        recorded_request = await self._receive(request)
         try:
-            response = await self._respond(request, seen, self._take_script(seen))
+            response = await self._respond(request, recorded_request, self._take_script(recorded_request))
         except (asyncio.CancelledError, ConnectionError):
             if not self._closing:
-                await asyncio.shield(self._record(seen, self.cancelled))
+                await asyncio.shield(self._record(recorded_request, self.cancelled))
             raise
-        await self._record(seen, self.answered)
+        await self._record(recorded_request, self.answered)
         return response
 
     async def _receive(self, request: web.BaseRequest) -> RecordedRequest:
@@ -176,7 +176,7 @@ class MockUpstream:
             if len(body) > _BODY_BYTES:
                 raise web.HTTPRequestEntityTooLarge(max_size=_BODY_BYTES, actual_size=len(body))
         path, _, query = request.raw_path.partition("?")
-        seen = RecordedRequest(
+        recorded_request = RecordedRequest(
             number=len(self.requests) + 1,
             method=request.method,
             path=path,
@@ -185,8 +185,8 @@ class MockUpstream:
             body=bytes(body),
             arrived_at=self._clock.now(),
         )
-        await self._record(seen, self.requests)
-        return seen
+        await self._record(recorded_request, self.requests)
+        return recorded_request
 
     def _take_script(self, seen: RecordedRequest) -> ResponseScript:
         for index, script in enumerate(self._scripts):
@@ -227,14 +227,14 @@ class MockUpstream:
         anthropic = seen.path.startswith("/v1/messages") or seen.header("anthropic-version") is not None
         api = self._anthropic if anthropic else self._openai
         try:
-            asked = seen.json()
+            body = seen.json()
         except orjson.JSONDecodeError as error:
             return api.error(400, f"the body is not JSON: {error}")
         if self._key is not None and not self._has_key(seen):
             return api.error(401, "wrong API key")
         if script.status is not None and script.status >= 400 and script.body is None:
             return api.error(script.status, f"scripted error {script.status}")
-        answer = api.answer(seen, self._reply_text(asked, script), usage=script.usage)
+        answer = api.answer(seen, self._reply_text(body, script), usage=script.usage)
         return _apply_script(answer, script)
 
     def _has_key(self, seen: RecordedRequest) -> bool:

@@ -108,11 +108,11 @@ def _wants_usage(request: Json) -> bool:
 
 
 def _build_usage(prompt: object, text: str) -> Json:
-    asked, said = count_tokens(prompt), len(split_words(text))
+    prompt_tokens, completion_tokens = count_tokens(prompt), len(split_words(text))
     return {
-        "prompt_tokens": asked,
-        "completion_tokens": said,
-        "total_tokens": asked + said,
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
         "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
     }
@@ -130,8 +130,8 @@ def _answer_chat(seen: RecordedRequest, request: Json, text: str, usage: bool) -
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         whole = head | {"object": "chat.completion", "choices": [choice]}
         return build_json_answer(whole | {"usage": counted} if usage else whole)
-    wanted = usage and _wants_usage(request)
-    chunk: Json = head | {"object": "chat.completion.chunk"} | ({"usage": None} if wanted else {})
+    adds_usage = usage and _wants_usage(request)
+    chunk: Json = head | {"object": "chat.completion.chunk"} | ({"usage": None} if adds_usage else {})
 
     def encode_piece(delta: Json, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
@@ -140,7 +140,7 @@ def _answer_chat(seen: RecordedRequest, request: Json, text: str, usage: bool) -
     pieces = [encode_piece({"role": "assistant", "content": ""})]
     pieces += [encode_piece({"content": word}) for word in split_words(text)]
     pieces.append(encode_piece({}, "stop"))
-    if wanted:
+    if adds_usage:
         pieces.append(encode_event({**chunk, "choices": [], "usage": counted}))
     return build_event_answer([*pieces, _DONE])
 
@@ -178,8 +178,8 @@ def _answer_embeddings(request: Json) -> ScriptedResponse:
         if request.get("encoding_format") == "base64":
             vector = base64.b64encode(struct.pack(f"<{dimensions}f", *_build_vector(str(item), dimensions))).decode()
         rows.append({"object": "embedding", "index": index, "embedding": vector})
-    asked = count_tokens(inputs)
-    usage = {"prompt_tokens": asked, "total_tokens": asked}
+    prompt_tokens = count_tokens(inputs)
+    usage = {"prompt_tokens": prompt_tokens, "total_tokens": prompt_tokens}
     return build_json_answer(
         {"object": "list", "data": rows, "model": request.get("model", "mock-embedding"), "usage": usage}
     )
@@ -192,7 +192,7 @@ def _build_vector(text: str, dimensions: int) -> list[float]:
 
 
 def _build_response(seen: RecordedRequest, request: Json, text: str, usage: bool) -> Json:
-    asked, said = count_tokens([request.get("instructions"), request.get("input")]), len(split_words(text))
+    inputs, outputs = count_tokens([request.get("instructions"), request.get("input")]), len(split_words(text))
     part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     message: Json = {
         "id": f"msg_mock{seen.number}",
@@ -202,11 +202,11 @@ def _build_response(seen: RecordedRequest, request: Json, text: str, usage: bool
         "content": [part],
     }
     counted = {
-        "input_tokens": asked,
+        "input_tokens": inputs,
         "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": said,
+        "output_tokens": outputs,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": asked + said,
+        "total_tokens": inputs + outputs,
     }
     return {
         "id": f"resp_mock{seen.number}",

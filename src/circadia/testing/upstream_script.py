@@ -27,8 +27,8 @@ class RecordedRequest:
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, ignoring case, or None."""
-        wanted = name.lower()
-        return next((value for key, value in self.headers if key.lower() == wanted), None)
+        lower_name = name.lower()
+        return next((value for key, value in self.headers if key.lower() == lower_name), None)
 
     def json(self) -> Any:
         """Return the parsed body, {} if it is empty. Raises orjson.JSONDecodeError."""
@@ -120,7 +120,7 @@ def count_tokens(node: object) -> int:
 def find_last_user_text(messages: object) -> str:
     if isinstance(messages, list):
         listed = cast(list[object], messages)
-        said = [cast(dict[str, object], message) for message in listed if isinstance(message, dict)]
-        asked = [message for message in said if message.get("role") == "user"]
-        return " ".join(collect_texts(asked[-1].get("content") if asked else listed))
+        turns = [cast(dict[str, object], message) for message in listed if isinstance(message, dict)]
+        user_turns = [message for message in turns if message.get("role") == "user"]
+        return " ".join(collect_texts(user_turns[-1].get("content") if user_turns else listed))
     return " ".join(collect_texts(messages))

@@ -40,7 +40,7 @@ _SELDOM_SECONDS: Final = 60.0
 _AT_ONCE: Final = 500
 _TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
 _READ: Final = (*_TOLD, EventType.PULSE, EventType.WAKE)
-_FAILED: Final = {each.value for each in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
+_FAILED: Final = {status.value for status in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
 
 AlertPoster = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
 """Posts an alert; may raise anything."""
@@ -58,7 +58,7 @@ class Alert:
     @property
     def subject(self) -> str:
         """Return `session:agent` as far as known; empty for the fleet."""
-        return ":".join(each for each in (self.session, self.agent) if each)
+        return ":".join(name for name in (self.session, self.agent) if name)
 
 
 class AlertNotifier:
@@ -93,8 +93,8 @@ class AlertNotifier:
                     _logger.exception("an alert failed")
                 await self._clock.sleep(EVERY_SECONDS)
         finally:  # the next start posts what is under way
-            for each in self._posting:
-                each.cancel()
+            for posting in self._posting:
+                posting.cancel()
 
     async def step(self) -> None:
         async with self._store.begin_read() as tx:
@@ -117,15 +117,15 @@ class AlertNotifier:
         for alert in new_alerts:
             _logger.warning("alert %s of %s: %s", alert.cause, alert.subject or "the fleet", dict(alert.detail))
         if self._post is not None:
-            for each in to_post:
-                posting = asyncio.create_task(self._post_once(each, self._post))
+            for post in to_post:
+                posting = asyncio.create_task(self._post_once(post, self._post))
                 self._posting.add(posting)
                 posting.add_done_callback(self._posting.discard)
 
     async def _claim_alerts(self, fresh: Sequence[Alert]) -> tuple[Sequence[Alert], Sequence[PendingAlertPost]]:
         async with self._store.begin_write() as tx:
             now = self._clock.now()
-            to_post = [replace(each, told_at=now) for each in await self._fetch_abandoned(tx)]
+            to_post = [replace(post, told_at=now) for post in await self._fetch_abandoned(tx)]
             await self._store_claims(tx, to_post)
             fresh = await self._drop_repeated(tx, fresh)
             new = [_build_pending_post(alert, now, self._ids.new("alr")) for alert in fresh]
@@ -133,26 +133,26 @@ class AlertNotifier:
         return fresh, (*to_post, *new)
 
     async def _store_claims(self, tx: Tx, told: Sequence[PendingAlertPost]) -> None:
-        for each in told:
+        for post in told:
             await tx.alerts.record_alert(
-                each.cause, each.subject, each.told_at, None if self._post is None else each.body
+                post.cause, post.subject, post.told_at, None if self._post is None else post.body
             )
 
     async def _fetch_abandoned(self, tx: Tx) -> list[PendingAlertPost]:
         """Return the posts that a dead server left, if this one posts at all."""
         now = self._clock.now()
         unposted = await tx.alerts.find_unposted() if self._post is not None else ()
-        return [each for each in unposted if abs(now - each.told_at) >= POSTED_WITHIN]
+        return [post for post in unposted if abs(now - post.told_at) >= POSTED_WITHIN]
 
     async def _drop_repeated(self, tx: Tx, alerts: Sequence[Alert]) -> list[Alert]:
         """Return the alerts that nobody raised within the hour, one per cause and subject."""
-        alert_times = {cause: await tx.alerts.find_alert_times(cause) for cause in {each.cause for each in alerts}}
+        alert_times = {cause: await tx.alerts.find_alert_times(cause) for cause in {alert.cause for alert in alerts}}
         now = self._clock.now()
         first_alerts: dict[tuple[str, str], Alert] = {}
-        for each in alerts:
-            last = alert_times[each.cause].get(each.subject)
+        for alert in alerts:
+            last = alert_times[alert.cause].get(alert.subject)
             if last is None or abs(now - last) >= QUIET:  # clocks of servers differ, and may be set
-                first_alerts.setdefault((each.cause, each.subject), each)
+                first_alerts.setdefault((alert.cause, alert.subject), alert)
         return list(first_alerts.values())
 
     async def wait_until_posted(self) -> None:
@@ -202,9 +202,9 @@ class AlertNotifier:
     async def _backlog_alerts(self, tx: Tx) -> list[Alert]:
         now = self._clock.now()
         alerts: list[Alert] = []
-        for each in await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, of=None):
-            waiting = await tx.wakes.find_deferred(each.agent_id)
-            agent = await tx.agents.get(each.agent_id)
+        for due_agent in await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, of=None):
+            waiting = await tx.wakes.find_deferred(due_agent.agent_id)
+            agent = await tx.agents.get(due_agent.agent_id)
             if agent is not None and waiting and now - waiting[0].at >= BACKLOG:
                 detail = {"waiting": len(waiting), "oldest": waiting[0].id, "since": waiting[0].at.isoformat()}
                 alerts.append(Alert(cause="backlog", session=agent.session, agent=agent.name, at=now, detail=detail))
@@ -212,7 +212,7 @@ class AlertNotifier:
 
     async def _find_agent(self, tx: Tx, event: Event) -> Agent | None:
         agents = await tx.agents.find_by_past_name(event.session or "", event.agent or "")
-        return next((each for each in agents if each.deleted_at is None), None)
+        return next((agent for agent in agents if agent.deleted_at is None), None)
 
     def _build_alert(self, event: Event, cause: str, detail: Mapping[str, object]) -> Alert:
         return Alert(cause=cause, session=event.session, agent=event.agent, at=event.at, detail=detail)

@@ -46,8 +46,8 @@ class ClockJumps:
     def corrected_start(self, began: datetime) -> datetime:
         """Return the start of something unfinished, on the current clock."""
         now, gained = self._clock.now(), self.gained_seconds
-        moved = began + timedelta(seconds=gained)
-        return began if moved > now or self.last_check_at <= began <= now else moved
+        new_start = began + timedelta(seconds=gained)
+        return began if new_start > now or self.last_check_at <= began <= now else new_start
 
     def _wall_offset(self) -> float:
         """Return how far the wall clock is ahead of the monotonic one."""
@@ -120,25 +120,25 @@ class PulseLifecycle:
         now = self._clock.now()
         if pulse.started_at is not None:
             pulse = replace(pulse, started_at=self._jumps.corrected_start(pulse.started_at))
-        moved = replace(pulse, status=to, **changes)
+        new_row = replace(pulse, status=to, **changes)
         if not PULSE_MOVES[to]:
-            moved = replace(moved, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)
+            new_row = replace(new_row, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)
         elif to is PulseStatus.PENDING:
-            moved = replace(moved, lease_until=None, owner=None, started_at=None, prompted_at=None, token_hash=None)
+            new_row = replace(new_row, lease_until=None, owner=None, started_at=None, prompted_at=None, token_hash=None)
         if to is PulseStatus.PENDING and pulse.started_at is not None:
             ran = seconds_between(pulse.started_at, min(now, ran_until or now))
-            moved = replace(moved, run_seconds=pulse.run_seconds + ran)
-        if not await tx.pulses.save(moved, origin=pulse):
+            new_row = replace(new_row, run_seconds=pulse.run_seconds + ran)
+        if not await tx.pulses.save(new_row, origin=pulse):
             raise Conflict(f"pulse {pulse.id!r} was moved by another process")
         released = 0
         if to is PulseStatus.RUNNING:
             await tx.wakes.move_charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
         elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:  # reserved wakes never ran
             released = await tx.wakes.move_charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
-        self._track_running(tx, moved)
-        session, _, name = moved.agent.rpartition(":")
-        await self._record_event(tx, session or "default", name, moved, released)
-        return moved
+        self._track_running(tx, new_row)
+        session, _, name = new_row.agent.rpartition(":")
+        await self._record_event(tx, session or "default", name, new_row, released)
+        return new_row
 
     def has_clock_jumped(self) -> bool:
         """Check the wall clock, about once a second; if it was set, call `shift_open_pulses`."""

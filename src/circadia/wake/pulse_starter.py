@@ -37,7 +37,7 @@ class PulseStarter:
         """Create a pulse with this limit, or return the open pulse of a resident agent that is already awake."""
         resident = target.coordination.launcher == RESIDENT
         if resident and not target.asleep:
-            running = [each for each in await tx.pulses.find_open(target.id) if each.launcher == RESIDENT]
+            running = [pulse for pulse in await tx.pulses.find_open(target.id) if pulse.launcher == RESIDENT]
             if running:
                 return running[-1]
         pulse = await self._rows.add(

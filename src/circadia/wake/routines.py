@@ -57,7 +57,7 @@ class RoutineService:
         specs = specs or _heartbeat_specs(agent)
         names = [spec.name for spec in specs]
         now = self._clock.now()
-        known = {each.name: each for each in await tx.routines.find_by_agent(agent.id)}
+        known = {routine.name: routine for routine in await tx.routines.find_by_agent(agent.id)}
         await tx.routines.remove_others(agent.id, known.keys() & set(names))
         for spec in specs:
             old = known.get(spec.name)
@@ -73,7 +73,7 @@ class RoutineService:
     async def ensure_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
         """Give a launched agent without routines its heartbeat, or remove a heartbeat that its settings rule out."""
         present = await tx.routines.find_by_agent(agent.id)
-        if all(_is_heartbeat(each) for each in present) and (present or _heartbeat_specs(agent)):
+        if all(_is_heartbeat(routine) for routine in present) and (present or _heartbeat_specs(agent)):
             await self.replace(tx, agent, (), by=by)
 
     async def apply_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
@@ -86,25 +86,25 @@ class RoutineService:
         if (old.file if old is not None else []) == stated:
             await self.ensure_heartbeat(tx, agent, by="file")
             return
-        noted = Setting(value=None, source=SettingSource.FILE, at=self._clock.now(), file=stated)
-        await tx.agents.save(replace(agent, settings={**agent.settings, FILE_ROUTINES: noted}))
+        file_setting = Setting(value=None, source=SettingSource.FILE, at=self._clock.now(), file=stated)
+        await tx.agents.save(replace(agent, settings={**agent.settings, FILE_ROUTINES: file_setting}))
         await self.replace(tx, agent, [_in_zone(spec, agent.coordination.zone) for spec in specs], by="file")
 
     async def follow_zone(self, tx: Tx, agent: Agent, *, origin: str, by: str) -> None:
         """Move the routines from the zone `origin` to the agent's new zone; routines in other zones stay."""
         now = self._clock.now()
-        moved = [each for each in await tx.routines.find_by_agent(agent.id) if each.recurrence.zone == origin]
-        for old in moved:
+        moves = [routine for routine in await tx.routines.find_by_agent(agent.id) if routine.recurrence.zone == origin]
+        for old in moves:
             again = _in_zone(old, agent.coordination.zone)
             await tx.routines.save(plan_from(again, now) if again.recurrence.depends_on_zone else again, origin=old)
-        if moved:
-            await self._record_event(tx, agent, {"changed_by": by, "routines": [each.name for each in moved]})
+        if moves:
+            await self._record_event(tx, agent, {"changed_by": by, "routines": [routine.name for routine in moves]})
 
     async def fetch_planned_ahead(self, tx: Tx) -> Sequence[Routine]:
         """Return the routines planned by a clock that was days ahead and was set back since."""
         now = self._clock.now()
         late = await tx.routines.find_due_after(now + SET_BACK)
-        return [each for each in late if replan_if_set_back(each, now) is not each]
+        return [routine for routine in late if replan_if_set_back(routine, now) is not routine]
 
     async def replan(self, tx: Tx, routine: Routine) -> None:
         """Plan one of them again by the current clock (WAKE-43)."""

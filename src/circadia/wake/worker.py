@@ -55,13 +55,13 @@ class WakeWorker:
             clock, parts.store, lambda tx: tx.pulses, self._put_back, name="the wake worker", owner=owner, alone=alone
         )
         self._next_at: datetime | None = None
-        for topic, heard in (
+        for topic, handler in (
             ("pulse", self._on_pulse_moved),
             ("routine", self._on_routine_changed),
             ("coordination", self._on_agent_changed),
             ("sleep", self._on_agent_moved),
         ):
-            parts.signals.listen(topic, heard)
+            parts.signals.listen(topic, handler)
 
     async def run(self) -> None:
         """Work until cancelled; log a failing step and try it again."""
@@ -202,15 +202,15 @@ class WakeWorker:
             self._ended |= ended
             raise
         self._look_at_all = False
-        due.sort(key=lambda each: (-each.pressing, each.since))
-        await self._run_each(self._reconsider_agent, list(dict.fromkeys(each.agent_id for each in due)))
+        due.sort(key=lambda due_agent: (-due_agent.pressing, due_agent.since))
+        await self._run_each(self._reconsider_agent, list(dict.fromkeys(due_agent.agent_id for due_agent in due)))
 
     async def _reconsider_agent(self, agent_id: AgentId) -> None:
         try:
             async with self._parts.store.begin_write() as tx:
                 agent = await tx.agents.get(agent_id)
-                moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.find_deferred(agent_id))
-                for wake in moved:
+                decided_wakes = await self._parts.requests.reconsider(tx, agent, await tx.wakes.find_deferred(agent_id))
+                for wake in decided_wakes:
                     if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
                         await self._notify_sender(tx, wake, wake.sender_id)
                     if agent is not None and wake.decision in _CAME_TO_NOTHING:
@@ -224,8 +224,8 @@ class WakeWorker:
         sender = await tx.agents.get(sender_id)
         if sender is not None and sender.deleted_at is None:
             what = "expired" if wake.decision is Decision.EXPIRED else f"was {wake.decision.value}: {wake.detail}"
-            gone = wake.message_id is None or wake.decision is Decision.CANCELLED
-            hint = "" if gone else " Its message is in the inbox there."
+            is_dropped = wake.message_id is None or wake.decision is Decision.CANCELLED
+            hint = "" if is_dropped else " Its message is in the inbox there."
             text = f"Your wake of {wake.agent} ({wake.reason}) {what}.{hint}"
             await self._parts.inbox.notify(tx, sender, text, root_id=wake.root_id)
 

@@ -97,10 +97,10 @@ async def set_schedule(agent: str, body: ScheduleBody, who: Who, parts: Parts) -
         found_agent = await named_agent(tx, who, agent)
         zone = found_agent.coordination.zone
         if body.blackouts is not None:
-            blackouts = [_coordination_keys(each.record(zone)) for each in body.blackouts]
+            blackouts = [_coordination_keys(blackout.record(zone)) for blackout in body.blackouts]
             found_agent = await parts.wake.coordinations.patch(tx, found_agent, {"blackouts": blackouts}, by=who.name)
         if body.routines is not None:
-            specs = [each.spec(zone) for each in body.routines]
+            specs = [routine.spec(zone) for routine in body.routines]
             known = await tx.routines.find_by_agent(found_agent.id)
             _require_due(known, await parts.wake.routines.replace(tx, found_agent, specs, by=who.name))
         routines = await tx.routines.find_by_agent(found_agent.id)
@@ -120,14 +120,14 @@ def _require_due(known: Sequence[Routine], changed: Sequence[Routine]) -> None:
 
 def _require_type(key: str, value: object) -> None:
     """Raise ValueError for the first value of a wrong type."""
-    wanted = str if key in _INSTANTS or key in _TIMES else bool if key == "enabled" else None
-    for each in cast("list[object]", value) if isinstance(value, list) else [value]:
-        if each is None:
+    wanted_class = str if key in _INSTANTS or key in _TIMES else bool if key == "enabled" else None
+    for entry in cast("list[object]", value) if isinstance(value, list) else [value]:
+        if entry is None:
             continue
-        if wanted is not None and not isinstance(each, wanted):
-            raise ValueError(f"{key}: {each!r} is no {'true or false' if wanted is bool else 'text'}")
-        if key in _NUMBERS and (isinstance(each, str | bool)):
-            raise ValueError(f"{key}: {each!r} is no number")
+        if wanted_class is not None and not isinstance(entry, wanted_class):
+            raise ValueError(f"{key}: {entry!r} is no {'true or false' if wanted_class is bool else 'text'}")
+        if key in _NUMBERS and (isinstance(entry, str | bool)):
+            raise ValueError(f"{key}: {entry!r} is no number")
 
 
 def _window(parts: ApiParts, since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
@@ -155,11 +155,11 @@ def _view(agent: Agent, routines: Sequence[Routine], start: datetime, end: datet
     return ScheduleView(
         agent=agent.reference,
         zone=coordination.zone,
-        routines=[_routine(each) for each in routines],
-        blackouts=[_blackout(each) for each in coordination.blackouts],
+        routines=[_routine(routine) for routine in routines],
+        blackouts=[_blackout(blackout) for blackout in coordination.blackouts],
         since=start,
         until=end,
-        occurrences=sorted(due, key=lambda each: (each.at, each.routine)),
+        occurrences=sorted(due, key=lambda occurrence: (occurrence.at, occurrence.routine)),
         spans=[SpanView.of(span, end=min(end, span.end or end)) for span in spans if span.start < end],
         complete=complete,
     )

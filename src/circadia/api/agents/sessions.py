@@ -54,8 +54,8 @@ class SessionBody(Body):
 async def create_session(body: SessionBody, response: Response, who: Who, parts: Parts) -> SessionCreated:
     """Create a session with its agents and threads, all or nothing. Operator only."""
     require_operator(who)
-    agents = [each.new_agent() for each in body.agents]
-    threads = [NewThread(name=each.name, participants=tuple(each.participants)) for each in body.threads]
+    agents = [agent.new_agent() for agent in body.agents]
+    threads = [NewThread(name=thread.name, participants=tuple(thread.participants)) for thread in body.threads]
     all_but = body.sleepers.all_but if body.sleepers else None
     async with parts.store.begin_write() as tx:
         created = await parts.sessions.create(tx, who, body.name, agents=agents, threads=threads, all_but=all_but)

@@ -82,8 +82,8 @@ class BankPolicyBody(BankPolicyKeys, Body):
         sent = {name: getattr(self, name) for name in self.model_fields_set}
         if "sleeptime" in sent:
             both = {**before.sleeptime, **self.sleeptime}
-            gone = {name for name, value in self.sleeptime.items() if value is None}
-            sent["sleeptime"] = {name: value for name, value in both.items() if name not in gone}
+            removed_names = {name for name, value in self.sleeptime.items() if value is None}
+            sent["sleeptime"] = {name: value for name, value in both.items() if name not in removed_names}
         return replace(before, **{"own": bool(sent) or before.own, **sent})
 
 
@@ -207,12 +207,12 @@ async def _select_ids(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
         InvalidRequest: there is no condition, which must not mean all.
     """
     conditions = (body.session, body.speaker, body.since, body.until)
-    if body.ids is None and not any(each is not None for each in conditions):
+    if body.ids is None and not any(condition is not None for condition in conditions):
         raise InvalidRequest("say what to forget: `ids`, `session`, `speaker`, `since` or `until`")
-    if body.ids is not None and not any(each is not None for each in conditions):
+    if body.ids is not None and not any(condition is not None for condition in conditions):
         return list(dict.fromkeys(body.ids))
     ids = await tx.episodes.find_matching_ids(
         bank.id, session=body.session, speaker=body.speaker, since=body.since, until=body.until
     )
     allowed = None if body.ids is None else frozenset(body.ids)
-    return [each for each in ids if allowed is None or each in allowed]
+    return [episode_id for episode_id in ids if allowed is None or episode_id in allowed]

@@ -83,8 +83,8 @@ async def search_bank(
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         filtered = replace(
             question, counted=may_keep_question(found_bank, who.agent), limit=limit, session=session, speaker=speaker,
-            kinds=tuple(each.value for each in kind or ()),
-            trusts=tuple(each.value for each in trust or ()),
+            kinds=tuple(row_kind.value for row_kind in kind or ()),
+            trusts=tuple(trust_level.value for trust_level in trust or ()),
             since=None if since is None else since.timestamp(),
             until=None if until is None else until.timestamp(),
             layers=tuple(layer or Layer),
@@ -95,7 +95,7 @@ async def search_bank(
     found_bank, results = await parts.memory.retrieval.run_question(parts.store, q, work)
     if who.agent is not None:
         parts.memory.uses.add(build_use(found_bank, who.agent.id, results))
-    return HitList(bank=found_bank.name, hits=[hit_view(each) for each in results])
+    return HitList(bank=found_bank.name, hits=[hit_view(hit) for hit in results])
 
 
 @router.get("/banks/{bank}/views")
@@ -119,11 +119,11 @@ async def list_views(
             ViewKind.SUBJECT: notes_stamp(found_bank, await tx.views.fetch_heads(found_bank.id)),
         }
         views: list[FrequentQuestionView] = []
-        for each in await tx.views.find_all(found_bank.id):
-            results = await retrieval.fetch_hits(tx, found_bank, [ScoredRow(*hit) for hit in each.hits[:hits]])
-            current = each.stamp is not None and each.stamp == stamps[each.kind]
-            views.append(_frequent_question_view(each, current, count_recent_askings(each, now), results))
-    views.sort(key=lambda each: (each.kind is not ViewKind.QUESTION, -each.asked, each.text))
+        for view in await tx.views.find_all(found_bank.id):
+            results = await retrieval.fetch_hits(tx, found_bank, [ScoredRow(*hit) for hit in view.hits[:hits]])
+            current = view.stamp is not None and view.stamp == stamps[view.kind]
+            views.append(_frequent_question_view(view, current, count_recent_askings(view, now), results))
+    views.sort(key=lambda view: (view.kind is not ViewKind.QUESTION, -view.asked, view.text))
     return ReadyList(bank=found_bank.name, views=views)
 
 
@@ -136,7 +136,7 @@ def _frequent_question_view(
         filters={name: value for name, value in view.asked.items() if name != "text"},
         asked=asked,
         current=current,
-        hits=[hit_view(each) for each in found],
+        hits=[hit_view(hit) for hit in found],
     )
 
 
@@ -179,12 +179,12 @@ async def show_context(
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
         )
-        hits = await parts.memory.retrieval.fetch_hits(tx, found_bank, [each.scored for each in context.hits])
+        hits = await parts.memory.retrieval.fetch_hits(tx, found_bank, [hit.scored for hit in context.hits])
     if who.agent is not None:
         parts.memory.uses.add(build_use(found_bank, who.agent.id, context.hits, context.blocks))
     return ContextView.of(
         context,
         bank=found_bank.name,
         blocks=[block.label for block in context.blocks],
-        hits=[hit_view(each) for each in hits],
+        hits=[hit_view(hit) for hit in hits],
     )

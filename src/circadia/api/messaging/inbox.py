@@ -61,13 +61,15 @@ async def show_inbox(
             limit=limit,
         )
         counts = await tx.deliveries.count_by_state(found_agent.id)
-    if not who.is_operator and any(each.seen_at is None for each in deliveries):
+    if not who.is_operator and any(delivery.seen_at is None for delivery in deliveries):
         async with parts.store.begin_write() as tx:
-            await tx.deliveries.mark_seen(found_agent.id, [each.message.id for each in deliveries], parts.clock.now())
+            await tx.deliveries.mark_seen(
+                found_agent.id, [delivery.message.id for delivery in deliveries], parts.clock.now()
+            )
     return InboxPage(
         agent=found_agent.reference,
         counts=dict(counts),
-        messages=[_item(each) for each in deliveries],
+        messages=[_item(delivery) for delivery in deliveries],
         after=deliveries[-1].message.id if len(deliveries) == limit else None,
     )
 
@@ -108,12 +110,12 @@ async def list_sent(
             raise InvalidRequest(f"no message {before!r}; `before` is that of the page before")
         deliveries, more = await _fetch_sent(tx, found_agent.id, last, limit)
         names: dict[AgentId, str] = {}
-        for each in deliveries:
-            if each.agent_id not in names:
-                reader = await tx.agents.get(each.agent_id)
-                names[each.agent_id] = each.agent_id if reader is None else reader.reference
+        for delivery in deliveries:
+            if delivery.agent_id not in names:
+                reader = await tx.agents.get(delivery.agent_id)
+                names[delivery.agent_id] = delivery.agent_id if reader is None else reader.reference
     return SentPage(
-        messages=[_sent_item(each, names[each.agent_id]) for each in deliveries],
+        messages=[_sent_item(delivery, names[delivery.agent_id]) for delivery in deliveries],
         before=deliveries[-1].message.id if more else None,
     )
 
@@ -124,7 +126,7 @@ async def _fetch_sent(tx: Tx, sender: AgentId, before: MessageId | None, limit: 
         deliveries = await tx.deliveries.find_sent(sender, before=before, limit=limit + 1)
         if len(deliveries) <= limit:
             return deliveries, False
-        whole = [each for each in deliveries if each.message.id != deliveries[-1].message.id]
+        whole = [delivery for delivery in deliveries if delivery.message.id != deliveries[-1].message.id]
         if whole:
             return whole, True
         limit *= 2

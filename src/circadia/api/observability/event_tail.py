@@ -78,9 +78,9 @@ class EventTail:
         if number >= self._upto:
             if self._look is None or self._look.done():
                 self._look = asyncio.create_task(self._fetch_new_events(ahead=number > self._upto))
-            look = self._look
-            await asyncio.wait((look,))  # a cancelled follower leaves the read to the others
-            look.result()
+            running_look = self._look
+            await asyncio.wait((running_look,))  # a cancelled follower leaves the read to the others
+            running_look.result()
         if number < self._since:
             return None
         return self._kept[bisect_right(self._kept, number, key=_event_number) :]
@@ -98,10 +98,10 @@ class EventTail:
             _logger.warning("cannot read events yet: %s", error)
             return
         if events:
-            kept = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
-            dropped = kept[:-PAGE]
+            kept_events = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
+            dropped = kept_events[:-PAGE]
             self._since = _event_number(dropped[-1]) if dropped else self._since
-            self._kept, self._upto = kept[-PAGE:], events[-1].number
+            self._kept, self._upto = kept_events[-PAGE:], events[-1].number
         if len(events) == PAGE:
             self._bell.set()
 
@@ -115,8 +115,8 @@ class EventTail:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waits:
-                each.cancel()
+            for wait in waits:
+                wait.cancel()
 
     def _ring(self, _: str, __: Mapping[str, object]) -> None:
         self._bell.set()

@@ -144,7 +144,7 @@ async def _follow(
                 behind = True
                 continue
             else:
-                blocks = [each.block for each in latest if wanted.matches(each.event)]
+                blocks = [encoded_event.block for encoded_event in latest if wanted.matches(encoded_event.event)]
                 cursor = latest[-1].event.number if latest else cursor
             if blocks:
                 yield b"".join(blocks)

@@ -27,7 +27,7 @@ async def list_holds(
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
     views, total = parts.holds.list_holds(session=session, agent=agent, limit=limit)
-    return HoldList(holds=[_held_call(each) for each in views], total=total)
+    return HoldList(holds=[_held_call(view) for view in views], total=total)
 
 
 def _held_call(view: HoldView) -> HeldCall:

@@ -42,14 +42,14 @@ async def report_usage(
 
 def _line(groups: Sequence[UsageGroup]) -> UsageLine:
     return UsageLine(
-        calls=sum(each.calls for each in groups),
-        unknown=sum(each.unknown for each in groups),
-        failed=sum(each.failed for each in groups),
-        input_tokens=sum(each.input_tokens for each in groups),
-        output_tokens=sum(each.output_tokens for each in groups),
-        cached_tokens=sum(each.cached_tokens for each in groups),
-        reasoning_tokens=sum(each.reasoning_tokens for each in groups),
-        cost_usd=sum(each.cost_nanousd for each in groups) / _NANO,
-        unpriced=sum(each.unpriced for each in groups),
-        held_seconds=round(sum(each.held_seconds for each in groups), 3),
+        calls=sum(group.calls for group in groups),
+        unknown=sum(group.unknown for group in groups),
+        failed=sum(group.failed for group in groups),
+        input_tokens=sum(group.input_tokens for group in groups),
+        output_tokens=sum(group.output_tokens for group in groups),
+        cached_tokens=sum(group.cached_tokens for group in groups),
+        reasoning_tokens=sum(group.reasoning_tokens for group in groups),
+        cost_usd=sum(group.cost_nanousd for group in groups) / _NANO,
+        unpriced=sum(group.unpriced for group in groups),
+        held_seconds=round(sum(group.held_seconds for group in groups), 3),
     )

@@ -88,7 +88,7 @@ async def answer_stats(
         days_found = await tx.answers.find_days(found_bank.id, since=since)
         live = await tx.answers.count_live(found_bank.id, parts.clock.now())
         waits = await _judge_waits(tx, parts, found_bank)
-    total = {name: sum(getattr(each, name) for each in days_found) for name in _COUNTS}
+    total = {name: sum(getattr(day, name) for day in days_found) for name in _COUNTS}
     questions = total["served"] + total["hints"] + total["misses"]
     judged = total["right"] + total["wrong"]
     return AnswerStats(
@@ -135,7 +135,7 @@ async def drop_answers(bank: str, who: Who, parts: Parts, user: User = None, age
         dropped = 0
         while batch := await tx.answers.find_live(found_bank.id, agent_id=agent_id, limit=1000):
             await drop_ready_answers(
-                tx, found_bank.id, [each.id for each in batch], DropReason.BY_HAND, parts.clock.now()
+                tx, found_bank.id, [answer.id for answer in batch], DropReason.BY_HAND, parts.clock.now()
             )
             dropped += len(batch)
     return DroppedView(bank=found_bank.name, dropped=dropped)
@@ -194,10 +194,10 @@ async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeUsageVi
     if parts.judge is None:
         return []
     agents = {scope.agent_id for scope, _ in await tx.answers.find_recent_scopes(bank.id)}
-    known = [agent for each in agents if (agent := await tx.agents.get(each)) is not None]
+    known = [agent for agent_id in agents if (agent := await tx.agents.get(agent_id)) is not None]
     return [
         JudgeUsageView.of(parts.judge.stats(agent.id), agent=agent.reference)
-        for agent in sorted(known, key=lambda each: each.reference)
+        for agent in sorted(known, key=lambda agent: agent.reference)
     ]
 
 
@@ -217,10 +217,10 @@ async def _test(
         by_scope.append([
             (each, *_outcome(each, parts, verdict)) for each, verdict in zip(found, verdicts, strict=True)
         ])  # fmt: skip
-    ranked = sorted((sorted(each, key=_rank) for each in by_scope if each), key=lambda each: _rank(each[0]))
+    ranked = sorted((sorted(group, key=_rank) for group in by_scope if group), key=lambda group: _rank(group[0]))
     best = ranked[0] if ranked else []
     outcome = best[0][1] if best else LookupOutcome.MISS
-    open_ = next((each for each, _, why in best if each.match.kind is MatchKind.SIMILAR and _is_open(each, why)), None)
+    open_ = next((hit for hit, _, why in best if hit.match.kind is MatchKind.SIMILAR and _is_open(hit, why)), None)
     best_match = best[0][0] if outcome is not LookupOutcome.MISS else open_
     answer = None if best_match is None else best_match.answer
     view = TestView(
@@ -233,7 +233,7 @@ async def _test(
         judge_confidence=None,
         steps=[],
         frames=len(scopes),
-        matches=[_match(*each) for each in best],
+        matches=[_match(*comparison) for comparison in best],
         answer=None if answer is None else (await _answer_views(tx, parts, bank, [answer]))[0],
     )
     return view, None if outcome is LookupOutcome.HIT else open_
@@ -256,10 +256,10 @@ async def _decide(parts: ApiParts, agent: Agent, question: str, view: TestView, 
 
 
 def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Iterator[str]:
-    exact = next((each for each in view.matches if each.kind is MatchKind.EXACT), None)
+    exact = next((match for match in view.matches if match.kind is MatchKind.EXACT), None)
     yield f"same text: {exact.why}" if exact is not None else "same text: no expected question has it"
     if exact is None or exact.outcome is LookupOutcome.MISS:
-        similar = next((each for each in view.matches if each.kind is MatchKind.SIMILAR), None)
+        similar = next((match for match in view.matches if match.kind is MatchKind.SIMILAR), None)
         yield f"similar: {similar.why}" if similar is not None else "similar: there is no other expected question"
         if view.judge is not None:
             yield f"judge: {_JUDGE_SAYS[view.judge]}"
@@ -299,8 +299,8 @@ def _is_open(found: CheckedMatch, why: str) -> bool:
 
 
 def _rank(compared: tuple[CheckedMatch, LookupOutcome, str]) -> tuple[int, float]:
-    found, outcome, _ = compared
-    return _ORDER[outcome], -found.match.similarity
+    hit, outcome, _ = compared
+    return _ORDER[outcome], -hit.match.similarity
 
 
 def _match(found: CheckedMatch, outcome: LookupOutcome, why: str) -> TestedMatch:

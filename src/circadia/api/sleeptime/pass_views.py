@@ -40,7 +40,7 @@ async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:
         for each in await tx.sleep_calls.sum_cost_by_model(run.id)
     ]
     calls = await tx.sleep_calls.find_by_pass(run.id)
-    failed = [f"{each.operation}: {each.error}" for each in calls if each.error not in ("", FORGOTTEN)]
+    failed = [f"{call.operation}: {call.error}" for call in calls if call.error not in ("", FORGOTTEN)]
     return PassDetail.of(view, ledger=lines, errors=list(dict.fromkeys(failed)))
 
 
@@ -56,6 +56,6 @@ async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeSta
         running=None if status.running is None else await pass_view(tx, name, status.running),
         spent=pass_cost_view(status.spent),
         lag_seconds=round(status.lag_seconds, 3),
-        balances=[_balance_view(each) for each in status.balances],
+        balances=[_balance_view(balance) for balance in status.balances],
         red=status.red,
     )

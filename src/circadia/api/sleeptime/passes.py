@@ -123,7 +123,7 @@ async def list_passes(
         passes = await tx.passes.find_all(
             bank_id=found_bank.id, status=status, before=None if last is None else last.id, limit=limit
         )
-        views = [await pass_view(tx, found_bank.name, each) for each in passes]
+        views = [await pass_view(tx, found_bank.name, sleep_pass) for sleep_pass in passes]
     return PassList(bank=found_bank.name, passes=views, before=passes[-1].id if len(passes) == limit else None)
 
 
@@ -150,7 +150,9 @@ async def list_changes(
     """
     async with parts.store.begin_read() as tx:
         run_found, _ = await _open_pass(tx, parts, who, run)
-        changes = [each for each in await tx.passes.find_changes(run_found.id, state=state) if each.number > after]
+        changes = [
+            change for change in await tx.passes.find_changes(run_found.id, state=state) if change.number > after
+        ]
     page = changes[:limit]
     return ChangeList(
         changes=[ChangeView.of(each) for each in page], after=page[-1].number if len(changes) > limit else None
@@ -241,7 +243,7 @@ async def _wait_for_end(parts: ApiParts, run: Pass, seconds: float) -> Pass:
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for each in waits:
-                    each.cancel()
+                for wait in waits:
+                    wait.cancel()
     finally:
         deaf()

@@ -28,26 +28,26 @@ async def show_sleeptime_of_all(
     require_operator(who)
     async with parts.store.begin_read() as tx:
         running = [
-            each.bank_id
+            sleep_pass.bank_id
             for status in (PassStatus.RUNNING, PassStatus.PENDING)
-            for each in await tx.passes.find_all(status=status, limit=limit)
+            for sleep_pass in await tx.passes.find_all(status=status, limit=limit)
         ]
-        wanted = list(dict.fromkeys([*running, *await tx.sleep_states.find_banks_with_backlog()]))
-        banks = [await tx.banks.get(each) for each in wanted[:limit]]
+        bank_ids = list(dict.fromkeys([*running, *await tx.sleep_states.find_banks_with_backlog()]))
+        banks = [await tx.banks.get(bank_id) for bank_id in bank_ids[:limit]]
         statuses = [
-            await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, each))
-            for each in banks
-            if each is not None
+            await sleeptime_status_view(tx, await parts.sleeptime.fetch_status(tx, bank))
+            for bank in banks
+            if bank is not None
         ]
         spent = await tx.sleep_calls.sum_cost(since=parts.clock.now() - DAY)
         counts = await tx.passes.count_by_status()
     return SleeptimeView(
         banks=statuses,
-        more=max(0, len(wanted) - limit),
+        more=max(0, len(bank_ids) - limit),
         passes=dict(counts),
         spent=pass_cost_view(spent),
-        lag_seconds=max((each.lag_seconds for each in statuses), default=0.0),
-        red=[f"{each.bank}: {each.red}" for each in statuses if each.red],
+        lag_seconds=max((status.lag_seconds for status in statuses), default=0.0),
+        red=[f"{status.bank}: {status.red}" for status in statuses if status.red],
     )
 
 

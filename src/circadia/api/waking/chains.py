@@ -25,7 +25,7 @@ async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
         messages = await tx.messages.find_by_root(root)
     if not wakes and not pulses and not messages:
         raise NotFound(f"no chain {root!r}; take the `root` of a wake, a pulse or a message")
-    depths = [each.depth for each in (*wakes, *pulses, *messages)]
+    depths = [link.depth for link in (*wakes, *pulses, *messages)]
     return Chain(
         root=root,
         wakes=len(wakes),
@@ -39,22 +39,22 @@ async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
 def _nodes(wakes: Sequence[Wake], pulses: Sequence[Pulse], messages: Sequence[Message]) -> list[ChainNode]:
     """Return the tree in reading order; without recursion, since a chain may be long."""
     # What an agent did in a pulse refers to its wake; put the pulse in between.
-    opened: Mapping[str, str] = {each.wake_id: each.id for each in pulses if each.wake_id is not None}
-    known = {each.id for each in (*wakes, *pulses, *messages)}
+    opened: Mapping[str, str] = {pulse.wake_id: pulse.id for pulse in pulses if pulse.wake_id is not None}
+    known = {link.id for link in (*wakes, *pulses, *messages)}
 
     def cause(*candidates: str | None) -> str | None:
-        return next((each for each in candidates if each in known), None)
+        return next((candidate for candidate in candidates if candidate in known), None)
 
     nodes = [
-        *(_message(each, cause(opened.get(each.parent_id or ""), each.parent_id)) for each in messages),
+        *(_message(message, cause(opened.get(message.parent_id or ""), message.parent_id)) for message in messages),
         *(
-            _wake(each, cause(each.message_id, each.sender_pulse, opened.get(each.parent_id or ""), each.parent_id))
-            for each in wakes
+            _wake(wake, cause(wake.message_id, wake.sender_pulse, opened.get(wake.parent_id or ""), wake.parent_id))
+            for wake in wakes
         ),
-        *(_pulse(each, cause(each.wake_id)) for each in pulses),
+        *(_pulse(pulse, cause(pulse.wake_id)) for pulse in pulses),
     ]
     below: dict[str | None, list[ChainNode]] = {}
-    for node in sorted(nodes, key=lambda each: (each.at, _ORDER[each.kind], each.id), reverse=True):
+    for node in sorted(nodes, key=lambda node: (node.at, _ORDER[node.kind], node.id), reverse=True):
         below.setdefault(node.parent, []).append(node)
     ordered: list[ChainNode] = []
     waiting = below.pop(None, [])

@@ -78,7 +78,7 @@ async def list_pulses(
             raise InvalidRequest(f"no pulse {before!r}; `before` is that of the page before")
         pulses = await tx.pulses.find_all(agent_id=found_agent.id, status=status, since=since, before=last, limit=limit)
     return PulseList(
-        pulses=[pulse_view(each, parts.clock.now()) for each in pulses],
+        pulses=[pulse_view(pulse, parts.clock.now()) for pulse in pulses],
         before=pulses[-1].id if len(pulses) == limit else None,
     )
 

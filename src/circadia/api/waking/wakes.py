@@ -171,7 +171,7 @@ async def _resolve_filters(
     target = None if agent is None else await named_agent(tx, who, agent)
     asker = None if sender is None else await named_agent(tx, who, sender)
     own = who.agent
-    if own is not None and own.id not in [each.id for each in (target, asker) if each is not None]:
+    if own is not None and own.id not in [known_agent.id for known_agent in (target, asker) if known_agent is not None]:
         if target is not None or asker is not None:
             raise Forbidden(f"{who.name!r} sees wakes of which it is the target or the sender only")
         target = own
@@ -190,8 +190,8 @@ async def wake_matrix(
     async with parts.store.begin_read() as tx:
         counts = await tx.wakes.count_by_pair(since=since, until=until)
     pairs: dict[tuple[str, str], dict[Decision, int]] = {}
-    for each in counts:
-        pairs.setdefault((each.sender, each.agent), {})[each.decision] = each.count
+    for pair_count in counts:
+        pairs.setdefault((pair_count.sender, pair_count.agent), {})[pair_count.decision] = pair_count.count
     return WakeMatrix(
         pairs=[
             WakePairCounts(sender=sender, to=to, decisions=decisions, total=sum(decisions.values()))

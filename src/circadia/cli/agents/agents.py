@@ -34,7 +34,7 @@ NO_EVENT = "none"
 
 
 def _event_names(events: type[SleepEvent] | type[WakeEvent]) -> str:
-    return ", ".join((*(each.value for each in events), NO_EVENT))
+    return ", ".join((*(event.value for event in events), NO_EVENT))
 
 
 SleepOn = Annotated[
@@ -102,7 +102,7 @@ def _events(words: list[str] | None, events: type[SleepEvent] | type[WakeEvent])
     """Return the names of events; `none` means an empty list. Raises InvalidRequest for an unknown event."""
     if words is None or words == [NO_EVENT]:
         return None if words is None else []
-    known = [each.value for each in events]
+    known = [event.value for event in events]
     for word in words:
         if word not in known:
             raise InvalidRequest(f"no event {word!r}{did_you_mean(word, known)}")

@@ -80,7 +80,7 @@ def settings_of(words: list[str]) -> dict[str, Any]:
 
 
 def full_key(key: str) -> str:
-    full = [each for each in KEYS if each == key or each.endswith(f".{key}")]
+    full = [known_key for known_key in KEYS if known_key == key or known_key.endswith(f".{key}")]
     return full[0] if len(full) == 1 else key
 
 
@@ -88,5 +88,5 @@ def _format_value(value: Any) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return [compact(each) for each in cast("list[dict[str, Any]]", value)] or "none"
+        return [compact(entry) for entry in cast("list[dict[str, Any]]", value)] or "none"
     return value

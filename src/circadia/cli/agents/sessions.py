@@ -71,7 +71,7 @@ def add(
 def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: Path | None) -> Mapping[str, Any]:
     """Return the graph from the file or the options. Raises InvalidRequest for both, or for a wrong file."""
     if file is None:
-        return {"name": name, "agents": [{"name": each} for each in agents], "all_but": _all_but(sleepers)}
+        return {"name": name, "agents": [{"name": agent_name} for agent_name in agents], "all_but": _all_but(sleepers)}
     if agents or sleepers is not None:
         raise InvalidRequest("--file holds the whole graph; move --agent and --sleepers into the file")
     graph = _read_graph(file)

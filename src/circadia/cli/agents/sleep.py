@@ -23,8 +23,8 @@ def sleep(
     server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
     """Put agents to sleep. Their next calls are held until they wake."""
-    wanted = _agents_by_session(agents, session, every=every)
-    _show(server.ask(lambda client: _set(client, wanted, sleeping=True)), as_json=as_json)
+    targets = _agents_by_session(agents, session, every=every)
+    _show(server.ask(lambda client: _set(client, targets, sleeping=True)), as_json=as_json)
 
 
 @app.command(epilog="Example: circadia wake --all --session team")
@@ -32,8 +32,8 @@ def wake(
     server: RemoteServer, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
     """Wake agents. Their held calls continue in order of arrival."""
-    wanted = _agents_by_session(agents, session, every=every)
-    _show(server.ask(lambda client: _set(client, wanted, sleeping=False)), as_json=as_json)
+    targets = _agents_by_session(agents, session, every=every)
+    _show(server.ask(lambda client: _set(client, targets, sleeping=False)), as_json=as_json)
 
 
 def _agents_by_session(agents: list[str] | None, session: str | None, *, every: bool) -> dict[str, list[str] | None]:

@@ -118,7 +118,7 @@ async def run_until_stopped(work: Coroutine[Any, Any, T]) -> T:
 
 async def _demo(plan: DemoOptions, folder: Path) -> dict[str, Any]:
     clock = SystemClock()
-    begun = clock.monotonic()
+    start = clock.monotonic()
     console = Console(stderr=plan.quiet)
     view = LiveDisplay(console, quiet=plan.quiet)
     runs: list[result.RunResult] = []
@@ -150,7 +150,7 @@ async def _demo(plan: DemoOptions, folder: Path) -> dict[str, Any]:
         client_wait_seconds=plan.scale.client_wait_seconds,
         wait_seconds=plan.scale.wait_seconds,
     )
-    details = result.as_json(setting, runs, plan.prices, clock.monotonic() - begun)
+    details = result.as_json(setting, runs, plan.prices, clock.monotonic() - start)
     (folder / "result.json").write_text(json.dumps(details, indent=2), "utf-8")
     if not plan.quiet:
         report(console, setting, runs, plan.prices)

@@ -80,18 +80,18 @@ def dream(
     console = Console(quiet=as_json, stderr=as_json)
     with tempfile.TemporaryDirectory(prefix="circadia-demo-") as folder:
         try:
-            found = asyncio.run(
+            results = asyncio.run(
                 run_until_stopped(_play(Path(folder), plan, console, pause=0 if as_json else pause_seconds))
             )
         except asyncio.CancelledError:
             raise typer.Exit(TERMINATED) from None
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    conclude(found["not_shown"])
+        typer.echo(json.dumps(results, indent=2))
+    conclude(results["not_shown"])
 
 
 def missing(found: Mapping[str, Any]) -> Sequence[str]:
-    right = {way: sum(each["right"] for each in rows) for way, rows in found["answers"].items()}
+    right = {way: sum(row["right"] for row in rows) for way, rows in found["answers"].items()}
     second = found["second"]
     points: dict[str, bool] = {
         "what an agent learns in its sleep": found["first"]["status"] == "succeeded",
@@ -100,7 +100,7 @@ def missing(found: Mapping[str, Any]) -> Sequence[str]:
         "an undo after which all is as before": found["undo"]["as_before"],
     }
     if ahead := found.get("ahead"):
-        hits = [each["ready"] == "hit" for each in ahead["expected"]]
+        hits = [answer["ready"] == "hit" for answer in ahead["expected"]]
         points["an answer that was ready before it was asked for"] = any(hits)
         points["a ready answer that is void once what it rests on changes"] = ahead["changed"]["ready"] != "hit"
     return missing_points(points)
@@ -134,7 +134,7 @@ async def _play(folder: Path, plan: DemoOptions, console: Console, *, pause: flo
     _report_break_even(view, columns, play.found)
     seconds = clock.monotonic() - began
     view.say(f"[dim]{seconds:.0f} s in all. {SMALLER if scripted else ''}[/dim]")
-    answers = {way: [asdict(each) for each in rows] for way, rows in columns.items()}
+    answers = {way: [asdict(row) for row in rows] for way, rows in columns.items()}
     results = {
         "model": plan.model, "scripted": scripted is not None, "seconds": seconds, "answers": answers, **play.found
     }  # fmt: skip
@@ -176,7 +176,7 @@ def _report_break_even(
     view: DreamDisplay, columns: Mapping[str, Sequence[DemoAnswer]], found: Mapping[str, Any]
 ) -> None:
     """Print after how many questions the pass has paid for itself, if ever."""
-    whole, after = (sum(each.input_tokens for each in columns[way]) / len(columns[way]) for way in (WHOLE, AFTER))
+    whole, after = (sum(answer.input_tokens for answer in columns[way]) / len(columns[way]) for way in (WHOLE, AFTER))
     spent: int = found["first"]["spent"]["tokens"]
     if found["first"]["status"] != "succeeded":
         view.say(

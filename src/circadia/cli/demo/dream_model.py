@@ -16,14 +16,14 @@ _PASS: Final = {output.__name__: answering for output, answering in ANSWER_BUILD
 
 def reply(request: Mapping[str, Any]) -> str:
     messages: list[dict[str, Any]] = request.get("messages") or []
-    wanted: dict[str, Any] = request.get("response_format") or {}
-    schema: dict[str, Any] = wanted.get("json_schema") or {}
+    response_format: dict[str, Any] = request.get("response_format") or {}
+    schema: dict[str, Any] = response_format.get("json_schema") or {}
     answering = _PASS.get(str(schema.get("name")))
     last = _text(messages[-1]) if messages else ""
     if answering is not None:
         return answering(last).model_dump_json()
     question, _, more = last.partition("\n")
-    return _best(question, "\n".join([*(_text(each) for each in messages[:-1]), more]))
+    return _best(question, "\n".join([*(_text(message) for message in messages[:-1]), more]))
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -33,10 +33,10 @@ def _text(message: Mapping[str, Any]) -> str:
 
 def _best(question: str, prompt: str) -> str:
     """Return the line that shares the most words with the question; the last one on a tie."""
-    wanted = set(question_terms(question))
+    terms = set(question_terms(question))
     best, most = UNKNOWN, 0
     for line in prompt.split("\n"):
-        shared = len(wanted.intersection(memoryview(stored_terms(line)).cast("I").tolist()))
+        shared = len(terms.intersection(memoryview(stored_terms(line)).cast("I").tolist()))
         if shared and shared >= most and set(words(line)).difference(STOP_WORDS):
             best, most = line.strip(" -|"), shared
     return best

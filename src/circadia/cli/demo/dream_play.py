@@ -106,27 +106,27 @@ class Play:
             {"name": "plain"},
         ]
         session = await self.server.post("/sessions", {"name": SESSION, "agents": agents})
-        self.tokens = {each["name"]: each["token"] for each in session["agents"]}
+        self.tokens = {agent["name"]: agent["token"] for agent in session["agents"]}
         await self._set_sleeping("reader", True)  # a bank rests only when all its agents sleep
 
     async def _tell(self, lines: Sequence[story.StoryLine]) -> None:
         day = 0
-        for each in lines:
-            self.view.show_utterance(each, first=each.day != day)
-            day = each.day
-            trust = "agent" if each.speaker == story.AGENT else "person"
-            body = {"text": each.text, "speaker": each.speaker, "at": each.at.isoformat(), "trust": trust}
-            await self.server.post(f"/banks/{story.BANK}/episodes", {**body, "session": f"day {each.day}"})
+        for line in lines:
+            self.view.show_utterance(line, first=line.day != day)
+            day = line.day
+            trust = "agent" if line.speaker == story.AGENT else "person"
+            body = {"text": line.text, "speaker": line.speaker, "at": line.at.isoformat(), "trust": trust}
+            await self.server.post(f"/banks/{story.BANK}/episodes", {**body, "session": f"day {line.day}"})
 
     async def _ask(self, agent: str, *, whole: bool = False) -> list[DemoAnswer]:
         if agent == "reader":
             await self._set_sleeping(agent, False)
-        return [await self._answer(agent, each, whole=whole) for each in self.questions]
+        return [await self._answer(agent, question, whole=whole) for question in self.questions]
 
     async def _answer(self, agent: str, asked: story.DemoQuestion, *, whole: bool = False) -> DemoAnswer:
         system = "Answer in one short sentence."
         if whole:
-            lines = [f"[{each.at:%Y-%m-%d}] {each.speaker}: {each.text}" for each in story.STORY]
+            lines = [f"[{line.at:%Y-%m-%d}] {line.speaker}: {line.text}" for line in story.STORY]
             system += "\nWhat was said so far:\n" + "\n".join(lines)
         body = {
             "model": self.model, self.limit_field: MOST_OUTPUT,
@@ -159,7 +159,7 @@ class Play:
 
     async def _blocks(self) -> dict[str, str]:
         page = await self.server.get(f"/banks/{story.BANK}/blocks")
-        return {each["label"]: each["value"] for each in page["blocks"]}
+        return {block["label"]: block["value"] for block in page["blocks"]}
 
     async def _wait_for_pass(self, last: str) -> str:
         """Wait until a pass other than `last` begins; return its id."""
@@ -179,18 +179,18 @@ class Play:
                 if self.scripted is not None:
                     await stack.enter_async_context(self.scripted.slow(self.clock))
                 while True:
-                    shown = await self.server.get(f"/passes/{run}")
-                    self.view.update(shown)
-                    if shown["ended_at"] is not None:
+                    state = await self.server.get(f"/passes/{run}")
+                    self.view.update(state)
+                    if state["ended_at"] is not None:
                         break
                     if self.clock.monotonic() > until:  # its published changes stay
                         await self.server.post(f"/passes/{run}/cancel", {})
                     await self.clock.sleep(LOOK_SECONDS)
         finally:
             self.view.end()
-        if shown["status"] != "succeeded":  # after a failure, the next pass would wait for a while
+        if state["status"] != "succeeded":  # after a failure, the next pass would wait for a while
             await self.server.post(f"/banks/{story.BANK}/sleeptime/resume", {})
-        return shown
+        return state
 
     async def _show(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
         self.view.say(f"  [bold]{run['status']}[/bold]: {describe_counts(run['counts'])} {run['detail']}")
@@ -206,14 +206,14 @@ class Play:
     async def _ask_expected(self) -> None:
         self.view.say("\n[bold]The pass has answered the expected questions ahead[/bold]")
         expected = await self._ask(story.AGENT)
-        near = [await self._answer(story.AGENT, each) for each in story.NEAR]
+        near = [await self._answer(story.AGENT, question) for question in story.NEAR]
         self.view.console.print(ready_answers_table([*expected, *near]))
         await self._tell(story.CHANGE)
         changed = await self._answer(story.AGENT, story.BUDGET)
         self.view.console.print(ready_answers_table([changed]))
         self.view.say("  A change makes each ready answer void that rests on it.")
         self.found["ahead"] = {
-            "expected": [asdict(each) for each in expected], "near": [asdict(each) for each in near],
+            "expected": [asdict(answer) for answer in expected], "near": [asdict(answer) for answer in near],
             "changed": asdict(changed),
         }  # fmt: skip
 
@@ -226,10 +226,10 @@ class Play:
             self.scripted.gate.clear()  # the model does not answer until the agent is woken
         await self._set_sleeping(story.AGENT, True)
         run = await self._wait_for_pass(last)
-        await self._wait_until(run, lambda shown: shown["spent"]["calls"] > 0 or shown["ended_at"] is not None)
+        await self._wait_until(run, lambda state: state["spent"]["calls"] > 0 or state["ended_at"] is not None)
         began = self.clock.monotonic()
         await self._set_sleeping(story.AGENT, False)
-        stopped = await self._wait_until(run, lambda shown: shown["status"] != "running")
+        stopped = await self._wait_until(run, lambda state: state["status"] != "running")
         took = self.clock.monotonic() - began
         if self.scripted is not None:
             self.scripted.gate.set()
@@ -254,7 +254,7 @@ class Play:
     async def _undo(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
         self.view.say(f"[bold]Undo of the second pass[/bold]: POST /api/v1/passes/{run['id']}/undo")
         done = await self.server.post(f"/passes/{run['id']}/undo", {})
-        undone = sum(each["state"] == "undone" for each in done["changes"])
+        undone = sum(change["state"] == "undone" for change in done["changes"])
         same = await self._blocks() == before
         self.view.say(f"  {undone} changes undone; learned context as before: {'yes' if same else 'no'}")
         self.found["undo"] = {"undone": undone, "as_before": same}
@@ -262,7 +262,7 @@ class Play:
     async def _wait_until(self, run: str, is_so: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
         until = self.clock.monotonic() + (YIELD_SECONDS if self.scripted else self.watch_seconds)
         while True:
-            shown = await self.server.get(f"/passes/{run}")
-            if is_so(shown) or self.clock.monotonic() > until:
-                return shown
+            state = await self.server.get(f"/passes/{run}")
+            if is_so(state) or self.clock.monotonic() > until:
+                return state
             await self.clock.sleep(LOOK_SECONDS / 5)

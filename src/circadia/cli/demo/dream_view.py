@@ -68,16 +68,16 @@ class DreamDisplay:
         self.console.print(self._render())
 
     def _render(self) -> RenderableType:
-        shown = self._shown
+        state = self._shown
         table = Table(show_edge=False, pad_edge=False)
         for column in ("step", "model calls", "tokens", "seconds"):
             table.add_column(column, justify="left" if column == "step" else "right", min_width=9)
-        for line in shown.get("ledger") or ():
+        for line in state.get("ledger") or ():
             table.add_row(line["operation"], str(line["calls"]), f"{line['tokens']:,}", f"{line['seconds']:.1f}")
-        spent = shown.get("spent") or {"calls": 0, "tokens": 0, "seconds": 0.0}
+        spent = state.get("spent") or {"calls": 0, "tokens": 0, "seconds": 0.0}
         table.add_section()
         table.add_row("in all", str(spent["calls"]), f"{spent['tokens']:,}", f"{spent['seconds']:.1f}")
-        return Group(Text(f"    pass: {shown.get('status', 'not started')}", "bold"), table, Text(self._cost(spent)))
+        return Group(Text(f"    pass: {state.get('status', 'not started')}", "bold"), table, Text(self._cost(spent)))
 
     def _cost(self, spent: Mapping[str, Any]) -> str:
         usd = self._prices.usd(spent["tokens"], 0)
@@ -93,12 +93,12 @@ def changes_table(found: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(show_edge=False, pad_edge=False)
     for column in ("by", "change", "what", "state"):
         table.add_column(column, overflow="ellipsis", no_wrap=column != "what")
-    for each in found:
-        state = str(each["state"])
-        after: Mapping[str, Any] = each["after"] or {}
-        what = str(after.get("text") or each["why"])
+    for row in found:
+        state = str(row["state"])
+        after: Mapping[str, Any] = row["after"] or {}
+        what = str(after.get("text") or row["why"])
         short = what if len(what) <= LONGEST else f"{what[:LONGEST]} …"
-        table.add_row(str(each["operation"]), str(each["kind"]), Text(short), Text(state, _COLOURS.get(state, "white")))
+        table.add_row(str(row["operation"]), str(row["kind"]), Text(short), Text(state, _COLOURS.get(state, "white")))
     return table
 
 
@@ -129,10 +129,10 @@ def comparison_table(columns: Mapping[str, Sequence[DemoAnswer]]) -> Table:
             )  # fmt: skip
     for way, rows in columns.items():
         table.add_row(
-            way, "[dim]mean[/dim]", f"{sum(each.right for each in rows)} of {len(rows)}",
-            f"{sum(each.input_tokens for each in rows) / len(rows):,.0f}",
-            f"{sum(each.output_tokens for each in rows) / len(rows):,.0f}",
-            f"{sum(each.seconds for each in rows) / len(rows):.2f}",
+            way, "[dim]mean[/dim]", f"{sum(row.right for row in rows)} of {len(rows)}",
+            f"{sum(row.input_tokens for row in rows) / len(rows):,.0f}",
+            f"{sum(row.output_tokens for row in rows) / len(rows):,.0f}",
+            f"{sum(row.seconds for row in rows) / len(rows):.2f}",
         )  # fmt: skip
     return table
 
@@ -141,10 +141,10 @@ def ready_answers_table(rows: Sequence[DemoAnswer]) -> RenderableType:
     table = Table(show_edge=False, pad_edge=False)
     for column in ("question", "ready answer", "answer", "tokens", "ms"):
         table.add_column(column, justify="right" if column in ("tokens", "ms") else "left")
-    for each in rows:
-        colour = {"hit": "green", "hint": "yellow"}.get(each.ready, "dim")
+    for row in rows:
+        colour = {"hit": "green", "hint": "yellow"}.get(row.ready, "dim")
         table.add_row(
-            each.question, Text(each.ready or "no lookup", colour), each.answer[:LONGEST],
-            str(each.input_tokens + each.output_tokens), f"{each.seconds * 1000:.0f}",
+            row.question, Text(row.ready or "no lookup", colour), row.answer[:LONGEST],
+            str(row.input_tokens + row.output_tokens), f"{row.seconds * 1000:.0f}",
         )  # fmt: skip
     return Padding(table, (0, 0, 0, 2))

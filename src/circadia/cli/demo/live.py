@@ -50,13 +50,13 @@ class LiveDisplay:
             table.add_column(column, justify="right" if side == "right" else "left", min_width=6)
         for column in ("model calls", "idle", "tokens in", "out"):
             table.add_column(column, justify="right")
-        for each in self._tallies:
-            state = Text("asleep", "blue") if each.sleeping else Text("awake", "green")
-            does = each.doing
-            if each.sleeping:
-                does = "its call is held" if each.held else "its wait is paused"
-            counts = (each.model_calls, each.empty_calls, each.input_tokens, each.output_tokens)
-            table.add_row(each.agent, state, str(each.held), f"{does:<38.38}", *(str(count) for count in counts))
+        for tally in self._tallies:
+            state = Text("asleep", "blue") if tally.sleeping else Text("awake", "green")
+            does = tally.doing
+            if tally.sleeping:
+                does = "its call is held" if tally.held else "its wait is paused"
+            counts = (tally.model_calls, tally.empty_calls, tally.input_tokens, tally.output_tokens)
+            table.add_row(tally.agent, state, str(tally.held), f"{does:<38.38}", *(str(count) for count in counts))
         return Group(Text(f"\n{self._title}  ·  {self._clock}", "bold"), table)
 
 
@@ -89,8 +89,8 @@ def _comparison(runs: Sequence[RunResult], prices: ModelListPrice) -> Table:
     usd = [run.usd(prices) for run in runs]
     table.add_row(
         f"price as {prices.title}",
-        *("unknown" if each is None else f"${each:.5f}" for each in usd),
-        _change([float(each) for each in usd if each is not None]),
+        *("unknown" if cost is None else f"${cost:.5f}" for cost in usd),
+        _change([float(cost) for cost in usd if cost is not None]),
     )
     table.add_row("wall time", *(f"{run.wall_seconds:.1f} s" for run in runs), "")
     for incident in runs[0].incidents:

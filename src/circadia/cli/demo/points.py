@@ -9,7 +9,7 @@ UNSHOWN: Final = 1
 
 
 def missing_points(points: Mapping[str, bool]) -> Sequence[str]:
-    return [point for point, shown in points.items() if not shown]
+    return [point for point, is_shown in points.items() if not is_shown]
 
 
 def conclude(missing: Sequence[str]) -> None:

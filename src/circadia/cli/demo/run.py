@@ -47,8 +47,8 @@ class _Progress:
 
     def seconds_to_close(self) -> dict[str, float | None]:
         return {
-            each.id: self.closed[each.id] - self.paged[each.id] if each.id in self.closed else None
-            for each in story.INCIDENTS
+            incident.id: self.closed[incident.id] - self.paged[incident.id] if incident.id in self.closed else None
+            for incident in story.INCIDENTS
         }
 
 
@@ -100,12 +100,12 @@ async def play(stage: DemoContext, name: str, *, sleeping: bool) -> RunResult:
 
 async def _run_story(stage: DemoContext, session: str, team: Team, progress: _Progress) -> float:
     """Play the outside world until all incidents are closed or the overtime is used up; return the seconds."""
-    begun = last = stage.clock.monotonic()
+    start = last = stage.clock.monotonic()
     length = stage.scale.run_seconds
     pages = list(story.INCIDENTS)
     while True:
         now = stage.clock.monotonic()
-        elapsed = now - begun
+        elapsed = now - start
         if elapsed >= length and (progress.solved or elapsed >= length * (1 + LATE_FACTOR)):
             return elapsed
         if pages and elapsed >= stage.scale.seconds(pages[0].minute):
@@ -136,9 +136,9 @@ def _check_alive(stage: DemoContext, team: Team) -> None:
         raise UpstreamFailed(f"the demo's server ended; {stage.server.describe_log()}")
     if stage.local_model is not None and not stage.local_model.is_alive:
         raise UpstreamFailed(f"the local model ended; its output is in {str(stage.folder / 'model.log')!r}")
-    if gone := team.ended_agents():
-        errors = "; ".join(team.tallies[gone[0]].errors[-2:]) or "no message"
-        raise UpstreamFailed(f"the program of agent {gone[0]!r} ended: {errors}")
+    if ended_agents := team.ended_agents():
+        errors = "; ".join(team.tallies[ended_agents[0]].errors[-2:]) or "no message"
+        raise UpstreamFailed(f"the program of agent {ended_agents[0]!r} ended: {errors}")
     errors = [error for tally in team.tallies.values() for error in tally.errors]
     if len(errors) >= HOPELESS_ERRORS and not any(tally.model_calls for tally in team.tallies.values()):
         raise UpstreamFailed(f"no model call was answered; the agents' last error: {errors[-1]}")
@@ -166,7 +166,7 @@ async def _ledger(stage: DemoContext, session: str, agents: Sequence[AgentResult
                 input_tokens=line["input_tokens"],
                 output_tokens=line["output_tokens"],
             )
-        behind = [each.agent for each in agents if ledger.get(each.agent, LedgerUsage()).calls < each.model_calls]
+        behind = [agent.agent for agent in agents if ledger.get(agent.agent, LedgerUsage()).calls < agent.model_calls]
         if not behind or stage.clock.monotonic() >= until:
             return ledger
         await stage.clock.sleep(LOOK_SECONDS)

@@ -136,17 +136,17 @@ def part(agent: str, scale: TimeScale, model: str, limit_field: str) -> dict[str
         "idle_prompt": IDLE_PROMPT,
     }
     if agent == COORDINATOR:
-        steps = {each.id: [{"agent": job.agent, "ask": job.ask} for job in each.jobs] for each in INCIDENTS}
+        steps = {incident.id: [{"agent": job.agent, "ask": job.ask} for job in incident.jobs] for incident in INCIDENTS}
         return {**common, "system": "You coordinate the people on call for a web shop.", "incidents": steps}
     jobs = {
-        each.id: {
+        incident.id: {
             "what": job.what,
             "seconds": scale.seconds(job.minutes),
             "prompt": job.prompt,
             "finding": job.finding,
         }
-        for each in INCIDENTS
-        for job in each.jobs
+        for incident in INCIDENTS
+        for job in incident.jobs
         if job.agent == agent
     }
     return {**common, "system": SPECIALISTS[agent], "jobs": jobs}

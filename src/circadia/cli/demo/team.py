@@ -59,10 +59,10 @@ class Team:
         """Wait until all programs have connected their clients. Raises StartError if one ends or is late."""
         try:
             async with asyncio.timeout(START_SECONDS), self._changed:
-                await self._changed.wait_for(lambda: all(each.ready or each.ended for each in self.tallies.values()))
+                await self._changed.wait_for(lambda: all(tally.ready or tally.ended for tally in self.tallies.values()))
         except TimeoutError:
             pass
-        late = [each for each in self.tallies.values() if not each.ready]
+        late = [tally for tally in self.tallies.values() if not tally.ready]
         if late:
             raise StartError(
                 f"the agent {late[0].agent!r} could not connect: {'; '.join(late[0].errors) or 'no answer'}"

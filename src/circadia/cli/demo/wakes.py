@@ -229,7 +229,7 @@ async def _summary(fleet: DemoFleet) -> dict[str, Any]:
                     refused[wake.rule or ""] = refused.get(wake.rule or "", 0) + 1
             rows[name] = {
                 "asked": len(wakes),
-                **{each.value: sum(wake.decision is each for wake in wakes) for each in Decision},
+                **{decision.value: sum(wake.decision is decision for wake in wakes) for decision in Decision},
                 "refused_by": refused,
                 "messages_handled": counts[DeliveryState.HANDLED],
                 "messages_unread": counts[DeliveryState.UNREAD],
@@ -242,7 +242,7 @@ def _table(rows: Mapping[str, Any]) -> Listing:
     cells: list[Sequence[object]] = []
     for name, row in rows.items():
         by = ", ".join(f"{rule} {count}" for rule, count in row["refused_by"].items())
-        cells.append((name, *(row[each] for each in numbers[:4]), row["messages_handled"], row["messages_unread"], by))
+        cells.append((name, *(row[key] for key in numbers[:4]), row["messages_handled"], row["messages_unread"], by))
     return table(("agent", *numbers, "refused by"), cells, numbers=numbers)
 
 

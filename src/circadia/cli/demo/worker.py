@@ -114,8 +114,8 @@ class DemoAgent:
                 raise WorkerStopped
             return task.result()
         finally:
-            for each in (task, stop):
-                each.cancel()
+            for future in (task, stop):
+                future.cancel()
             await asyncio.gather(task, stop, return_exceptions=True)
 
 
@@ -162,9 +162,9 @@ class Coordinator:
         else:
             await self._agent.call("remove_participant", thread=self._thread[incident], agent=message["from"])
             await self._agent.think(f"{message['content']}\nWhat follows? One short sentence.", "work")
-        asked = self._asked[incident]
-        if len(asked) < len(steps):
-            await self._ask(incident, steps[len(asked)])
+        asked_agents = self._asked[incident]
+        if len(asked_agents) < len(steps):
+            await self._ask(incident, steps[len(asked_agents)])
         else:
             for thread in (self._thread[incident], self._called_in[incident]):
                 await self._agent.call("close_thread", thread=thread, summary=message["content"][:200])

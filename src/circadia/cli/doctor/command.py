@@ -96,12 +96,12 @@ def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) ->
     """
     with Console(stderr=True).status("asking upstreams …") if sys.stderr.isatty() else nullcontext():
         findings = asyncio.run(examine(config_file(config), data_folder(data, os.environ), os.environ))
-    failed = any(each.state is CheckState.FAIL for each in findings)
+    failed = any(finding.state is CheckState.FAIL for finding in findings)
     if as_json:
-        print_json({"ok": not failed, "checks": [asdict(each) for each in findings]})
+        print_json({"ok": not failed, "checks": [asdict(finding) for finding in findings]})
     else:
-        for each in findings:
-            _print(each)
+        for finding in findings:
+            _print(finding)
     if failed:
         raise typer.Exit(EXIT_STATUS[StartError])
 
@@ -125,16 +125,16 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
             check_database(folder, settings.server.database_url, watch),
             check_embedder("embedder", settings.memory.embedder, session, environment),
             check_embedder("previous embedder", settings.memory.previous_embedder, session, environment),
-            *(network.check_upstream(name, each) for name, each in settings.upstreams.items()),
-            *(network.check_mcp_server(name, each) for name, each in settings.mcp_servers.items()),
+            *(network.check_upstream(name, upstream) for name, upstream in settings.upstreams.items()),
+            *(network.check_mcp_server(name, server) for name, server in settings.mcp_servers.items()),
         )
-    checks += [each for group in groups for each in group]
+    checks += [check for group in groups for check in group]
     return [*checks, *check_programs(settings.programs), *check_file_limit(settings.limits), *watch.findings()]
 
 
 def _variables(settings: Settings) -> dict[str, str | None]:
     """Return the environment variables that hold tokens, by setting."""
-    names = {f"agents.{name}.token_env": each.token_env for name, each in settings.agents.items()}
+    names = {f"agents.{name}.token_env": agent.token_env for name, agent in settings.agents.items()}
     return {**names, "server.metrics_token_env": settings.server.metrics_token_env}
 
 

@@ -133,7 +133,7 @@ def judge_skews(skews: Mapping[str, float]) -> list[Check]:
     """Judge the differences to other machines' clocks, in seconds; positive means that this clock is fast."""
     if not skews:
         return [ok("clock", "steady; no other machine answered to compare it with")]
-    host, worst = min(skews.items(), key=lambda each: abs(each[1]))  # one wrong upstream does not condemn this clock
+    host, worst = min(skews.items(), key=lambda skew: abs(skew[1]))  # one wrong upstream does not condemn this clock
     if abs(worst) <= SKEW_WARN_SECONDS:
         return [ok("clock", f"agrees with {host}")]
     message = f"{abs(worst):.0f} s {'fast' if worst > 0 else 'slow'} by the clock of {host}"

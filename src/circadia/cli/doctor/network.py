@@ -79,13 +79,13 @@ class NetworkChecks:
     async def check_mcp_server(self, name: str, server: McpServerSettings) -> list[Check]:
         """Check the variables, and that the server answers or that its program exists, without starting it."""
         what = f"MCP server {name}"
-        unset = [each for each in server.headers_env.values() if not self._environment.get(each)]
-        unset += [each for each in server.env_from if each not in self._environment]
+        unset = [variable for variable in server.headers_env.values() if not self._environment.get(variable)]
+        unset += [variable for variable in server.env_from if variable not in self._environment]
         if unset:
             return [fail(what, f"the environment has no {', '.join(unset)}", "export it where the server starts")]
         if server.url is None:
             return [self._program(what, server)]
-        headers = {header: self._environment[each] for header, each in server.headers_env.items()}
+        headers = {header: self._environment[variable] for header, variable in server.headers_env.items()}
         status, refusal = await self._probe_url(server.url, {**_MCP_ACCEPT, **headers})
         if refusal:
             return [fail(what, f"{server.url} {refusal}", "check its url and whether it runs")]

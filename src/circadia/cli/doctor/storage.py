@@ -21,7 +21,7 @@ DATABASE_FILE = "circadia.db"
 
 def check_folder(folder: Path) -> list[Check]:
     """Check whether the data folder can be written and how much free disk it has."""
-    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    existing = next(ancestor for ancestor in (folder, *folder.absolute().parents) if ancestor.exists())
     if not existing.is_dir():
         return [fail("data folder", f"{str(existing)!r} is no folder", "name another with --data")]
     try:

@@ -45,14 +45,14 @@ def djinnbot(
     """Map DjinnBot's agents to the section `agents` of circadia.yaml, and report how each line was mapped."""
     load_zone(timezone)
     folders = agent_folders(folder.expanduser())
-    mappings = [AgentMapping(each, zone=timezone, hold_to_models=hold_to_models) for each in folders]
+    mappings = [AgentMapping(folder, zone=timezone, hold_to_models=hold_to_models) for folder in folders]
     agents, left_out = _accepted_agents(folders, mappings)
     lines = [line for mapping in mappings for line in mapping.lines]
     text = yaml.dump({"agents": agents}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     if write is not None:
         _write(write, text)
     if as_json:
-        print_json({"agents": agents, "lines": [asdict(each) for each in lines], "written": str(write or "") or None})
+        print_json({"agents": agents, "lines": [asdict(line) for line in lines], "written": str(write or "") or None})
     elif write is None:
         errors = Console(stderr=True, highlight=False, width=None if _is_terminal() else _UNCUT)
         _report(lines, folders, left_out, errors)
@@ -72,13 +72,13 @@ def _accepted_agents(
     """Return the agents that the server would accept, and the folders of those that it would refuse."""
     agents: dict[str, Any] = {}
     left_out: list[str] = []
-    for each, mapping in zip(folders, mappings, strict=True):
-        fault = _fault(each, mapping, agents)
+    for folder, mapping in zip(folders, mappings, strict=True):
+        fault = _fault(folder, mapping, agents)
         if fault is None:
-            agents[_name(each)] = mapping.settings
+            agents[_name(folder)] = mapping.settings
         else:
             mapping.leave_out(fault)
-            left_out.append(each.name)
+            left_out.append(folder.name)
     return agents, left_out
 
 
@@ -114,19 +114,19 @@ def _report(
     lines: Sequence[MappedLine], folders: Sequence[AgentFolder], left_out: Sequence[str], where: Console
 ) -> None:  # fmt: skip
     for folder in folders:
-        agent_lines = [each for each in lines if each.agent == folder.name]
-        mapped = sum(each.to is not None for each in agent_lines)
+        agent_lines = [line for line in lines if line.agent == folder.name]
+        mapped = sum(line.to is not None for line in agent_lines)
         outcome = "left out" if folder.name in left_out else f"{mapped} of {len(agent_lines)} mapped"
         where.print(Text(f"{display_text(folder.name)}: {outcome}", "bold"))
         rows = [
             (
-                each.line if each.line is not None else each.file,
-                each.key,
-                "" if each.value is None else shorten(str(each.value), _VALUE_LETTERS),
-                Text(f"→ {each.to}", "green") if each.to else Text("not mapped", "yellow"),
-                each.note or "",
+                line.line if line.line is not None else line.file,
+                line.key,
+                "" if line.value is None else shorten(str(line.value), _VALUE_LETTERS),
+                Text(f"→ {line.to}", "green") if line.to else Text("not mapped", "yellow"),
+                line.note or "",
             )
-            for each in agent_lines
+            for line in agent_lines
         ]
         where.print(table(("line", "key", "value", "mapped to", "note"), rows))
     providers = providers_of(folders)

@@ -74,12 +74,12 @@ class AgentMapping:
         self._coordination: dict[str, Any] = {}
         if folder.fault is None:
             self._map()
-        self.lines.sort(key=lambda each: (each.file != CONFIG, each.line is None, each.line or 0))
+        self.lines.sort(key=lambda line: (line.file != CONFIG, line.line is None, line.line or 0))
 
     def leave_out(self, fault: str) -> None:
         """Report first that the agent is left out, and why, and mark all its lines as not mapped."""
         self.settings = {}
-        lines, self.lines = [replace(each, to=None) for each in self.lines], []
+        lines, self.lines = [replace(line, to=None) for line in self.lines], []
         self._add_line((), None, None, f"{fault}; the agent is left out")
         self.lines += lines
 
@@ -167,30 +167,30 @@ class AgentMapping:
 
     def _one_offs(self, values: object) -> list[str]:
         instants: list[str] = []
-        for number, each in enumerate(_list(values)):
+        for number, entry in enumerate(_list(values)):
             path = ("pulse_one_offs", number)
-            instant = _instant(each)
+            instant = _instant(entry)
             if instant is None:
-                self._add_line(path, each, None, "no date and time; write one such as 2026-12-23T09:00:00Z")
+                self._add_line(path, entry, None, "no date and time; write one such as 2026-12-23T09:00:00Z")
             else:
                 instants.append(instant)
-                self._add_line(path, each, "routines[pulse one-offs].at")
+                self._add_line(path, entry, "routines[pulse one-offs].at")
         if not _list(values) and "pulse_one_offs" in self._folder.config:
             self._add_line(("pulse_one_offs",), values, None, "empty")
         return instants
 
     def _blackouts(self, key: str, value: object) -> None:
         blackouts: list[dict[str, Any]] = []
-        for number, each in enumerate(_list(value)):
-            blackout, note = _blackout(each)
+        for number, entry in enumerate(_list(value)):
+            blackout, note = _blackout(entry)
             fault = note or _validation_fault(BlackoutSettings, blackout)
             if fault:
-                self._add_line((key, number), each, None, fault)
+                self._add_line((key, number), entry, None, fault)
                 continue
             blackouts.append(blackout)
             overnight = "weekdays" in blackout and blackout["end_time"] <= blackout["start_time"]
             note = "its weekdays are those on which it starts; in DjinnBot those of each instant" if overnight else ""
-            self._add_line((key, number), each, f"blackouts[{len(blackouts) - 1}]", note)
+            self._add_line((key, number), entry, f"blackouts[{len(blackouts) - 1}]", note)
         if not _list(value):
             self._add_line((key,), value, None, "empty")
         if blackouts:
@@ -269,29 +269,29 @@ class AgentMapping:
 
 def providers_of(folders: Sequence[AgentFolder]) -> list[str]:
     """Return the providers in the names of the models."""
-    names = (each.config.get(key) for each in folders for key in _MODELS)
+    names = (folder.config.get(key) for folder in folders for key in _MODELS)
     return sorted({name.split("/")[0] for name in names if isinstance(name, str) and "/" in name})
 
 
 def _blackout(entry: object) -> tuple[dict[str, Any], str]:
     if not isinstance(entry, Mapping):
         return {}, "holds no keys"
-    each = {str(key): value for key, value in cast("Mapping[object, Any]", entry).items()}
-    unknown = sorted(each.keys() - _BLACKOUT_KEYS)
+    fields = {str(key): value for key, value in cast("Mapping[object, Any]", entry).items()}
+    unknown = sorted(fields.keys() - _BLACKOUT_KEYS)
     if unknown:
         return {}, f"has unknown keys: {', '.join(unknown)}"
-    start = each.get("start_time", each.get("startTime", each.get("start")))
-    end = each.get("end_time", each.get("endTime", each.get("end")))
+    start = fields.get("start_time", fields.get("startTime", fields.get("start")))
+    end = fields.get("end_time", fields.get("endTime", fields.get("end")))
     if start is None or end is None:
         return {}, "has no start and end"
-    label = {"label": str(each["label"])} if each.get("label") else {}
+    label = {"label": str(fields["label"])} if fields.get("label") else {}
     dates = _instant(start), _instant(end)
     if dates[0] is not None and dates[1] is not None:
         return {**label, "start": dates[0], "end": dates[1]}, ""
     start, end = _time(start), _time(end)
     if start == end:
         return {}, "starts when it ends: empty in DjinnBot, but a whole day in Circadia"
-    days = each.get("days_of_week", each.get("daysOfWeek"))
+    days = fields.get("days_of_week", fields.get("daysOfWeek"))
     if days is None:
         return {**label, "start_time": start, "end_time": end}, ""
     if not all(isinstance(day, int) and 0 <= day <= 6 for day in _list(days)) or not _list(days):

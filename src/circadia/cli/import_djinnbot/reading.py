@@ -47,10 +47,10 @@ def agent_folders(folder: Path) -> list[AgentFolder]:
     top = folder / "agents" if (folder / "agents").is_dir() else folder
     if not top.is_dir():
         raise InvalidRequest(f"{str(folder)!r} is no folder; name DjinnBot's folder, its `agents`, or one agent's")
-    folders = [top] if _is_agent(top) else sorted(each for each in top.iterdir() if _is_agent(each))
+    folders = [top] if _is_agent(top) else sorted(child for child in top.iterdir() if _is_agent(child))
     if not folders:
         raise InvalidRequest(f"no agent in {str(top)!r}; an agent is a folder with a {CONFIG}")
-    return [_read_folder(each.resolve()) for each in folders]
+    return [_read_folder(folder.resolve()) for folder in folders]
 
 
 def _is_agent(folder: Path) -> bool:
@@ -109,7 +109,7 @@ def _parse_yaml(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | 
 def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in cast("dict[object, object]", value).items()}
-    return [_plain(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
+    return [_plain(item) for item in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def _note_lines(path: Path_, node: object, lines: dict[Path_, int]) -> None:

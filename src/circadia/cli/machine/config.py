@@ -62,10 +62,10 @@ def show(file: File = None, as_json: AsJson = False) -> None:
     path = config_file(file)
     values = list(with_sources(load_settings(path), _raw(path)))
     if as_json:
-        print_json({"file": str(path) if path else None, "settings": [asdict(each) for each in values]})
+        print_json({"file": str(path) if path else None, "settings": [asdict(setting) for setting in values]})
         return
     typer.echo(f"file: {path or 'none'}")
-    rows = [(each.key, format_setting(each.value), Text(each.source, _colour(each.source))) for each in values]
+    rows = [(row.key, format_setting(row.value), Text(row.source, _colour(row.source))) for row in values]
     console().print(table(("key", "value", "source"), rows))
 
 

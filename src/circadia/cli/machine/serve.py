@@ -109,8 +109,8 @@ class ServerRun:
             else:
                 loop.call_soon_threadsafe(task.cancel)
 
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, stop)
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, stop)
         # Imported here because the server's libraries take a second to load.
         with quick_imports():
             served = importlib.import_module("circadia.server.app").serve

@@ -71,7 +71,7 @@ def search(
     answer = server.ask(
         lambda client: client.search_bank(
             bank, question, limit=limit, speaker=speaker, session=session, kinds=kinds or (), since=since, until=until,
-            trusts=[each.value for each in trusts or ()], layers=[each.value for each in layers or ()],
+            trusts=[trust_level.value for trust_level in trusts or ()], layers=[layer.value for layer in layers or ()],
             recency=recency, half_life_days=half_life_days, importance=importance, user=user,
         )
     )  # fmt: skip

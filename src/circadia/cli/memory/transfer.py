@@ -177,7 +177,7 @@ class _ExportCheck:
 def _files(paths: Sequence[Path], kind: ImportFormat | None) -> list[tuple[Path, ImportFormat]]:
     """Return the files with their formats. Raises InvalidRequest: there is no file, or one has no known format."""
     files: list[tuple[Path, ImportFormat]] = []
-    for path in (each.expanduser() for each in paths):
+    for path in (path.expanduser() for path in paths):
         if path.is_dir():
             files += [
                 (file, kind or ImportFormat.CLAUDE_CODE) for file in sorted(path.rglob("*.jsonl")) if file.is_file()

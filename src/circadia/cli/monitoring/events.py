@@ -46,25 +46,25 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Print events, oldest first. With --follow and --json, one event per line."""
-    wanted = EventFilter(session=session, agent=agent, types=tuple(each.value for each in kinds or ()))
+    filters = EventFilter(session=session, agent=agent, types=tuple(kind.value for kind in kinds or ()))
 
     async def fetch_events(client: Client) -> list[EventView]:
         return await (
-            fetch_newest_events(client, wanted, last) if after is None else fetch_events_after(client, wanted, after)
+            fetch_newest_events(client, filters, last) if after is None else fetch_events_after(client, filters, after)
         )
 
     async def follow_on(client: Client) -> None:
         end = await find_last_number(client)
         start = after
         if start is None:
-            for each in await fetch_newest_events(client, wanted, last):
+            for each in await fetch_newest_events(client, filters, last):
                 _print(each, as_json=as_json)
                 end = max(end, each.number)
             start = end
-        stream = client.events(start, session=session, agent=agent, types=wanted.types)
+        stream = client.events(start, session=session, agent=agent, types=filters.types)
         async with aclosing(stream):
-            async for each in stream:
-                _print(each, as_json=as_json)
+            async for event in stream:
+                _print(event, as_json=as_json)
 
     if follow:
         server.ask(follow_on)
@@ -73,8 +73,8 @@ def events(
     if as_json:
         print_json({"events": listed})
     else:
-        for each in listed:
-            _print(each, as_json=False)
+        for event in listed:
+            _print(event, as_json=False)
 
 
 async def fetch_events_after(client: Client, wanted: EventFilter, number: int) -> list[EventView]:

@@ -103,12 +103,12 @@ class SnapshotReader:
         return TopSnapshot(at=self._clock.now(), agents=flat, holds=holds, usage=usage, events=events)
 
     async def _newest_events(self) -> Sequence[EventView]:
-        wanted = EventFilter(session=self._session)
+        filters = EventFilter(session=self._session)
         if self._events is None:
-            self._events = deque(await fetch_newest_events(self._client, wanted, EVENT_ROWS), maxlen=EVENT_ROWS)
+            self._events = deque(await fetch_newest_events(self._client, filters, EVENT_ROWS), maxlen=EVENT_ROWS)
         else:
             last = self._events[-1].number if self._events else 0
-            self._events.extend(await fetch_events_after(self._client, wanted, last))
+            self._events.extend(await fetch_events_after(self._client, filters, last))
         return tuple(self._events)
 
 
@@ -128,7 +128,7 @@ def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "")
     room = None if height is None else max(FEWEST_AGENT_ROWS, height - OTHER_ROWS - len(picture.events))
     parts: list[RenderableType] = [_headline(picture, url, trouble), *_agents(picture, room)]
     if picture.events:
-        lines = [event_line(each, short=True) for each in picture.events]
+        lines = [event_line(event, short=True) for event in picture.events]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         parts += [Text("\nevents", "bold"), *lines]

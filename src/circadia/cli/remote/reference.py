@@ -45,4 +45,4 @@ def group_by_session(references: Iterable[str], session: str | None) -> dict[str
 
 
 def split_list(text: str | None) -> list[str] | None:
-    return None if text is None else [word for word in (each.strip() for each in text.split(",")) if word]
+    return None if text is None else [word for word in (part.strip() for part in text.split(",")) if word]

@@ -74,8 +74,8 @@ async def fetch_all_changes(client: Client, run: str, state: str | None = None) 
 
 def print_changes(changes: Sequence[ChangeView]) -> None:
     out = console()
-    for each in changes:
-        for line in _lines(each):
+    for change in changes:
+        for line in _lines(change):
             out.print(line)
 
 

@@ -75,9 +75,9 @@ class NounGroup(TyperGroup):
 
 
 def _add_server_options(app: typer.Typer) -> typer.Typer:
-    for each in (*app.registered_commands, app.registered_callback):
-        if each is not None and each.callback is not None:
-            each.callback = _with_options(each.callback)
+    for command in (*app.registered_commands, app.registered_callback):
+        if command is not None and command.callback is not None:
+            command.callback = _with_options(command.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
             _add_server_options(group.typer_instance)

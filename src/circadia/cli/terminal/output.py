@@ -168,8 +168,8 @@ def display_text(value: object) -> str:
         value = ", ".join(map(str, cast("Sequence[object]", value)))
     text = _NOTHING if value is None else str(value)
     hidden = set(hidden_positions(text))
-    seen = (at not in hidden and (each.isprintable() or each == "\n") for at, each in enumerate(text))
-    return "".join(each if is_seen else ascii(each)[1:-1] for each, is_seen in zip(text, seen, strict=True))
+    flags = (at not in hidden and (letter.isprintable() or letter == "\n") for at, letter in enumerate(text))
+    return "".join(letter if is_seen else ascii(letter)[1:-1] for letter, is_seen in zip(text, flags, strict=True))
 
 
 def shorten(text: str, letters: int) -> str:

@@ -34,7 +34,7 @@ def inbox(
     as_json: AsJson = False,
 ) -> None:
     """List the messages in an agent's inbox and count them by state. The operator's token marks none as seen."""
-    states = [each.value for each in (DeliveryState if every else (DeliveryState.UNREAD,))]
+    states = [state.value for state in (DeliveryState if every else (DeliveryState.UNREAD,))]
     whose, order = full_reference(agent, session), "oldest" if every else "urgent"
 
     async def fetch_inbox(client: Client) -> InboxPage:

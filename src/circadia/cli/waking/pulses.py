@@ -38,10 +38,10 @@ def pulses(
 
     async def fetch_pulses(client: Client) -> list[PulseView]:
         rows: list[PulseView] = []
-        for each in [full_reference(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
+        for target in [full_reference(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
             answer = await gather_pages(
-                lambda place, count, each=each: client.list_pulses(
-                    each, status=stands, since=since, before=place, limit=count
+                lambda place, count, target=target: client.list_pulses(
+                    target, status=stands, since=since, before=place, limit=count
                 ),
                 key="pulses",
                 limit=limit,

@@ -47,10 +47,10 @@ async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> R
             return build_coordination({key: each.value for key, each in answer.settings.items()})
 
     targets = sorted({view.agent for view in page.wakes})
-    own = await asyncio.gather(*(fetch_coordination(each) for each in targets))
+    own = await asyncio.gather(*(fetch_coordination(target) for target in targets))
     return ReplayData(
         wakes=[wake_of(each) for each in page.wakes if isinstance(each, WakeDetail)],
-        coordinations={AgentId(name): each for name, each in zip(targets, own, strict=True)},
+        coordinations={AgentId(name): coordination for name, coordination in zip(targets, own, strict=True)},
         complete=page.before is None,
     )
 

@@ -59,7 +59,7 @@ def wakes(
     as_json: AsJson = False,
 ) -> None:
     """List wake requests with their decision and its reason, newest first."""
-    whom, who = (None if each is None else full_reference(each, session) for each in (agent, sender))
+    whom, who = (None if agent_name is None else full_reference(agent_name, session) for agent_name in (agent, sender))
     became = None if decision is None else decision.value
 
     async def fetch_wakes(client: Client) -> WakeList:
@@ -150,9 +150,9 @@ def replay_wakes(
     data = server.ask(lambda client: fetch_replay_data(client, start, limit=limit))
     only = None if agent is None else AgentId(full_reference(agent, session).removeprefix("default:"))
     outcomes = [
-        each
-        for each in replaying.replay(data.wakes, changes, data.coordinations, since=start, only=only)
-        if each.wake.at >= start and only in (None, each.wake.agent_id)
+        outcome
+        for outcome in replaying.replay(data.wakes, changes, data.coordinations, since=start, only=only)
+        if outcome.wake.at >= start and only in (None, outcome.wake.agent_id)
     ]
     if as_json:
         print_json(_replay_document(outcomes, data))
@@ -223,25 +223,27 @@ def _replay_document(outcomes: Sequence["replaying.ReplayOutcome"], data: Replay
     return {
         "replayed": len(outcomes),
         "complete": data.complete,
-        "was": Counter(each.wake.decision.value for each in outcomes),
-        "would_be": Counter(each.decision.value for each in outcomes),
+        "was": Counter(outcome.wake.decision.value for outcome in outcomes),
+        "would_be": Counter(outcome.decision.value for outcome in outcomes),
         "changed": [
             {
-                "wake": each.wake.id, "at": each.wake.at.isoformat(), "agent": each.wake.agent,
-                "from": each.wake.sender, "was": each.wake.decision.value, "would_be": each.decision.value,
-                "rule": each.rule, "limit": each.limit, "value": each.value, "assumed": list(each.assumed),
+                "wake": outcome.wake.id, "at": outcome.wake.at.isoformat(), "agent": outcome.wake.agent,
+                "from": outcome.wake.sender, "was": outcome.wake.decision.value, "would_be": outcome.decision.value,
+                "rule": outcome.rule, "limit": outcome.limit, "value": outcome.value, "assumed": list(outcome.assumed),
             }
-            for each in outcomes
-            if each.is_changed
+            for outcome in outcomes
+            if outcome.is_changed
         ],
     }  # fmt: skip
 
 
 def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], data: ReplayData) -> None:
-    changed = [each for each in outcomes if each.is_changed]
+    changed = [outcome for outcome in outcomes if outcome.is_changed]
     typer.echo(f"{len(changed)} of {len(outcomes)} decisions would change")
-    was, would = (Counter(each) for each in ([o.wake.decision for o in outcomes], [o.decision for o in outcomes]))
-    counts = [(each.value, was[each], would[each]) for each in Decision if was[each] or would[each]]
+    was, would = (Counter(group) for group in ([o.wake.decision for o in outcomes], [o.decision for o in outcomes]))
+    counts = [
+        (decision.value, was[decision], would[decision]) for decision in Decision if was[decision] or would[decision]
+    ]
     if counts:
         console().print(table(("decision", "was", "would be"), counts, numbers=("was", "would be")))
     if changed:

@@ -136,8 +136,8 @@ class CasePreparer:
                 ready += [] if prepared is None else [prepared]
         index = AnswerIndex(self._words)
         index.add(
-            AnswerableQuestion(id=AnswerId(str(at)), phrasings=each.phrasings, confidence=1.0)
-            for at, each in enumerate(ready)
+            AnswerableQuestion(id=AnswerId(str(at)), phrasings=entry.phrasings, confidence=1.0)
+            for at, entry in enumerate(ready)
         )
         return PreparedContext(learned=learned, ready=ready, index=index, learning=learning, readying=readying)
 
@@ -189,12 +189,12 @@ class ArmRunner:
         exact = index.find_exact(question)
         if exact is not None:
             return self._build_used_answer(exact, served=serve), EvaluationUsage()
-        similar = [each for each in index.find_similar(question, least=LEAST_SIMILARITY) if not each.conflict]
+        similar = [match for match in index.find_similar(question, least=LEAST_SIMILARITY) if not match.conflict]
         if not similar or not serve:
-            near = [each for each in similar if each.similarity >= HINT_SIMILARITY]
-            near = [each for each in near if each.shared_letters >= HINT_SHARED_LETTERS]
+            near = [match for match in similar if match.similarity >= HINT_SIMILARITY]
+            near = [match for match in near if match.shared_letters >= HINT_SHARED_LETTERS]
             return (self._build_used_answer(near[0], served=False) if near else None), EvaluationUsage()
-        prompt = judge_prompt(question, [each.phrasing for each in similar], self._asker.today)
+        prompt = judge_prompt(question, [match.phrasing for match in similar], self._asker.today)
         verdict, spent = await self._judge(prompt)
         same = [match for number, match in enumerate(similar, 1) if verdict is not None and number in verdict.same]
         return (self._build_used_answer(same[0], served=True) if same else None), spent
@@ -209,7 +209,7 @@ class ArmRunner:
 
     def _pick_wrong_answer(self, asked: KeyedQuestion) -> UsedAnswer | None:
         """Return a random ready answer that does not match the key, None if there is none."""
-        wrong = [each for each in self._prepared.ready if not matches_key(each.answer, asked.key)]
+        wrong = [entry for entry in self._prepared.ready if not matches_key(entry.answer, asked.key)]
         return UsedAnswer(ready=self._draw.choice(wrong), served=False, way=None) if wrong else None
 
     async def _ask(self, prompt: Prompt) -> tuple[ReasonedAnswer | None, EvaluationUsage]:

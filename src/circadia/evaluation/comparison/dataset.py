@@ -49,10 +49,10 @@ def load_cases(path: Path) -> list[Case]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                context, asked = _parse_line(line)
+                context, questions = _parse_line(line)
             except ValueError as error:
                 raise InvalidRequest(f"{str(path)!r}, line {number}: {error}") from error
-            questions_by_context.setdefault(context, []).extend(asked)
+            questions_by_context.setdefault(context, []).extend(questions)
     if not questions_by_context:
         raise InvalidRequest(f"{str(path)!r} is empty: it needs one JSON object a line, with context, question, answer")
     return [
@@ -67,14 +67,14 @@ def dump_cases(cases: Sequence[Case]) -> str:
         json.dumps(
             {
                 "stateful_gsm_symbolic_context": case.context,
-                "stateful_gsm_symbolic_question": asked.text,
-                "answer": f"{MARK} {asked.key}",
-                "predictability": asked.likely,
+                "stateful_gsm_symbolic_question": question.text,
+                "answer": f"{MARK} {question.key}",
+                "predictability": question.likely,
             },
             ensure_ascii=False,
         )
         for case in cases
-        for asked in case.questions
+        for question in case.questions
     ]
     return "\n".join(lines) + "\n"
 
@@ -96,7 +96,7 @@ def _parse_line(line: str) -> tuple[str, list[KeyedQuestion]]:
     if not isinstance(raw, dict):
         raise ValueError(f"a JSON object is expected, not {type(raw).__name__}")
     row = cast("dict[str, Any]", raw)
-    prefix = next((each for each in PREFIXES if f"{each}context" in row), None)
+    prefix = next((prefix for prefix in PREFIXES if f"{prefix}context" in row), None)
     if prefix is None:
         context, question = _split_problem(_require_text(row, "question"))
         return context, [_parse_question(question, row)]
@@ -114,12 +114,12 @@ def _parse_questions(row: Mapping[str, Any]) -> Iterator[KeyedQuestion]:
     several = cast("list[Any]", questions)
     if isinstance(answers, list) and len(cast("list[Any]", answers)) != len(several):
         raise ValueError(f"there are {len(several)} questions and {len(cast('list[Any]', answers))} answers")
-    for at, each in enumerate(several):
-        if isinstance(each, dict):
-            one = cast("dict[str, Any]", each)
+    for at, entry in enumerate(several):
+        if isinstance(entry, dict):
+            one = cast("dict[str, Any]", entry)
             yield _parse_question(_require_text(one, "question"), one)
-        elif isinstance(each, str) and isinstance(answers, list):
-            yield _parse_question(each, {"answer": cast("list[Any]", answers)[at]})
+        elif isinstance(entry, str) and isinstance(answers, list):
+            yield _parse_question(entry, {"answer": cast("list[Any]", answers)[at]})
         else:
             raise ValueError(f"question {at + 1} must be an object with 'question' and 'answer', or 'answers' a list")
 

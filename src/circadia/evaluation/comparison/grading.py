@@ -14,9 +14,9 @@ def matches_key(answer: str, key: str) -> bool:
     """Compare the last number or time in the answer with the key, or look for the key's words among few others."""
     if _TIME.fullmatch(key.strip()):
         return _last_time(answer) == _last_time(key)
-    wanted = _last_number(key) if re.fullmatch(r"[\s$€£]*-?\d[\d,]*(?:\.\d+)?[\s%]*\.?", key) else None
-    if wanted is not None:
-        return _last_number(answer) == wanted
+    key_number = _last_number(key) if re.fullmatch(r"[\s$€£]*-?\d[\d,]*(?:\.\d+)?[\s%]*\.?", key) else None
+    if key_number is not None:
+        return _last_number(answer) == key_number
     answered, wanted_words = _WORD.findall(answer.casefold()), _WORD.findall(key.casefold())
     if not wanted_words:
         return answer.strip() == key.strip()

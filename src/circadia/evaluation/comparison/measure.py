@@ -146,20 +146,20 @@ class ArmComparison:
             self.tally.prepared[at] = prepared
             advance()
             answering = ArmRunner(self._asker, case, prepared, random.Random(f"{self._seed}/{at}"))
-            for number, asked in enumerate(case.questions):
+            for number, question in enumerate(case.questions):
                 for arm in self._arms:
-                    answer, hot, used = await answering.answer(arm, asked)
+                    answer, hot, used = await answering.answer(arm, question)
                     self.tally.trials.append(
                         Trial(
                             arm=arm,
                             case=at,
                             question=number,
-                            likely=estimate_predictability(asked, case.context),
+                            likely=estimate_predictability(question, case.context),
                             hot=hot,
-                            right=matches_key(answer, asked.key),
+                            right=matches_key(answer, question.key),
                             ready=None if used is None else "hit" if used.served else "hint",
                             way=None if used is None else used.way,
-                            false=used is not None and not matches_key(used.ready.answer, asked.key),
+                            false=used is not None and not matches_key(used.ready.answer, question.key),
                         )
                     )
                     advance()
@@ -204,25 +204,25 @@ def _count_lookups(trials: Sequence[Trial], way: MatchKind) -> LookupCounts:
 
 def compute_bins(tally: TrialResults, arms: Sequence[Arm], count: int = BINS) -> list[PredictabilityBin]:
     """Return the results by predictability, the least predictable first, with the same questions for each arm."""
-    by_arm = {arm: [each for each in tally.trials if each.arm is arm] for arm in arms}
-    asked = set[tuple[int, int]].intersection(
-        *({(each.case, each.question) for each in trials} for trials in by_arm.values())
+    by_arm = {arm: [trial for trial in tally.trials if trial.arm is arm] for arm in arms}
+    question_places = set[tuple[int, int]].intersection(
+        *({(trial.case, trial.question) for trial in trials} for trials in by_arm.values())
     )
-    likely = {(each.case, each.question): float(f"{each.likely:.{DIGITS}g}") for each in tally.trials}
-    order = sorted(asked, key=lambda each: (likely[each], each))
-    cuts = {_skip_equals([likely[each] for each in order], len(order) * at // count) for at in range(count + 1)}
+    likely = {(trial.case, trial.question): float(f"{trial.likely:.{DIGITS}g}") for trial in tally.trials}
+    order = sorted(question_places, key=lambda place: (likely[place], place))
+    cuts = {_skip_equals([likely[place] for place in order], len(order) * at // count) for at in range(count + 1)}
     bins: list[PredictabilityBin] = []
     for start, end in pairwise(sorted(cuts)):
         some = order[start:end]
         for arm in arms:
-            trials = [each for each in by_arm[arm] if (each.case, each.question) in set(some)]
+            trials = [trial for trial in by_arm[arm] if (trial.case, trial.question) in set(some)]
             bins.append(
                 PredictabilityBin(
                     arm=arm, lowest=likely[some[0]], highest=likely[some[-1]], questions=len(some),
-                    hot_tokens=sum(_mean_tokens([each.hot for each in trials])),
-                    accuracy=_share([each.right for each in trials]),
-                    ready=_share([each.ready is not None for each in trials]),
-                    false=_share([each.false for each in trials]),
+                    hot_tokens=sum(_mean_tokens([trial.hot for trial in trials])),
+                    accuracy=_share([trial.right for trial in trials]),
+                    ready=_share([trial.ready is not None for trial in trials]),
+                    false=_share([trial.false for trial in trials]),
                 )
             )  # fmt: skip
     return bins
@@ -241,15 +241,15 @@ def compute_break_even(found: Sequence[ArmResult]) -> list[BreakEven]:
     Sleep tokens are spent once a context. An arm pays from the first n above `sleep / (weight * difference)`, where
     `difference` is the hot tokens that it saves a question.
     """
-    largest = max((each.questions for each in found), default=0)
-    by_arm = {each.arm: each for each in found if each.questions == largest}
+    largest = max((result.questions for result in found), default=0)
+    by_arm = {result.arm: result for result in found if result.questions == largest}
     none = by_arm.get(Arm.NONE)
     points: list[BreakEven] = []
-    for arm, each in by_arm.items() if none is not None else ():
+    for arm, result in by_arm.items() if none is not None else ():
         for generated_only in (False, True):
             start = 1 if generated_only else 0
-            spared = sum(none.hot[start:]) - sum(each.hot[start:]) if none is not None else 0.0
-            sleep = sum(each.sleep[start:])
+            spared = sum(none.hot[start:]) - sum(result.hot[start:]) if none is not None else 0.0
+            sleep = sum(result.sleep[start:])
             for weight in WEIGHTS if arm is not Arm.NONE else ():
                 questions = int(sleep / (weight * spared)) + 1 if spared > 0 else None
                 points.append(BreakEven(arm=arm, weight=weight, generated_only=generated_only, questions=questions))

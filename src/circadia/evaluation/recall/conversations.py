@@ -85,12 +85,12 @@ def parse_conversation(raw: Mapping[str, Any], name: str = "") -> LongConversati
         for turn in conversation[f"session_{session}"]:
             places[turn["dia_id"]] = len(turns)
             turns.append(DialogueTurn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
-    asked: list[EvidenceQuestion] = []
+    questions: list[EvidenceQuestion] = []
     for entry in raw["qa"]:
         named = [place for reference in entry.get("evidence") or () for place in _TURN.findall(str(reference))]
         evidence = frozenset(places[place] for place in named if place in places)
         if evidence:
             kind = KINDS.get(entry.get("category", 0), "")
             answer = str(entry.get("answer", ""))
-            asked.append(EvidenceQuestion(question=entry["question"], evidence=evidence, answer=answer, kind=kind))
-    return LongConversation(turns=turns, asked=asked, name=str(raw.get("sample_id", name)))
+            questions.append(EvidenceQuestion(question=entry["question"], evidence=evidence, answer=answer, kind=kind))
+    return LongConversation(turns=turns, asked=questions, name=str(raw.get("sample_id", name)))

@@ -112,13 +112,13 @@ async def _measure_talk(
     assert running.memory.embedding is not None
     await running.memory.embedding.catch_up()
     async with running.store.begin_read() as tx:
-        ids = [each.id for each in await tx.episodes.find_all(bank.id, limit=len(talk.turns))]
+        ids = [episode.id for episode in await tx.episodes.find_all(bank.id, limit=len(talk.turns))]
         to.notes += await tx.notes.count(bank.id)
     to.full[talk.name] = sum(estimate_tokens(turn.indexed_text) + 1 for turn in talk.turns)
     to.turns[talk.name] = len(talk.turns)
-    for asked in talk.asked:
-        evidence = frozenset(ids[place] for place in asked.evidence)
-        to.asked.append(await _measure_question(running, bank, talk.name, asked, evidence))
+    for question in talk.asked:
+        evidence = frozenset(ids[place] for place in question.evidence)
+        to.asked.append(await _measure_question(running, bank, talk.name, question, evidence))
         advance()
 
 
@@ -143,14 +143,14 @@ async def _measure_question(
             tx, present or bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )
         by_layer = {layer: [hit.item.number for hit in context.hits if hit.item.layer is layer] for layer in Layer}
-        said = await tx.episodes.get_by_numbers(bank.id, by_layer[Layer.EPISODES])
+        episodes = await tx.episodes.get_by_numbers(bank.id, by_layer[Layer.EPISODES])
         notes = await tx.notes.get_by_numbers(bank.id, by_layer[Layer.NOTES])
-    shown = {each.id for each in said.values()}
-    behind = shown.union(*(each.evidence for each in notes.values()))
+    shown_ids = {episode.id for episode in episodes.values()}
+    behind = shown_ids.union(*(note.evidence for note in notes.values()))
     return QuestionRecall(
         talk=talk,
         kind=asked.kind,
-        recall=len(evidence & shown) / len(evidence),
+        recall=len(evidence & shown_ids) / len(evidence),
         covered=len(evidence & behind) / len(evidence),
         tokens=estimate_tokens(context.stable) + estimate_tokens(context.fitting),
     )
@@ -158,10 +158,10 @@ async def _measure_question(
 
 def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, command: str, at: datetime) -> Findings:
     talks = list(measured.full)
-    kinds = sorted({each.kind for each in measured.asked if each.kind})
+    kinds = sorted({score.kind for score in measured.asked if score.kind})
     groups = [
-        *((f"talk {talk}", [each for each in measured.asked if each.talk == talk]) for talk in talks),
-        *((kind, [each for each in measured.asked if each.kind == kind]) for kind in kinds),
+        *((f"talk {talk}", [score for score in measured.asked if score.talk == talk]) for talk in talks),
+        *((kind, [score for score in measured.asked if score.kind == kind]) for kind in kinds),
         (ALL, measured.asked),
     ]
     rows = [_build_row(name, some, measured) for name, some in groups if some]
@@ -181,12 +181,12 @@ def build_locomo_findings(measured: LocomoResults, mind: ChatModel | None, comma
 
 def _build_row(name: str, some: Sequence[QuestionRecall], measured: LocomoResults) -> dict[str, Any]:
     count = len(some)
-    full = sum(measured.full[each.talk] for each in some) / count
-    of_context = sum(each.tokens for each in some) / count
+    full = sum(measured.full[score.talk] for score in some) / count
+    of_context = sum(score.tokens for score in some) / count
     return {
-        "of": name, "questions": count, "recall": sum(each.recall for each in some) / count,
-        "with_notes": sum(each.covered for each in some) / count,
-        "whole": sum(each.recall == 1 for each in some) / count,
+        "of": name, "questions": count, "recall": sum(score.recall for score in some) / count,
+        "with_notes": sum(score.covered for score in some) / count,
+        "whole": sum(score.recall == 1 for score in some) / count,
         "context_tokens": of_context, "full_tokens": full, "share_of_full": of_context / full if full else 0.0,
     }  # fmt: skip
 

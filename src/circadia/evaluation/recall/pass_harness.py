@@ -114,8 +114,8 @@ class PassHarness:
             if key == bank.id and data["status"] not in ("pending", "running"):
                 ended.set()
 
-        mind = self.mind
-        model, cpu = (mind.seconds, mind.cpu_seconds) if mind else (0.0, 0.0)
+        chat_model = self.mind
+        model, cpu = (chat_model.seconds, chat_model.cpu_seconds) if chat_model else (0.0, 0.0)
         stop_listening = self.signals.listen(TOPIC, on_signal)
         try:
             async with self.store.begin_write() as tx:
@@ -126,8 +126,8 @@ class PassHarness:
             seconds, used = self.clock.monotonic() - began, time.process_time() - spent
         finally:
             stop_listening()
-        if mind:
-            model, cpu = mind.seconds - model, mind.cpu_seconds - cpu
+        if chat_model:
+            model, cpu = chat_model.seconds - model, chat_model.cpu_seconds - cpu
         async with self.store.begin_read() as tx:
             done = await tx.passes.get(run.id)
         if done is None or done.status.value not in ("succeeded", "no_change"):

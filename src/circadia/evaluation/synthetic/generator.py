@@ -57,11 +57,11 @@ def _generate_case(draw: random.Random, at: int, world: World, questions: int) -
     sentences += draw.sample(world.remarks, REMARKS)
     draw.shuffle(sentences)
     text = " ".join((world.opening, world.focus.fill_gaps({"focus": focus}), *sentences))
-    asked = [
-        _word_question(draw, each)
-        for each in _sample_questions(draw, list_possible_questions(world, facts, focus), questions)
+    word_questions = [
+        _word_question(draw, question)
+        for question in _sample_questions(draw, list_possible_questions(world, facts, focus), questions)
     ]
-    return Case(name=f"{world.name} {at + 1}", context=text, questions=asked)
+    return Case(name=f"{world.name} {at + 1}", context=text, questions=word_questions)
 
 
 def _find_relations(world: World, thing: str) -> set[str]:
@@ -75,7 +75,7 @@ def _render_sentences(world: World, facts: Facts) -> Iterator[str]:
     for pattern in world.fact_sentences:
         relations = [gap for gap in pattern.form.gaps if gap != pattern.thing]
         for thing in dict.fromkeys(thing for relation, thing in facts if relation == relations[0]):
-            yield pattern.form.fill_gaps({pattern.thing: thing, **{each: facts[each, thing] for each in relations}})
+            yield pattern.form.fill_gaps({pattern.thing: thing, **{name: facts[name, thing] for name in relations}})
 
 
 def _sample_questions(draw: random.Random, every: Sequence[PossibleQuestion], count: int) -> list[PossibleQuestion]:
@@ -83,7 +83,7 @@ def _sample_questions(draw: random.Random, every: Sequence[PossibleQuestion], co
 
     The keys are those of Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir".
     """
-    by_key = sorted(every, key=lambda each: draw.random() ** (1 / each.likely), reverse=True)[:count]
+    by_key = sorted(every, key=lambda question: draw.random() ** (1 / question.likely), reverse=True)[:count]
     draw.shuffle(by_key)
     return by_key
 

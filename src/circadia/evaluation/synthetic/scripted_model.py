@@ -124,20 +124,23 @@ def build_rewritten_context(data: str) -> tuple[int, RewrittenContext]:
     read = parse_context(context)
     if read is None:
         return 1, RewrittenContext(context=context)
-    sentences = [each for each in split_sentences(context) if _is_fact_sentence(read.world, each)]
-    every = [each for each in list_possible_questions(read.world, read.facts, read.focus) if len(each.lines) > 1]
-    likely = sorted(every, key=lambda each: -each.likely)[:DERIVED_RESULTS]
-    stated = [
-        each.kind.answer_template.fill_gaps({**each.values, _answer_gap(each.kind): each.answer}) for each in likely
+    sentences = [sentence for sentence in split_sentences(context) if _is_fact_sentence(read.world, sentence)]
+    every = [
+        question for question in list_possible_questions(read.world, read.facts, read.focus) if len(question.lines) > 1
     ]
-    return sum(len(each.lines) for each in likely), RewrittenContext(context="\n".join([*sentences, *stated]))
+    likely = sorted(every, key=lambda question: -question.likely)[:DERIVED_RESULTS]
+    stated = [
+        question.kind.answer_template.fill_gaps({**question.values, _answer_gap(question.kind): question.answer})
+        for question in likely
+    ]
+    return sum(len(question.lines) for question in likely), RewrittenContext(context="\n".join([*sentences, *stated]))
 
 
 def predict_likely_questions(data: str, count: int) -> LikelyQuestions:
     read = parse_context(_text_between(data, CONTEXT, "</data"))
     every = [] if read is None else list_possible_questions(read.world, read.facts, read.focus)
-    likely = sorted(every, key=lambda each: -each.likely)[:count]
-    return LikelyQuestions(questions=[_build_likely_question(each) for each in likely])
+    likely = sorted(every, key=lambda question: -question.likely)[:count]
+    return LikelyQuestions(questions=[_build_likely_question(question) for question in likely])
 
 
 def _build_likely_question(question: PossibleQuestion) -> LikelyQuestion:
@@ -150,7 +153,7 @@ def parse_context(context: str) -> ParsedContext | None:
     """Return the facts in a context; None if it is not from a known world."""
     sentences = list(split_sentences(context))
     candidates = [_parse_for_world(world, sentences) for world in WORLDS]
-    best = max(candidates, key=lambda each: len(each.facts) + len(each.stated_answers))
+    best = max(candidates, key=lambda reading: len(reading.facts) + len(reading.stated_answers))
     return best if best.facts or best.stated_answers else None
 
 
@@ -162,7 +165,7 @@ def _parse_for_world(world: World, sentences: list[str]) -> ParsedContext:
         for pattern in world.fact_sentences:
             values = pattern.form.parse_sentence(sentence)
             if values is not None:
-                facts |= {(gap, values[pattern.thing]): each for gap, each in values.items() if gap != pattern.thing}
+                facts |= {(gap, values[pattern.thing]): value for gap, value in values.items() if gap != pattern.thing}
         for kind in world.kinds:
             stated = kind.answer_template.parse_sentence(sentence)
             if stated is not None:
@@ -224,13 +227,13 @@ def _is_same_question(read: ParsedContext | None, question: str, other: str) -> 
 
 def find_same_questions(data: str) -> SameQuestions:
     """Return the numbered questions that ask the same in any of the worlds."""
-    asked = re.search(r"^question: (.*)$", data, re.M)
-    listed = re.findall(r"^(\d+)\. (.*)$", data, re.M) if asked is not None else []
+    question_line = re.search(r"^question: (.*)$", data, re.M)
+    listed = re.findall(r"^(\d+)\. (.*)$", data, re.M) if question_line is not None else []
     return SameQuestions(
         same=[
             int(number)
             for number, text in listed
-            if asked is not None and any(_is_same_in_world(world, asked[1], text) for world in WORLDS)
+            if question_line is not None and any(_is_same_in_world(world, question_line[1], text) for world in WORLDS)
         ]
     )
 
@@ -252,5 +255,5 @@ def _hash_fraction(question: str, other: str) -> float:
 def _text_between(data: str, begin: str, end: str) -> str:
     """Return the text between the first `begin` and the last `end`."""
     _, _, after = data.partition(begin)
-    before, found, _ = after.rpartition(end)
-    return (before if found else after).strip()
+    before, separator, _ = after.rpartition(end)
+    return (before if separator else after).strip()

@@ -44,4 +44,4 @@ def _gap_pattern(gap: str) -> str:
 
 def split_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text, without list marks."""
-    return (each for part in _END.split(text) if (each := part.strip().lstrip("-*• ")))
+    return (sentence for part in _END.split(text) if (sentence := part.strip().lstrip("-*• ")))

@@ -127,8 +127,8 @@ def list_possible_questions(
             except FactNotStated:
                 continue
             possible.append(PossibleQuestion(kind=kind, values=values, likely=likely, answer=answer, lines=work.lines))
-    whole = sum(each.likely for each in possible)
-    return [replace(each, likely=each.likely / whole) for each in possible]
+    whole = sum(question.likely for question in possible)
+    return [replace(question, likely=question.likely / whole) for question in possible]
 
 
 def _fill_gaps(
@@ -140,9 +140,9 @@ def _fill_gaps(
         every = list(find_things(facts, relation)) if relation else [str(amount) for amount in AMOUNTS]
         sure = FOCUS_SHARE if relation and gap != "other" and focus in every and len(every) > 1 else 0.0
         others = (1 - sure) / max(len(every) - bool(sure), 1)
-        choices.append([(each, sure if sure and each == focus else others) for each in every])
+        choices.append([(value, sure if sure and value == focus else others) for value in every])
     for chosen in product(*choices):
-        values = dict(zip(kind.gaps, (each for each, _ in chosen), strict=True))
+        values = dict(zip(kind.gaps, (value for value, _ in chosen), strict=True))
         if len(set(values.values())) == len(values):
             yield values, kind.frequency * math.prod(likely for _, likely in chosen)
 
@@ -150,8 +150,8 @@ def _fill_gaps(
 def find_things(facts: Mapping[tuple[str, str], str], relation: str) -> Sequence[str]:
     """Return the things with a value for a relation, in order; for `mother of`, the mothers."""
     if relation.endswith(OF):
-        wanted = relation.removesuffix(OF)
-        return list(dict.fromkeys(value for (known, _), value in facts.items() if known == wanted))
+        base_relation = relation.removesuffix(OF)
+        return list(dict.fromkeys(value for (known, _), value in facts.items() if known == base_relation))
     return [thing for known, thing in facts if known == relation]
 
 
@@ -234,8 +234,8 @@ def find_grandmother(work: Derivation, values: Values) -> str:
 
 
 def count_children(work: Derivation, values: Values) -> str:
-    found = [child for child in work.list_things("mother") if work.look_up("mother", child) == values["mother"]]
-    return work.add_step(f"children whose mother is {values['mother']}", len(found))
+    children = [child for child in work.list_things("mother") if work.look_up("mother", child) == values["mother"]]
+    return work.add_step(f"children whose mother is {values['mother']}", len(children))
 
 
 def compute_earliest_day(work: Derivation, values: Values) -> str:
@@ -250,12 +250,12 @@ def compute_earliest_day(work: Derivation, values: Values) -> str:
 
 def compute_workload(work: Derivation, values: Values) -> str:
     """Return somebody's days of work. Raises FactNotStated: no task."""
-    total, found = 0, 0
+    total, task_count = 0, 0
     for task in work.list_things("worker"):
         if work.look_up("worker", task) == values["worker"]:
-            lasts, found = work.look_up_number("days", task), found + 1
+            lasts, task_count = work.look_up_number("days", task), task_count + 1
             total = int(work.add_step(f"{total} + {lasts}", total + lasts))
-    if not found:
+    if not task_count:
         raise FactNotStated(f"tasks of {values['worker']}")
     return str(total)
 

@@ -103,10 +103,10 @@ class CallBudgetGuard:
         more = (1 + waiting, max(tokens, 1), max(nanousd, 1))
         for (name, limit, used), size in zip(_limits(agent.policy, spent), more, strict=True):
             if limit is not None and used + size > limit:
-                shown = f"{limit / _NANOUSD:g} US dollars" if name == "max_usd_per_day" else f"{limit}"
+                limit_text = f"{limit / _NANOUSD:g} US dollars" if name == "max_usd_per_day" else f"{limit}"
                 wait = (self._today() + timedelta(days=1) - self._clock.now()).total_seconds()
                 raise LimitReached(
-                    f"{agent.reference!r} has used its {name} ({shown}); it resets at 00:00 UTC, or the operator "
+                    f"{agent.reference!r} has used its {name} ({limit_text}); it resets at 00:00 UTC, or the operator "
                     "can raise it",
                     retry_after_seconds=wait,
                 )

@@ -58,11 +58,11 @@ class WriteBehindQueue(ABC, Generic[T]):
     def take_out(self, wanted: Callable[[T], bool]) -> list[T]:
         """Remove and return matching entries whose write has not begun, in order. The caller must write them."""
         batch = [] if self._begun else self._batch_now
-        taken = [entry for entry in (*batch, *self._entries) if wanted(entry)]
-        if taken:
+        taken_entries = [entry for entry in (*batch, *self._entries) if wanted(entry)]
+        if taken_entries:
             batch[:] = [entry for entry in batch if not wanted(entry)]
             self._entries = deque(entry for entry in self._entries if not wanted(entry))
-        return taken
+        return taken_entries
 
     def put_back(self, entries: Sequence[T]) -> None:
         self._entries.extendleft(reversed(entries))

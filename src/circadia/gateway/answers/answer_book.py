@@ -124,10 +124,10 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
         try:
             async with self._store.begin_write() as tx:
                 bank_ids = {each.bank for each in entries} | {bank_id for bank_id, _ in frames}
-                banks = {each: bank for each in bank_ids if (bank := await tx.banks.get(each)) is not None}
-                seen = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
-                if seen:
-                    await tx.answers.save_frames(seen)
+                banks = {bank_id: bank for bank_id in bank_ids if (bank := await tx.banks.get(bank_id)) is not None}
+                new_frames = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
+                if new_frames:
+                    await tx.answers.save_frames(new_frames)
                 await tx.answers.save_verdicts([each for each in batch if isinstance(each, SameQuestionVerdict)])
                 await self._write(tx, banks, [each for each in entries if each.bank in banks])
         except StorageUnavailable:
@@ -184,12 +184,12 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
 
     def _note_frame(self, lookup: Lookup, now: datetime) -> None:
         key = (lookup.bank.id, lookup.asked.scope)
-        seen = self._seen.get(key)
-        if seen is not None:
-            seen.asked += 1
-            if seen.generation == lookup.bank.generation and timedelta() <= now - seen.at < EVERY:
+        seen_frame = self._seen.get(key)
+        if seen_frame is not None:
+            seen_frame.asked += 1
+            if seen_frame.generation == lookup.bank.generation and timedelta() <= now - seen_frame.at < EVERY:
                 return
-        frame = lookup.asked.to_answer_frame(lookup.bank, now, 1 if seen is None else seen.asked)
+        frame = lookup.asked.to_answer_frame(lookup.bank, now, 1 if seen_frame is None else seen_frame.asked)
         if frame is None or len(frame.body) > LONGEST_FRAME or len(self._frames) >= WAITING:
             return
         self._frames[key] = (lookup.bank.generation, frame)

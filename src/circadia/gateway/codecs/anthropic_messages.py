@@ -104,13 +104,13 @@ def _message(id: str, model: str) -> dict[str, object]:
 
 def _events(message: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
     usage = fields.as_object(message.get("usage"))
-    begun: dict[str, object] = {
+    start_fields: dict[str, object] = {
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
         "usage": usage | {"output_tokens": 0},
     }
-    yield "message_start", {"message": message | begun}
+    yield "message_start", {"message": message | start_fields}
     for index, block in enumerate(map(fields.as_object, fields.as_list(message.get("content")))):
         empty, deltas = _deltas(block)
         yield "content_block_start", {"index": index, "content_block": empty}
@@ -123,25 +123,25 @@ def _events(message: dict[str, object]) -> Iterator[tuple[str, dict[str, object]
 
 
 def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
-    begun = dict(block)
+    empty_block = dict(block)
     deltas: list[dict[str, object]] = []
     if "input" in block:
-        begun["input"] = dict[str, object]()
+        empty_block["input"] = dict[str, object]()
         deltas.append({"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()})
     elif block.get("type") == "text":
-        begun["text"] = ""
+        empty_block["text"] = ""
         words = framing.split_text(str(block.get("text") or ""))
         deltas.extend({"type": "text_delta", "text": piece} for piece in words)
         if "citations" in block:
-            begun["citations"] = list[object]()
+            empty_block["citations"] = list[object]()
             cited = fields.as_list(block["citations"])
             deltas.extend({"type": "citations_delta", "citation": citation} for citation in cited)
     elif block.get("type") == "thinking":
-        begun |= {"thinking": "", "signature": ""}
+        empty_block |= {"thinking": "", "signature": ""}
         deltas.append({"type": "thinking_delta", "thinking": block.get("thinking")})
         if block.get("signature"):
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
-    return begun, deltas
+    return empty_block, deltas
 
 
 def _exclusions(request: dict[str, object]) -> Iterator[AnswerExclusion]:

@@ -163,10 +163,10 @@ def _completed_response(text: str, id: str, model: str, created: int) -> dict[st
 
 
 def _events(response: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
-    begun = {name: value for name, value in response.items() if name != "completed_at"}
-    begun |= {"status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
-    yield "response.created", {"response": begun}
-    yield "response.in_progress", {"response": begun}
+    opening = {name: value for name, value in response.items() if name != "completed_at"}
+    opening |= {"status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
+    yield "response.created", {"response": opening}
+    yield "response.in_progress", {"response": opening}
     for index, item in enumerate(map(fields.as_object, fields.as_list(response.get("output")))):
         empty: dict[str, object] = {name: [] for name in ("content", "summary") if item.get(name)}
         empty |= {name: "" for name in _WRITTEN if name in item}
@@ -198,9 +198,9 @@ def _part_events(
     text = str(part.get(name) or "")
     event = "reasoning_summary_text" if part.get("type") == "summary_text" else str(part.get("type"))
     more: dict[str, object] = {"logprobs": []} if event == "output_text" else {}
-    begun: dict[str, object] = part | {name: ""}
-    begun |= {field: [] for field in ("annotations", "logprobs") if field in part}
-    yield f"response.{kind}.added", place | {"part": begun}
+    empty_part: dict[str, object] = part | {name: ""}
+    empty_part |= {field: [] for field in ("annotations", "logprobs") if field in part}
+    yield f"response.{kind}.added", place | {"part": empty_part}
     for piece in framing.split_text(text):
         yield f"response.{event}.delta", place | {"delta": piece} | more
     yield f"response.{event}.done", place | {name: text} | more

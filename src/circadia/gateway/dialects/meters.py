@@ -62,8 +62,8 @@ class BufferedMeter(MeterState, ABC):
         return chunk
 
     def end(self) -> bytes:
-        kept, self._kept = b"".join(self._kept), []
-        answer = _parse(kept)
+        body, self._kept = b"".join(self._kept), []
+        answer = _parse(body)
         if answer is not None and not answer.get("error"):
             self.read_answer(answer)
         return b""
@@ -109,9 +109,9 @@ class StreamedMeter(MeterState, ABC):
     def end(self) -> bytes:
         """Return the unfinished event, unless it is one to remove."""
         held = self._events.drain()
-        taken = bool(held) and self.read_event(held)
+        is_gateway_event = bool(held) and self.read_event(held)
         self.finish()
-        return held if self._take_out and not taken else b""
+        return held if self._take_out and not is_gateway_event else b""
 
     def read_event(self, event: bytes) -> bool:
         """Read a whole event; return whether only the gateway requested it."""

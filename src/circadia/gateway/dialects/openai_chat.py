@@ -165,18 +165,18 @@ class _Choice:
     def add(self, delta: dict[str, object]) -> int:
         """Add a delta; return the number of characters kept."""
         content = delta.get("content")
-        kept = 1
+        length = 1
         if isinstance(content, str):
             self.text.append(content)
-            kept += len(content)
+            length += len(content)
         refusal = delta.get("refusal")
         if refusal and isinstance(refusal, str):
             self.refused.append(refusal)
-            kept += len(refusal)
+            length += len(refusal)
         if "tool_calls" in delta:
             for part in fields.as_list(delta["tool_calls"]):
-                kept += self._add_call(fields.as_object(part))
-        return kept
+                length += self._add_call(fields.as_object(part))
+        return length
 
     def message(self) -> dict[str, object]:
         calls = [
@@ -190,7 +190,7 @@ class _Choice:
         index = fields.as_count(part.get("index")) or 0
         ids, names, arguments = self.calls.setdefault(index, ([], [], []))
         function = fields.as_object(part.get("function"))
-        kept = 1
+        length = 1
         for value, to in (
             (part.get("id"), ids),
             (function.get("name"), names),
@@ -199,8 +199,8 @@ class _Choice:
             # Some servers repeat id and name in each delta.
             if isinstance(value, str) and value and not (to is not arguments and to):
                 to.append(value)
-                kept += len(value)
-        return kept
+                length += len(value)
+        return length
 
 
 def _prompt(text: str, listed: splice.JsonSpan) -> RequestPrompt:

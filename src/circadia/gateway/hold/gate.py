@@ -249,14 +249,14 @@ class Gate:
         line = self._lines.get(call.agent.id)
         if line is None or call not in line:
             return
-        moved = True
-        while moved and (first := next(iter(line))) is not call:
+        has_moved = True
+        while has_moved and (first := next(iter(line))) is not call:
             call.turn = asyncio.get_running_loop().create_future()
             try:
                 async with asyncio.timeout(ORDER_SECONDS):
                     await call.turn
             except TimeoutError:
-                moved = next(iter(line)) is not first
+                has_moved = next(iter(line)) is not first
             finally:
                 call.turn = None
 

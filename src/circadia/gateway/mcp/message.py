@@ -56,8 +56,8 @@ def _parse_message(raw: object) -> McpMessage:
     method = message.get("method", "")
     if not isinstance(method, str):
         raise InvalidRequest("`method` must be a string")
-    given: object = message.get("params")
-    params: Mapping[str, object] = cast("dict[str, object]", given) if isinstance(given, dict) else {}
+    raw_params: object = message.get("params")
+    params: Mapping[str, object] = cast("dict[str, object]", raw_params) if isinstance(raw_params, dict) else {}
     meta: object = params.get("_meta")
     token = cast("dict[str, object]", meta).get("progressToken") if isinstance(meta, dict) else None
     target: object = params.get("name", params.get("uri", ""))

@@ -20,12 +20,12 @@ class WholeEvents:
     def feed(self, chunk: bytes) -> bytes:
         if not self._begun and chunk.endswith(_ENDS):
             return chunk
-        seen = self._begun + chunk
-        end = max((at + len(mark) for mark in _ENDS if (at := seen.rfind(mark)) >= 0), default=0)
-        if len(seen) - end > _LONGEST:
-            end = len(seen)
-        self._begun = seen[end:]
-        return seen[:end]
+        buffer = self._begun + chunk
+        end = max((at + len(mark) for mark in _ENDS if (at := buffer.rfind(mark)) >= 0), default=0)
+        if len(buffer) - end > _LONGEST:
+            end = len(buffer)
+        self._begun = buffer[end:]
+        return buffer[:end]
 
     def end(self) -> bytes:
         """Return the rest of a stream that ended well."""

@@ -107,8 +107,8 @@ async def _read_inbox(caller: Caller, arguments: ReadInbox) -> ToolResult:
         if after is not None and await tx.deliveries.get(agent.id, after) is None:
             raise InvalidRequest(f"no message {arguments.after!r} in your inbox; `after` is that of the last answer")
         deliveries = await tx.deliveries.fetch_inbox(agent.id, urgent_first=True, after=after, limit=arguments.limit)
-        fitting = take_fitting(deliveries, lambda each: each.message.content)
-        await tx.deliveries.mark_seen(agent.id, [each.message.id for each in fitting], caller.parts.clock.now())
+        fitting = take_fitting(deliveries, lambda delivery: delivery.message.content)
+        await tx.deliveries.mark_seen(agent.id, [delivery.message.id for delivery in fitting], caller.parts.clock.now())
         unread = await tx.deliveries.count_unread(agent.id)
     return _answer(home, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
 
@@ -127,7 +127,7 @@ async def _search(caller: Caller, arguments: SearchInbox) -> ToolResult:
             limit=arguments.limit,
         )
         unread = await tx.deliveries.count_unread(agent.id)
-    fitting = take_fitting(deliveries, lambda each: each.message.content)
+    fitting = take_fitting(deliveries, lambda delivery: delivery.message.content)
     return _answer(home, fitting, unread, more=len(fitting) < len(deliveries) or len(deliveries) == arguments.limit)
 
 
@@ -157,7 +157,7 @@ async def _reply(caller: Caller, arguments: ReplyArguments) -> ToolResult:
         sender = None if sender_id is None else await tx.agents.get(sender_id)
     if thread is not None and thread.status is not ThreadStatus.DIRECT:
         async with caller.parts.store.begin_write() as tx:
-            present = {each.agent_id for each in await tx.threads.participants(thread.id)}
+            present = {participant.agent_id for participant in await tx.threads.participants(thread.id)}
             mentions = [_full_reference(sender)] if sender is not None and sender.id in present else []
             session = await tx.sessions.get(thread.session_id) or home
             sent_message = await caller.parts.threads.send(
@@ -187,20 +187,20 @@ def _cursor(after: str | None) -> MessageId | None:
 
 
 def _ids(messages: Sequence[str]) -> list[MessageId]:
-    return [MessageId(each) for each in dict.fromkeys(messages)]
+    return [MessageId(message_id) for message_id in dict.fromkeys(messages)]
 
 
 def _answer(home: Session, found: Sequence[Delivery], unread: int, *, more: bool) -> InboxResult:
     return InboxResult(
         messages=[
             InboxMessage(
-                **dict(message_view(each, home)),
-                type=each.message.type,
-                priority=each.message.priority,
-                reply_to=each.message.reply_to,
-                state=each.state,
+                **dict(message_view(delivery, home)),
+                type=delivery.message.type,
+                priority=delivery.message.priority,
+                reply_to=delivery.message.reply_to,
+                state=delivery.state,
             )
-            for each in found
+            for delivery in found
         ],
         unread=unread,
         after=found[-1].message.id if found and more else None,

@@ -184,7 +184,7 @@ async def _recall(caller: Caller, arguments: Recall) -> ToolResult:
             until=None if arguments.until is None else arguments.until.timestamp(),
         )
         hits = await memory.retrieval.find(tx, bank, filtered)
-        return bank, take_fitting(hits, lambda each: each.item.text)
+        return bank, take_fitting(hits, lambda hit: hit.item.text)
 
     result = await memory.retrieval.run_question(caller.parts.store, arguments.query, work)
     if result is None:
@@ -192,7 +192,7 @@ async def _recall(caller: Caller, arguments: Recall) -> ToolResult:
     bank, hits = result
     if caller.principal.agent is not None:
         memory.uses.add(build_use(bank, caller.principal.agent.id, hits))
-    return RecallAnswer(bank=bank.name, hits=[_recalled_item(each) for each in hits])
+    return RecallAnswer(bank=bank.name, hits=[_recalled_item(hit) for hit in hits])
 
 
 async def _insert(caller: Caller, arguments: Insert) -> ToolResult:

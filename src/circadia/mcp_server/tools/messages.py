@@ -44,7 +44,7 @@ async def _send(caller: Caller, arguments: SendMessage) -> ToolResult:
             message=SentMessage(
                 id=sent.id,
                 thread=sent.thread_id,
-                mentions=[name_from(home, each) for each in sent.mentions],
+                mentions=[name_from(home, mention) for mention in sent.mentions],
                 at=sent.at,
             )
         )

@@ -52,11 +52,11 @@ async def _take(caller: Caller, wanted: MessageFilter, seconds: float) -> ToolRe
     async with caller.parts.store.begin_read() as tx:
         home = await caller.home(tx)
     deliveries = await caller.parts.waits.take(agent, wanted, seconds)
-    fitting = take_fitting(deliveries, lambda each: each.message.content)
-    caller.handover.give(agent.id, [each.message.id for each in fitting])
+    fitting = take_fitting(deliveries, lambda delivery: delivery.message.content)
+    caller.handover.give(agent.id, [delivery.message.id for delivery in fitting])
     if len(fitting) < len(deliveries):
-        caller.handover.free(agent.id, [each.message.id for each in deliveries[len(fitting) :]])
-    return WaitAnswer(messages=[message_view(each, home) for each in fitting], timed_out=not deliveries)
+        caller.handover.free(agent.id, [delivery.message.id for delivery in deliveries[len(fitting) :]])
+    return WaitAnswer(messages=[message_view(delivery, home) for delivery in fitting], timed_out=not deliveries)
 
 
 async def _for_message(caller: Caller, arguments: Wait) -> ToolResult:

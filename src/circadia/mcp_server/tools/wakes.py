@@ -30,7 +30,7 @@ def _one_of(kind: type[Priority] | type[MessageType] | type[WakeReason]) -> Befo
     def read_member(given: object) -> object:
         if isinstance(given, kind):
             return given
-        words = [each.value for each in kind]
+        words = [member.value for member in kind]
         if not isinstance(given, str) or given not in words:
             raise ValueError(f"it is one of {', '.join(map(repr, words))}")
         return kind(given)

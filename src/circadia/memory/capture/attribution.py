@@ -83,8 +83,8 @@ class _OwnedHashes(NamedTuple):
         return _OwnedHashes(hashes[order], owners[order])
 
     def without_first(self, rows: int) -> "_OwnedHashes":
-        kept = self.owners >= rows
-        return _OwnedHashes(self.hashes[kept], self.owners[kept] - np.int32(rows))
+        mask = self.owners >= rows
+        return _OwnedHashes(self.hashes[mask], self.owners[mask] - np.int32(rows))
 
     def owners_of(self, hashes: NDArray[np.uint32]) -> NDArray[np.int32]:
         if not len(self.hashes):
@@ -121,9 +121,9 @@ class RecentTexts:
         if len(self._latest.hashes) > LATEST:
             self._most, self._latest = self._most.with_more(self._latest), _NONE
         if len(self.rows) > TEXTS or len(self._most.hashes) > HASHES:
-            gone = len(self.rows) // 2
-            self._most, self._latest = self._most.without_first(gone), self._latest.without_first(gone)
-            del self.rows[:gone]
+            count = len(self.rows) // 2
+            self._most, self._latest = self._most.without_first(count), self._latest.without_first(count)
+            del self.rows[:count]
             self._wholes = {row.whole: row for row in self.rows}
 
     def find_whole(self, prints: Fingerprints, now: datetime) -> Provenance | None:
@@ -150,9 +150,9 @@ class ShortTurns:
 
     def __init__(self, said: Sequence[Utterance]) -> None:
         self._texts: dict[str, list[str]] = {}
-        for each in said:
-            if each.turn and not each.vouched:
-                self._texts.setdefault(each.speaker, []).append(each.text)
+        for utterance in said:
+            if utterance.turn and not utterance.vouched:
+                self._texts.setdefault(utterance.speaker, []).append(utterance.text)
 
     def attribute(self, said: Utterance, prints: Fingerprints, texts: RecentTexts, now: datetime) -> Utterance:
         """Return a short turn with the speaker of all short turns together, if it is part of that text."""
@@ -193,19 +193,19 @@ class Attribution:
                 if scope not in read:
                     read[scope] = await self._load_texts(tx, scope, now)
             texts, prompts = read[own], read[prompts_scope]
-            said: list[Utterance] = []
+            utterances: list[Utterance] = []
             pieces = ShortTurns(exchange.said)
-            for each in exchange.said:
-                prints = fingerprints(each.text)
-                rest = await _split_prompts(tx, each, prints, prompts, now) if each.turn else None
-                parts = [(each, prints)] if rest is None else [(part, fingerprints(part.text)) for part in rest]
+            for utterance in exchange.said:
+                prints = fingerprints(utterance.text)
+                rest = await _split_prompts(tx, utterance, prints, prompts, now) if utterance.turn else None
+                parts = [(utterance, prints)] if rest is None else [(part, fingerprints(part.text)) for part in rest]
                 for part, part_prints in parts:
                     part = pieces.attribute(part, part_prints, texts, now)
-                    kept, row = _attribute(part, part_prints, exchange, texts, now)
-                    said += () if kept is None else (kept,)
+                    kept_part, row = _attribute(part, part_prints, exchange, texts, now)
+                    utterances += () if kept_part is None else (kept_part,)
                     new += () if row is None else (row,)
                 await self._slice.yield_at_end()  # a long text takes milliseconds of the event loop
-            attributed.append(replace(exchange, said=said))
+            attributed.append(replace(exchange, said=utterances))
         return attributed, new
 
     def forget(self) -> None:
@@ -255,10 +255,12 @@ async def _split_prompts(
         prints = fingerprints(text)
     if prompt is None:
         return None
-    sent = [each for key in messages if (each := await tx.messages.get(key)) is not None]
-    parts = [_to_utterance(each) for each in sent if each.sender_id is not None or each.sender != "circadia"]
+    sent = [message for key in messages if (message := await tx.messages.get(key)) is not None]
+    parts = [
+        _to_utterance(message) for message in sent if message.sender_id is not None or message.sender != "circadia"
+    ]
     if prints.length >= SHORTEST:  # only a program forwards a prompt, so the rest is its own
-        trust = max(turn.trust, Trust.AGENT, key=lambda each: each.rank)
+        trust = max(turn.trust, Trust.AGENT, key=lambda level: level.rank)
         parts.append(replace(turn, text=text, speaker=prompt.speaker, trust=trust))
     return parts
 
@@ -320,6 +322,6 @@ def _find_origin(prints: Fingerprints, texts: RecentTexts, now: datetime) -> Tur
     # Repeating a person's text does not count.
     if not sources or sum(number for _, number in sources) < SHARE * own:
         return None
-    most = max(sources, key=lambda each: each[1])[0]
-    least_trusted = max((row.trust or Trust.PERSON for row, _ in sources), key=lambda each: each.rank)
+    most = max(sources, key=lambda source: source[1])[0]
+    least_trusted = max((row.trust or Trust.PERSON for row, _ in sources), key=lambda level: level.rank)
     return TurnAttribution(speaker=most.speaker, trust=least_trusted, bank=most.bank, whole=False)

@@ -76,14 +76,14 @@ def remove_known_lines(text: str, known: Units) -> str:
     prints = _build_fingerprints(letters)
     covered = prints.letters_inside(np.isin(prints.hashes, known))
     lines = text.split("\n")
-    sizes, there = (np.bincount(each, minlength=len(lines)) for each in (line_of, line_of[covered]))
-    kept: list[str] = []
-    gone = False
+    sizes, there = (np.bincount(line_numbers, minlength=len(lines)) for line_numbers in (line_of, line_of[covered]))
+    kept_lines: list[str] = []
+    is_known = False
     for line, size, known_letters in zip(lines, sizes.tolist(), there.tolist(), strict=True):
-        gone = known_letters * 2 >= size if size else gone  # a line without letters goes with the one before
-        if not gone:
-            kept.append(line)
-    return "\n".join(kept).strip()
+        is_known = known_letters * 2 >= size if size else is_known  # a line without letters goes with the one before
+        if not is_known:
+            kept_lines.append(line)
+    return "\n".join(kept_lines).strip()
 
 
 def _shorten(text: str) -> str:
@@ -113,10 +113,10 @@ def _letters(text: str) -> tuple[Units, NDArray[np.intp]]:
     """Return a text's folded letters and digits as code points, and the line of each."""
     points = np.frombuffer(fold_text(text).encode("utf-32-le", "replace"), "<u4")
     astral = points >= 0x10000
-    kept = _alphanumeric()[np.where(astral, 0, points)]
-    kept |= astral & ((points < _EMOJI[0]) | (points >= _EMOJI[1]))
-    lines = np.cumsum(points == ord("\n"))[kept]
-    letters = points[kept].astype(np.uint32)
+    letter_mask = _alphanumeric()[np.where(astral, 0, points)]
+    letter_mask |= astral & ((points < _EMOJI[0]) | (points >= _EMOJI[1]))
+    lines = np.cumsum(points == ord("\n"))[letter_mask]
+    letters = points[letter_mask].astype(np.uint32)
     wide = letters >= _WIDE
     if wide.any():
         times = np.where(wide, 2, 1)

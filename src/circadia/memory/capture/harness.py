@@ -92,7 +92,7 @@ def strip_harness_text(text: str) -> str:
     """Return what a person said in a user turn, without what programs added; unchanged if they added nothing."""
     if "<" not in text and "[Request" not in text:
         return text
-    kept: list[str] = []
+    kept_texts: list[str] = []
     at = 0
     endless: set[str] = set()
     """Names without another closing tag, so that the text is not searched for them again."""
@@ -104,11 +104,11 @@ def strip_harness_text(text: str) -> str:
         if end < 0:
             endless.add(name)
             continue
-        kept.append(text[at : head.start()])
+        kept_texts.append(text[at : head.start()])
         at = end + len(name) + 3
-    said = _STOPPED.sub("", "".join((*kept, text[at:]))) if kept or "[Request" in text else text
-    said = _unwrap(said)
-    return text if said == text else said.strip()
+    person_text = _STOPPED.sub("", "".join((*kept_texts, text[at:]))) if kept_texts or "[Request" in text else text
+    person_text = _unwrap(person_text)
+    return text if person_text == text else person_text.strip()
 
 
 def own_words(text: str) -> str:
@@ -134,4 +134,4 @@ def is_chore(lead: str, said: Sequence[str], *, continues: bool) -> bool:
     Clients with a list of conversations send such a call next to the first turn, and repeat its words.
     """
     led = not continues and (_LED.search(lead, 0, _LEAD) or _COMPACTS.search(lead, 0, _EARLY))
-    return bool(led) or any(_ASKED.match(each) or _COMPACTS.search(each, 0, _EARLY) for each in said)
+    return bool(led) or any(_ASKED.match(text) or _COMPACTS.search(text, 0, _EARLY) for text in said)

@@ -100,18 +100,18 @@ class ExchangeRecorder:
         """Return the exchanges redacted and shortened; done before the write transaction, which blocks others."""
         cleaned: list[Exchange] = []
         for exchange in exchanges:
-            said: list[Utterance] = []
+            turns: list[Utterance] = []
             for utterance in exchange.said:
                 text = _clean_and_shorten(utterance.text)
-                said.append(replace(utterance, text=text, characters=len(utterance.text), importance=importance(text)))
+                turns.append(replace(utterance, text=text, characters=len(utterance.text), importance=importance(text)))
                 await self._slice.yield_at_end()
-            cleaned.append(replace(exchange, said=said))
+            cleaned.append(replace(exchange, said=turns))
         return cleaned
 
     async def keep(self, tx: Tx, exchanges: Sequence[Exchange]) -> None:
         """Write new, accepted utterances, count skipped ones; batched, as a look-up costs as much as a write."""
         bound: dict[tuple[str | None, bool, str | None], Bank | None] = {}
-        wanted: dict[BankId, tuple[Bank, list[_EpisodeCandidate]]] = {}
+        candidates_by_bank: dict[BankId, tuple[Bank, list[_EpisodeCandidate]]] = {}
         for exchange in exchanges:
             policy, user = exchange.policy, exchange.user
             whose = (policy.bank, policy.multi_user, user)
@@ -119,15 +119,15 @@ class ExchangeRecorder:
                 bound[whose] = await self._banks.resolve_bound_bank(tx, policy, user, make=True)
             bank = bound[whose]
             if bank is not None:
-                takes = wanted.setdefault(bank.id, (bank, []))[1]
+                takes = candidates_by_bank.setdefault(bank.id, (bank, []))[1]
                 under = _ExchangeProgress(session=exchange.session)
-                for said in exchange.said:
+                for turn in exchange.said:
                     if exchange.chore:
                         await tx.banks.count_skipped_turn(bank.id, "chore")
-                    elif not said.tool or bank.policy.capture_tools:
-                        await self._add_candidate(tx, bank, said, under, takes)
+                    elif not turn.tool or bank.policy.capture_tools:
+                        await self._add_candidate(tx, bank, turn, under, takes)
             await self._slice.yield_at_end()  # all of this runs on the event loop, which calls need too
-        for bank, takes in wanted.values():
+        for bank, takes in candidates_by_bank.values():
             await self._write(tx, bank, takes)
 
     async def _add_candidate(
@@ -149,17 +149,17 @@ class ExchangeRecorder:
         )
         new = False
         for candidate in takes:
-            said, under = candidate.said, candidate.under
+            turn, under = candidate.said, candidate.under
             key = await self._new_key(tx, bank, candidate, stored)
             if key is None:
                 continue
             now = self._clock.now()
             episode = NewEpisode(
-                text=said.text, speaker=_clean_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
-                kind=_episode_kind(said), session=_clean_name(under.session) or None,
-                importance=said.importance,
-                metadata={"characters": said.characters} if said.characters > MAX_CHARACTERS else {},
-                incomplete=said.incomplete, key=key,
+                text=turn.text, speaker=_clean_name(turn.speaker) or "user", trust=turn.trust, at=min(turn.at, now),
+                kind=_episode_kind(turn), session=_clean_name(under.session) or None,
+                importance=turn.importance,
+                metadata={"characters": turn.characters} if turn.characters > MAX_CHARACTERS else {},
+                incomplete=turn.incomplete, key=key,
             )  # fmt: skip
             under.written.append((await self._episodes.append(tx, bank, episode)).id)
             await self._slice.yield_at_end()
@@ -173,22 +173,22 @@ class ExchangeRecorder:
     ) -> str | None:
         """Return the key to write under, None if it is stored already. `stored` maps keys to their times."""
         key, under = wanted.keys[0], wanted.under
-        found = next((each for each in wanted.keys if each in stored), None)
-        if found is None:
+        stored_key = next((key for key in wanted.keys if key in stored), None)
+        if stored_key is None:
             return key
         if wanted.said.unique:
             return None
-        if stored[found] <= self._clock.now() - RETRY:
+        if stored[stored_key] <= self._clock.now() - RETRY:
             return key
-        before = await tx.episodes.get_by_key(bank.id, found)
+        before = await tx.episodes.get_by_key(bank.id, stored_key)
         if before is None:
             return None
         if not under.again:
             newest = await tx.episodes.find_all(bank.id, newest_first=True, limit=_BETWEEN)
             others = (
-                each.number
-                for each in newest
-                if each.speaker == before.speaker and each.text != before.text and each.id not in under.written
+                episode.number
+                for episode in newest
+                if episode.speaker == before.speaker and episode.text != before.text and episode.id not in under.written
             )
             other = next(others, 0)
             under.again = f"#{other}" if other > before.number else ""

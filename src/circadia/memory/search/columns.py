@@ -57,8 +57,8 @@ class Layout:
         """Number of columns of each type."""
         self.places: Final[dict[str, tuple[np.dtype[Any], int]]] = {}
         """Type, and index among the columns of this type, by name."""
-        for name, each in kinds.items():
-            kind = np.dtype(each)
+        for name, dtype in kinds.items():
+            kind = np.dtype(dtype)
             self.places[name] = (kind, self.kinds.setdefault(kind, 0))
             self.kinds[kind] += 1
 
@@ -95,8 +95,8 @@ class Columns:
 
     def remove(self, places: Array) -> None:
         """Remove the values at these places; the others keep their order."""
-        gone = places if len(places) > 1 else int(places[0])
-        self._held = {kind: np.delete(held[:, : self._count], gone, axis=1) for kind, held in self._held.items()}
+        gaps = places if len(places) > 1 else int(places[0])
+        self._held = {kind: np.delete(held[:, : self._count], gaps, axis=1) for kind, held in self._held.items()}
         self._count -= len(places)
 
 

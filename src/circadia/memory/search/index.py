@@ -85,7 +85,7 @@ class BankIndex:
 
     @property
     def nbytes(self) -> int:
-        vectors = sum(each.nbytes for each in self._vectors.values())
+        vectors = sum(table.nbytes for table in self._vectors.values())
         waiting = WAITING_BYTES * sum(map(len, self.unembedded.values()))
         return self._rows.nbytes + self._postings.nbytes + vectors + waiting
 
@@ -119,21 +119,21 @@ class BankIndex:
     def remove(self, layer: Layer, numbers: Collection[int]) -> None:
         """Remove rows; a search finds the same as if they had never been added."""
         with self._busy:
-            rows, found = self._rows.find_rows(layer, numbers)
+            rows, found_numbers = self._rows.find_rows(layer, numbers)
             if not len(rows):
                 return
             self._postings.drop_cache()
             for vectors in self._vectors.values():
                 vectors.remove(rows)
             self._rows.remove(layer, rows)
-            for number in found:
+            for number in found_numbers:
                 self.unembedded[layer].pop(number, None)
 
     def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
         with self._busy:
-            rows, found = self._rows.find_rows(layer, numbers)
+            rows, found_numbers = self._rows.find_rows(layer, numbers)
             values: list[float] = self._rows["weight"][rows].tolist()
-        return dict(zip(found, values, strict=True))
+        return dict(zip(found_numbers, values, strict=True))
 
     def excerpts(self, scored: Sequence[ScoredRow]) -> Sequence[Excerpt | None]:
         """Return the stored beginnings of rows, None for rows that are missing; all None while a thread is adding."""
@@ -141,7 +141,7 @@ class BankIndex:
         if self._busy.acquire(blocking=False):
             try:
                 for layer in Layer:
-                    places = {each.number: at for at, each in enumerate(scored) if each.layer is layer}
+                    places = {row.number: at for at, row in enumerate(scored) if row.layer is layer}
                     for number, item in self._rows.excerpts(layer, places) if places else ():
                         excerpts[places[number]] = item
             finally:
@@ -180,8 +180,8 @@ class BankIndex:
         allowed[rows] = True
         for embedder, vector in question.vectors.items():
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
-                found, cosines = held.nearest(vector, len(self), allowed)
-                near[found] = question.sense * cosines
+                near_rows, cosines = held.nearest(vector, len(self), allowed)
+                near[near_rows] = question.sense * cosines
         answers = np.append(self._rows["question"], False)[before] & (words[before] > RELATED)
         return RowFeatures(words=words[rows], near=near[rows], answers=answers)
 
@@ -192,21 +192,21 @@ class BankIndex:
         having = [np.unique(np.concatenate([self._postings.rows_with_term(stem) for stem in word])) for word in stems]
         times = [int(known[rows].sum()) for rows in having]
         unknown = UNKNOWN if any(times) else 1.0
-        had, asked = np.zeros(len(self) + 1), np.zeros(len(self) + 1)
+        had, total_weights = np.zeros(len(self) + 1), np.zeros(len(self) + 1)
         for rows, count in zip(having, times, strict=True):
             weight = rarity(len(base), count)
             had[rows] += weight
-            asked += weight * (1 if count else unknown)
+            total_weights += weight * (1 if count else unknown)
             if not count:
-                asked[rows] += weight * (1 - unknown)
+                total_weights[rows] += weight * (1 - unknown)
         had[NONE] = 0
-        return had / np.maximum(asked, LEAST)
+        return had / np.maximum(total_weights, LEAST)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
         terms = [np.frombuffer(row.terms, np.uint32) for row in rows]
-        questions = np.array([len(each) > 0 and each[-1] == QUESTION for each in terms])
-        lengths = np.array([len(each) for each in terms], np.int32) - questions
+        questions = np.array([len(row_terms) > 0 and row_terms[-1] == QUESTION for row_terms in terms])
+        lengths = np.array([len(row_terms) for row_terms in terms], np.int32) - questions
         self._postings.extend(first, terms)
         self._rows.add(layer, rows, lengths, questions)
         self.last[layer] = rows[-1].number
@@ -225,7 +225,7 @@ class BankIndex:
         score = sum(self._score_parts(close, words, meaning, question).values()) * self._rows["weight"][close]
         best = rank_best(score, question.limit)
         rows = close[best]
-        layers = [Layer(each) for each in self._rows.names("layer")]
+        layers = [Layer(layer_name) for layer_name in self._rows.names("layer")]
         # As lists at once: reading array items one by one takes longer than the search.
         chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number")]
         scores: list[float] = score[best].tolist()
@@ -324,6 +324,6 @@ class BankIndex:
         befores = self._rows["before"]
         before, after = befores.take(rows), self._rows["after"].take(rows)
         share = np.where(self._rows["question"].take(before), ANSWER, BEFORE)
-        given = words + MEANING_AROUND * meaning  # `NONE` is -1, whose score is 0
+        sums = words + MEANING_AROUND * meaning  # `NONE` is -1, whose score is 0
         long_before = np.where(before == NONE, NONE, befores.take(before))
-        return share * given.take(before) + LONG_BEFORE * given.take(long_before) + AFTER * given.take(after)
+        return share * sums.take(before) + LONG_BEFORE * sums.take(long_before) + AFTER * sums.take(after)

@@ -47,7 +47,7 @@ class Postings:
     def extend(self, first: int, terms: Sequence[Array]) -> None:
         """Add rows with these words each, from row `first` on."""
         self.drop_cache()
-        rows = np.repeat(np.arange(first, first + len(terms), dtype=np.uint64), [len(each) for each in terms])
+        rows = np.repeat(np.arange(first, first + len(terms), dtype=np.uint64), [len(row_terms) for row_terms in terms])
         pairs, counts = np.unique(np.concatenate(terms).astype(np.uint64) << 32 | rows, return_counts=True)
         begin = int(np.searchsorted(pairs, np.uint64((QUESTION + 1) << 32)))
         new = _Segment(
@@ -89,9 +89,9 @@ class Postings:
         self, terms: Sequence[int], lengths: Array, total: int, count: int
     ) -> tuple[Array, Array, Sequence[int]]:
         """Return what `score_terms` does, and where each word's rows end."""
-        found, many = self._locate(terms)
-        rows = np.concatenate([segment.rows[place] for segment, place in found] or [_NO_ROWS]).astype(np.intp)
-        times = np.concatenate([segment.times[place] for segment, place in found] or [_NO_ROWS])
+        segment_places, many = self._locate(terms)
+        rows = np.concatenate([segment.rows[place] for segment, place in segment_places] or [_NO_ROWS]).astype(np.intp)
+        times = np.concatenate([segment.times[place] for segment, place in segment_places] or [_NO_ROWS])
         long = lengths.take(rows)
         there = many if count == len(lengths) else _count_alive(long >= 0, many)
         rarity = np.log(1 + (count - there + 0.5) / (there + 0.5)) * (SATURATION + 1)
@@ -108,18 +108,18 @@ class Postings:
 
     def _locate(self, terms: Collection[int]) -> tuple[Sequence[tuple[_Segment, slice]], Array]:
         """Return the places of the words, one after the other, and the number of rows of each."""
-        asked = np.fromiter(terms, np.uint32, len(terms))
-        begins = [segment.terms.searchsorted(asked) for segment in self._segments]
-        ends = [segment.terms.searchsorted(asked, "right") for segment in self._segments]
-        many = sum((end - begin for begin, end in zip(begins, ends, strict=True)), np.zeros(len(asked), np.int64))
+        keys = np.fromiter(terms, np.uint32, len(terms))
+        begins = [segment.terms.searchsorted(keys) for segment in self._segments]
+        ends = [segment.terms.searchsorted(keys, "right") for segment in self._segments]
+        many = sum((end - begin for begin, end in zip(begins, ends, strict=True)), np.zeros(len(keys), np.int64))
         places = [zip(begin.tolist(), end.tolist(), strict=True) for begin, end in zip(begins, ends, strict=True)]
-        found = [
+        segment_places = [
             (segment, slice(begin, end))
             for of_word in zip(*places, strict=True)
             for segment, (begin, end) in zip(self._segments, of_word, strict=True)
             if begin < end
         ]
-        return found, many
+        return segment_places, many
 
 
 _NO_ROWS: Final = np.empty(0, np.uint32)

@@ -123,7 +123,7 @@ def load_filters(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the filters of a described question as arguments of `Question`."""
     filters = {name: value for name, value in asked.items() if name != "text"}
     if "layers" in filters:
-        filters["layers"] = tuple(Layer(each) for each in filters["layers"])
+        filters["layers"] = tuple(Layer(layer) for layer in filters["layers"])
     return filters
 
 

@@ -180,17 +180,17 @@ class Retrieval:
     async def read_bank(self, tx: Tx, bank: Bank, question: Question | None) -> BankSearchResult:
         """Return the bank's blocks and a question's results without texts, in a read transaction."""
         ready = None if question is None else await self._find_ready_hits(tx, bank, question)
-        seen = await self._read_bank(tx, bank, question if ready is None else None)
+        search_result = await self._read_bank(tx, bank, question if ready is None else None)
         if question is not None:
             self._count_question(bank, question)
-        return seen if ready is None else replace(seen, scored=ready)
+        return search_result if ready is None else replace(search_result, scored=ready)
 
     async def find_each(self, tx: Tx, bank: Bank, questions: Iterable[Question]) -> AsyncIterator[Sequence[ScoredRow]]:
         """Yield each question's results as `read_bank` does, in one read transaction, updating the index once."""
-        seen: _LoadedBank | None = None
+        last: _LoadedBank | None = None
         for question in questions:
             held = self._loaded_bank(bank)
-            scored, seen = (await self._read_bank(tx, bank, question, fresh=held is seen, series=True)).scored, held
+            scored, last = (await self._read_bank(tx, bank, question, fresh=held is last, series=True)).scored, held
             yield scored
 
     async def stamp(self, tx: Tx, bank: Bank) -> str | None:
@@ -225,10 +225,10 @@ class Retrieval:
 
         A question that is new to this process is looked up only if searching would take longer than usual.
         """
-        asked = describe_question(question)
+        entry = describe_question(question)
         ready: Sequence[ScoredRow] | None = None
-        if asked is not None and (question.waits or self._is_cold(bank) or self.askings.is_asked_often(bank, asked)):
-            view, embedders = await tx.views.find_ready(bank.id, question_key(asked)), self._questions.embedders()
+        if entry is not None and (question.waits or self._is_cold(bank) or self.askings.is_asked_often(bank, entry)):
+            view, embedders = await tx.views.find_ready(bank.id, question_key(entry)), self._questions.embedders()
             if view is not None and embedders is not None and question.limit <= view.depth:
                 present = view.stamp == search_stamp(bank, view.heads, embedders)
                 ready = [ScoredRow(*hit) for hit in view.hits[: question.limit]] if present else None
@@ -238,9 +238,9 @@ class Retrieval:
 
     def _count_question(self, bank: Bank, question: Question) -> None:
         """Count the asking, unless it is a repeated look."""
-        asked = describe_question(question) if question.counted else None
-        if asked is not None:
-            self.askings.count(bank, asked, question.limit, self._clock.now())
+        entry = describe_question(question) if question.counted else None
+        if entry is not None:
+            self.askings.count(bank, entry, question.limit, self._clock.now())
 
     def _is_cold(self, bank: Bank) -> bool:
         held = self.loaded.get(bank.id)
@@ -257,9 +257,9 @@ class Retrieval:
             if held.generation <= bank.generation and not fresh:
                 await self._keep_up(tx, bank, held, searched=question is not None)
             if question is not None:
-                held.searched, apart = True, len(held.index) > ROWS_FOR_THREAD
+                held.searched, needs_thread = True, len(held.index) > ROWS_FOR_THREAD
                 find = partial(held.index.find, question, series=series)
-                scored = await asyncio.to_thread(find) if apart else find()
+                scored = await asyncio.to_thread(find) if needs_thread else find()
             self.loaded.update_weight(bank.id, held, held.nbytes)
         return BankSearchResult(blocks=held.blocks, scored=scored)
 
@@ -283,9 +283,9 @@ class Retrieval:
             await self._keep_up(tx, bank, held, searched=True)
             weights = {layer: held.index.weights(layer, numbers) for layer, numbers in shown.items()}
             last = BankHeads(held.index.last[Layer.EPISODES], held.index.last[Layer.NOTES])
-            apart = len(held.index) > ROWS_FOR_THREAD
-            look = partial(held.index.find_later_rows, made, seen, question)
-            later = await asyncio.to_thread(look) if apart else look()
+            needs_thread = len(held.index) > ROWS_FOR_THREAD
+            find = partial(held.index.find_later_rows, made, seen, question)
+            later = await asyncio.to_thread(find) if needs_thread else find()
             self.loaded.update_weight(bank.id, held, held.nbytes)
             return BankChanges(blocks=held.blocks, weights=weights, later=later, heads=last)
 
@@ -311,9 +311,7 @@ class Retrieval:
             excerpts = list(held.index.excerpts(scored))
         if None in excerpts:
             for layer, rows in _layers(tx):
-                lacking = {
-                    each.number: at for at, each in enumerate(scored) if each.layer is layer and not excerpts[at]
-                }
+                lacking = {row.number: at for at, row in enumerate(scored) if row.layer is layer and not excerpts[at]}
                 for number, item in (await rows.excerpts(bank.id, lacking, characters=TEXT)).items():
                     excerpts[lacking[number]] = item
         return excerpts
@@ -337,7 +335,7 @@ class Retrieval:
         held.demotions = bank.demotions  # may go back: an older transaction loads older weights
         if news.writes != held.writes:
             held.blocks, held.writes = await tx.blocks.find_all(bank.id), news.writes
-            held.block_bytes = sum(BLOCK_BYTES * (1 + len(each.spans)) + len(each.value) for each in held.blocks)
+            held.block_bytes = sum(BLOCK_BYTES * (1 + len(block.spans)) + len(block.value) for block in held.blocks)
         for layer, rows in _layers(tx):
             index.add_vectors(layer, news.vectors.get(layer, {}))
             page, limit = news.entries.get(layer, ()), FEW

@@ -53,7 +53,7 @@ class RowTable:
 
     @property
     def nbytes(self) -> int:
-        columns = self._columns.nbytes + sum(each.nbytes for each in self._ordered.values())
+        columns = self._columns.nbytes + sum(column.nbytes for column in self._ordered.values())
         names = sum(len(codes) for codes in self._codes.values())
         return EMPTY_BYTES + columns + self._text_bytes + NAME_BYTES * names
 
@@ -106,12 +106,12 @@ class RowTable:
 
     def find_rows(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
         """Return the rows and numbers of those of these numbers that are present."""
-        asked = np.fromiter(numbers, np.int64)
+        wanted_numbers = np.fromiter(numbers, np.int64)
         known, rows = self.numbers_and_rows(layer)
-        at = known.searchsorted(asked)
+        at = known.searchsorted(wanted_numbers)
         here = np.flatnonzero(at < len(known))
-        here = here[known[at[here]] == asked[here]]
-        return rows[at[here]], asked[here].tolist()
+        here = here[known[at[here]] == wanted_numbers[here]]
+        return rows[at[here]], wanted_numbers[here].tolist()
 
     def names(self, column: str) -> Sequence[str]:
         """Return the names behind the codes of a column."""

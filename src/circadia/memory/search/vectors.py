@@ -77,25 +77,25 @@ class Vectors:
     def _sift_by_signs(self, asked: Array, which: Array | None, count: int) -> Array:
         """Return the places of about `count` vectors with the fewest differing signs; half of the signs sift first."""
         half = -(-len(asked) // 2)
-        apart = self._count_differing_signs(asked, range(half), which)
-        sample, left = apart[:: len(apart) // SAMPLE or 1], max(LEAST_SHARE, WIDER * count / len(apart))
+        distances = self._count_differing_signs(asked, range(half), which)
+        sample, left = distances[:: len(distances) // SAMPLE or 1], max(LEAST_SHARE, WIDER * count / len(distances))
         place = min(int(left * len(sample)), len(sample) - 1)
-        near = np.flatnonzero(apart <= np.partition(sample, place)[place])
-        apart = apart[near] + self._count_differing_signs(
+        near = np.flatnonzero(distances <= np.partition(sample, place)[place])
+        distances = distances[near] + self._count_differing_signs(
             asked, range(half, len(asked)), near if which is None else which[near]
         )
         last = min(count, len(near)) - 1
-        most = np.partition(apart, last)[last]
-        nearer, as_near = np.flatnonzero(apart < most), np.flatnonzero(apart == most)[:count]
+        most = np.partition(distances, last)[last]
+        nearer, as_near = np.flatnonzero(distances < most), np.flatnonzero(distances == most)[:count]
         return near[np.concatenate((nearer, as_near))]  # many equal ones must not displace nearer ones
 
     def _count_differing_signs(self, asked: Array, words: Iterable[int], which: Array | None) -> Array:
         """Return for each vector how many of the signs in these words differ."""
-        apart = np.zeros(len(self._rows.values) if which is None else len(which), np.uint16)
+        distances = np.zeros(len(self._rows.values) if which is None else len(which), np.uint16)
         for at in words:
             held = self._signs[at].values
-            apart += np.bitwise_count((held if which is None else held[which]) ^ asked[at])
-        return apart
+            distances += np.bitwise_count((held if which is None else held[which]) ^ asked[at])
+        return distances
 
 
 def stored_vector(values: Array) -> bytes:

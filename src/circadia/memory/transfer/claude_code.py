@@ -70,7 +70,7 @@ def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
     if isinstance(content, str):
         yield strip_harness_text(content), EpisodeKind.TURN
         return
-    parts = [as_mapping(each) for each in as_list(content)]
+    parts = [as_mapping(part) for part in as_list(content)]
     yield _join_texts(parts), EpisodeKind.TURN
     for part in parts:
         if part.get("type") == "tool_use":
@@ -86,9 +86,9 @@ def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
 
 def _join_texts(parts: Sequence[Mapping[str, Any]]) -> str:
     texts: list[Any] = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "\n\n".join(said for text in texts if isinstance(text, str) and (said := strip_harness_text(text)))
+    return "\n\n".join(part for text in texts if isinstance(text, str) and (part := strip_harness_text(text)))
 
 
 def _place_metadata(line: Mapping[str, Any]) -> dict[str, str]:
-    given = {"cwd": line.get("cwd"), "git_branch": line.get("gitBranch")}
-    return {key: value[:MAX_NAME] for key, value in given.items() if isinstance(value, str) and value}
+    metadata = {"cwd": line.get("cwd"), "git_branch": line.get("gitBranch")}
+    return {key: value[:MAX_NAME] for key, value in metadata.items() if isinstance(value, str) and value}

@@ -30,8 +30,8 @@ def read_langmem(entries: Sequence[object]) -> Iterator[NewEpisode]:
 
     Raises InvalidRequest: an entry is not an item; the message names its place.
     """
-    for number, each in enumerate(entries, 1):
-        item = as_mapping(each)
+    for number, raw_entry in enumerate(entries, 1):
+        item = as_mapping(raw_entry)
         value, key = item.get("value"), item.get("key")
         if not isinstance(value, dict) or not isinstance(key, str):
             raise InvalidRequest(f"entry {number} is not an item of a store: it needs `key` and `value`")
@@ -68,8 +68,8 @@ def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
 
     Raises InvalidRequest: an entry is not a memory; the message names its place.
     """
-    for number, each in enumerate(entries, 1):
-        entry = as_mapping(each)
+    for number, raw_entry in enumerate(entries, 1):
+        entry = as_mapping(raw_entry)
         text, identity = entry.get("memory"), entry.get("id")
         if not isinstance(text, str) or not isinstance(identity, str):
             raise InvalidRequest(f"entry {number} is not a memory of mem0: it needs `id` and `memory`")

@@ -69,27 +69,27 @@ class BankImporter:
                 message names its number.
         """
         bank = await self._get_or_create_bank(tx, name, lines, by)
-        taken = ImportCounts(bank=bank.name)
+        import_counts = ImportCounts(bank=bank.name)
         ids = await _IdMapping.load(tx, bank.id, lines)
         for number, line in lines:
             try:
                 match line:
                     case EpisodeLine():
-                        await self._add_episode(tx, bank, line, ids, taken)
+                        await self._add_episode(tx, bank, line, ids, import_counts)
                     case NoteLine():
-                        await self._add_note(tx, bank, line, ids, taken)
+                        await self._add_note(tx, bank, line, ids, import_counts)
                     case BlockLine():
-                        await self._add_block(tx, bank, line, ids, taken)
+                        await self._add_block(tx, bank, line, ids, import_counts)
                     case BankLine() | EndLine():
                         pass
             except CircadiaError as error:
                 raise type(error)(f"line {number}: {error.message}") from error
-        new = {"episodes": taken.episodes, "notes": taken.notes, "versions": taken.versions}
+        new = {"episodes": import_counts.episodes, "notes": import_counts.notes, "versions": import_counts.versions}
         if any(new.values()):
             await self._episodes.touch(tx, bank)
             data = {"bank": bank.name, "by": by, "imported": new}
             await self._events.record(tx, EventType.BANK_CHANGED, data)
-        return taken
+        return import_counts
 
     async def _get_or_create_bank(self, tx: Tx, name: str, lines: Numbered, by: str) -> Bank:
         existing = await tx.banks.get_by_name(name)
@@ -126,10 +126,10 @@ class BankImporter:
             taken.known += 1
             return
         stale: list[Demotion] = []
-        for each in line.stale:
-            _require_text(by=each.by, reason=each.reason, evidence=each.evidence)
-            evidence = ids.local_id(each.evidence)
-            stale.append(Demotion(by=each.by, reason=each.reason, evidence=evidence, at=each.at, weight=each.weight))
+        for mark in line.stale:
+            _require_text(by=mark.by, reason=mark.reason, evidence=mark.evidence)
+            evidence = ids.local_id(mark.evidence)
+            stale.append(Demotion(by=mark.by, reason=mark.reason, evidence=evidence, at=mark.at, weight=mark.weight))
         added = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
         ids.add(added.id)
         taken.episodes += 1
@@ -139,8 +139,8 @@ class BankImporter:
         if await tx.notes.get(bank.id, note_id) is not None:
             taken.known += 1
             return
-        evidence = tuple(EpisodeId(ids.local_id(each)) for each in dict.fromkeys(line.evidence))
-        lost = next((each for each in evidence if each not in ids.own), None)
+        evidence = tuple(EpisodeId(ids.local_id(source_id)) for source_id in dict.fromkeys(line.evidence))
+        lost = next((episode_id for episode_id in evidence if episode_id not in ids.own), None)
         if lost is not None:
             raise InvalidRequest(f"the note rests on episode {lost!r}, which bank {bank.name!r} does not have")
         _require_text(text=line.text, pass_id=line.pass_id)
@@ -162,23 +162,23 @@ class BankImporter:
     async def _add_block(self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", taken: ImportCounts) -> None:
         spans = tuple(
             BlockSpan(
-                start=each.start, end=each.end, episodes=tuple(EpisodeId(ids.local_id(one)) for one in each.episodes)
+                start=span.start, end=span.end, episodes=tuple(EpisodeId(ids.local_id(one)) for one in span.episodes)
             )
-            for each in line.spans
+            for span in line.spans
         )
         _require_text(value=line.value, description=line.description, by=line.by, why=line.why)
         require_valid_version(line.label, line.value, line.limit)
-        if not all(0 <= each.start < each.end <= len(line.value) for each in spans):
+        if not all(0 <= span.start < span.end <= len(line.value) for span in spans):
             raise InvalidRequest(f"the spans of block {line.label!r} must lie in its text")
         self._require_past(line.at)
         history = await tx.blocks.history(bank.id, line.label)
-        existing = next((each for each in history if each.version == line.version), None)
+        existing = next((block for block in history if block.version == line.version), None)
         if existing is not None and (existing.at, existing.by, existing.parent) == (line.at, line.by, line.parent):
             taken.known += 1
             return
         if existing is not None:
             raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {line.version}")
-        versions = {each.version for each in history}
+        versions = {block.version for block in history}
         if line.version != len(versions) + 1 or not (line.parent is None or line.parent in versions):
             raise InvalidRequest(f"block {line.label!r}: version {line.version} does not follow what is there")
         await tx.blocks.add(
@@ -192,9 +192,9 @@ class BankImporter:
 
     def _require_past(self, *times: datetime | None) -> None:
         now = self._clock.now()
-        for each in times:
-            if each is not None and each > now + CLOCK_SKEW:
-                raise InvalidRequest(f"{each.isoformat()} is in the future; it is {now.isoformat(timespec='seconds')}")
+        for time in times:
+            if time is not None and time > now + CLOCK_SKEW:
+                raise InvalidRequest(f"{time.isoformat()} is in the future; it is {now.isoformat(timespec='seconds')}")
 
 
 class _IdMapping:
@@ -203,7 +203,7 @@ class _IdMapping:
     def __init__(self, bank: BankId, homes: dict[str, BankId]) -> None:
         self._bank = bank
         self._homes = homes
-        self.own = {each for each, home in homes.items() if home == bank}
+        self.own = {row_id for row_id, home in homes.items() if home == bank}
 
     @classmethod
     async def load(cls, tx: Tx, bank: BankId, lines: Numbered) -> "_IdMapping":
@@ -213,24 +213,24 @@ class _IdMapping:
         for _, line in lines:
             match line:
                 case EpisodeLine() if line.id is not None:
-                    shown = {each.evidence for each in line.stale}
-                    episodes |= {line.id} | shown
-                    notes |= shown
+                    evidence_ids = {demotion.evidence for demotion in line.stale}
+                    episodes |= {line.id} | evidence_ids
+                    notes |= evidence_ids
                 case NoteLine():
                     notes.add(line.id)
                     episodes.update(line.evidence)
                 case BlockLine():
-                    episodes.update(each for span in line.spans for each in span.episodes)
+                    episodes.update(episode_id for span in line.spans for episode_id in span.episodes)
                 case _:
                     pass
-        of_episodes = await tx.episodes.find_bank_ids([EpisodeId(each) for each in _with_derived_ids(bank, episodes)])
-        of_notes = await tx.notes.find_bank_ids([NoteId(each) for each in _with_derived_ids(bank, notes)])
+        of_episodes = await tx.episodes.find_bank_ids([EpisodeId(key) for key in _with_derived_ids(bank, episodes)])
+        of_notes = await tx.notes.find_bank_ids([NoteId(note_id) for note_id in _with_derived_ids(bank, notes)])
         return cls(bank, {**of_episodes, **of_notes})
 
     def local_id(self, given: str) -> str:
         other = _derived_id(self._bank, given)
-        taken = self._homes.get(given, self._bank) != self._bank
-        return other if taken or other in self.own else given
+        is_taken = self._homes.get(given, self._bank) != self._bank
+        return other if is_taken or other in self.own else given
 
     def add(self, new: str) -> None:
         self._homes[new] = self._bank
@@ -238,7 +238,7 @@ class _IdMapping:
 
 
 def _with_derived_ids(bank: BankId, ids: Collection[str]) -> list[str]:
-    return [each for given in ids for each in (given, _derived_id(bank, given))]
+    return [row_id for given_id in ids for row_id in (given_id, _derived_id(bank, given_id))]
 
 
 def _derived_id(bank: BankId, given: str) -> str:

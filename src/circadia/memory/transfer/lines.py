@@ -163,7 +163,7 @@ def read_line(raw: bytes, number: int) -> AnyLine:
 
 def _describe_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(each)[:80] for each in first["loc"][1:])
+    where = ".".join(str(part)[:80] for part in first["loc"][1:])
     return f"{where}: {first['msg']}" if where else first["msg"]
 
 

@@ -54,9 +54,9 @@ class AnswerMaker:
         Answers made since the scope's last call count: nobody has asked since, so nothing else is expected.
         """
         bench = self._bench
-        ready = [each for each in await self._fetch_live_answers(agent.id) if each.scope == frame.scope]
-        own = sum(each.pass_id == bench.run.id for each in ready)
-        before = sum(each.pass_id != bench.run.id and each.made_at >= frame.at for each in ready)
+        ready = [answer for answer in await self._fetch_live_answers(agent.id) if answer.scope == frame.scope]
+        own = sum(answer.pass_id == bench.run.id for answer in ready)
+        before = sum(answer.pass_id != bench.run.id and answer.made_at >= frame.at for answer in ready)
         if before + own >= share:
             return own
         await bench.ground.go_on()
@@ -85,18 +85,20 @@ class AnswerMaker:
     async def _ask_verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
         if not answered:
             return {}
-        return await judge_questions([(each.question, each.answer.text) for each in answered], self._bench.ask)
+        return await judge_questions([(entry.question, entry.answer.text) for entry in answered], self._bench.ask)
 
     async def _store_answers(
         self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
         verdicts: Mapping[int, QuestionVerdict],
     ) -> None:  # fmt: skip
-        for place, each in enumerate(answered):
-            kept = keep_question(each.question, verdicts.get(place))
-            if kept is None or (not kept.stands_alone and material.conversation is None):
+        for place, entry in enumerate(answered):
+            kept_question = keep_question(entry.question, verdicts.get(place))
+            if kept_question is None or (not kept_question.stands_alone and material.conversation is None):
                 continue
-            conversation = None if kept.stands_alone else material.conversation
-            self.made += await self._store_answer(frame, kept.question, conversation, each.draft, each.answer)
+            conversation = None if kept_question.stands_alone else material.conversation
+            self.made += await self._store_answer(
+                frame, kept_question.question, conversation, entry.draft, entry.answer
+            )
 
     async def _predict_questions(
         self, agent: Agent, material: QuestionMaterial, ready: Sequence[Answer]
@@ -118,7 +120,7 @@ class AnswerMaker:
             after = answers[-1].id if answers else None
             async with self._bench.ground.store.begin_read() as tx:
                 page = await tx.answers.find_live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
-            answers += [replace(each, text="", reasoning="") for each in page]
+            answers += [replace(answer, text="", reasoning="") for answer in page]
             if len(page) < PAGE:
                 return answers
 

@@ -43,13 +43,13 @@ class AnswerVerdicts(BaseModel):
 
 async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], counts: Counter[str]) -> None:
     """Ask about these answers, drop the wrong, count both. Raises OverBudget, PassPreempted, ModelAnswerError."""
-    order = sorted(found, key=lambda each: (not found[each].doubt, each))
+    order = sorted(found, key=lambda answer_id: (not found[answer_id].doubt, answer_id))
     for at in range(0, min(len(order), TOGETHER * QUESTIONS), TOGETHER):
         await bench.ground.go_on()
         batch = order[at : at + TOGETHER]
         async with bench.ground.store.begin_read() as tx:
-            every = [await tx.answers.get(bench.bank.id, each) for each in batch]
-            answers = [each for each in every if each is not None and not each.dropped and each.phrasings]
+            every = [await tx.answers.get(bench.bank.id, answer_id) for answer_id in batch]
+            answers = [answer for answer in every if answer is not None and not answer.dropped and answer.phrasings]
             prompt = await _build_prompt(tx, bench.bank.id, answers, found)
         if not answers:
             continue
@@ -59,10 +59,10 @@ async def settle_doubts(bench: AnswerRun, found: Mapping[AnswerId, Validity], co
             if error.passing:
                 raise
             continue
-        verdicts = {each.id.strip(): each.right for each in answer.verdicts}
-        judged = {each.id: verdicts.get(f"a{place}") for place, each in enumerate(answers, 1)}
-        wrong = [each for each, right in judged.items() if right is False]
-        right = {each: found[each].heads for each, is_right in judged.items() if is_right}
+        verdicts = {verdict.id.strip(): verdict.right for verdict in answer.verdicts}
+        judged = {answer.id: verdicts.get(f"a{place}") for place, answer in enumerate(answers, 1)}
+        wrong = [answer_id for answer_id, right in judged.items() if right is False]
+        right = {answer_id: found[answer_id].heads for answer_id, is_right in judged.items() if is_right}
         async with bench.ground.store.begin_write() as tx:
             dropped = await drop_ready_answers(tx, bench.bank.id, wrong, DropReason.VOID, bench.readying.clock.now())
             await tx.answers.mark_still_right(bench.bank.id, right)
@@ -74,20 +74,20 @@ async def _build_prompt(
     tx: Tx, bank_id: BankId, answers: Sequence[Answer], found: Mapping[AnswerId, Validity]
 ) -> Prompt:
     """Build the question about these answers: each new row once, then each answer with the ids of its rows."""
-    concerns = {(each.layer, each.number) for answer in answers for each in found[answer.id].concerns}
+    concerns = {(concern.layer, concern.number) for answer in answers for concern in found[answer.id].concerns}
     episodes = await tx.episodes.get_by_numbers(
         bank_id, [number for layer, number in concerns if layer is Layer.EPISODES]
     )
     notes = await tx.notes.get_by_numbers(bank_id, [number for layer, number in concerns if layer is Layer.NOTES])
-    sheet = NumberedLines()
-    sheet.add_heading("Said since")
-    sheet.add_episodes([episodes[each] for each in sorted(episodes)], longest=LONGEST_ROW)
-    sheet.add_notes([notes[each] for each in sorted(notes)])
+    lines = NumberedLines()
+    lines.add_heading("Said since")
+    lines.add_episodes([episodes[number] for number in sorted(episodes)], longest=LONGEST_ROW)
+    lines.add_notes([notes[number] for number in sorted(notes)])
     for place, answer in enumerate(answers, 1):
         rows: list[Episode | Note | None] = [
-            episodes.get(each.number) if each.layer is Layer.EPISODES else notes.get(each.number)
-            for each in found[answer.id].concerns
+            episodes.get(concern.number) if concern.layer is Layer.EPISODES else notes.get(concern.number)
+            for concern in found[answer.id].concerns
         ]
-        ids = " ".join(sheet.id_of(row) for row in rows if row is not None)
-        sheet.add_block(f"Answer a{place}, beside {ids}", f"{answer.phrasings[0]}\n{answer.text}", LONGEST_ANSWER)
-    return build_file_prompt("still_right", sheet.text)
+        ids = " ".join(lines.id_of(row) for row in rows if row is not None)
+        lines.add_block(f"Answer a{place}, beside {ids}", f"{answer.phrasings[0]}\n{answer.text}", LONGEST_ANSWER)
+    return build_file_prompt("still_right", lines.text)

@@ -39,19 +39,19 @@ class ExpectedQuestion:
 def accept_questions(predicted: Sequence[PredictedQuestion], sources: Sources) -> Sequence[ExpectedQuestion]:
     """Return the questions with the phrasings that pass the checks, the likeliest first; each text once."""
     questions: list[ExpectedQuestion] = []
-    taken: set[str] = set()
-    for each in predicted:
-        kept: dict[str, str] = {}
-        for text in map(str.strip, each.phrasings):
+    taken_keys: set[str] = set()
+    for question in predicted:
+        phrasings: dict[str, str] = {}
+        for text in map(str.strip, question.phrasings):
             key = normalize(text).text
-            if key not in taken and not reject_phrasing(text, sources):
-                kept.setdefault(key, text)
-        if kept:
-            taken.update(kept)
+            if key not in taken_keys and not reject_phrasing(text, sources):
+                phrasings.setdefault(key, text)
+        if phrasings:
+            taken_keys.update(phrasings)
             questions.append(
-                ExpectedQuestion(phrasings=list(kept.values())[:_MAX_CANDIDATES], confidence=each.confidence)
+                ExpectedQuestion(phrasings=list(phrasings.values())[:_MAX_CANDIDATES], confidence=question.confidence)
             )  # fmt: skip
-    return sorted(questions, key=lambda each: -each.confidence)
+    return sorted(questions, key=lambda question: -question.confidence)
 
 
 def reject_phrasing(text: str, sources: Sources) -> str:

@@ -69,9 +69,9 @@ async def fetch_material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *
         return QuestionMaterial(blocks=(), turns=(), questions=())
     newest = await tx.episodes.find_all(bank.id, after=upto + 1, newest_first=True, limit=NEWEST_EPISODES)
     own = _select_own_turns([*reversed(newest)], bank, agent, scope)
-    before = [each for each in own[:-TURNS] if each.trust is Trust.PERSON and "?" in each.text]
+    before = [turn for turn in own[:-TURNS] if turn.trust is Trust.PERSON and "?" in turn.text]
     return QuestionMaterial(
-        blocks=[each for each in await tx.blocks.find_all(bank.id) if each.value],
+        blocks=[block for block in await tx.blocks.find_all(bank.id) if block.value],
         turns=own[-TURNS:], questions=before[-EARLIER_QUESTIONS:],
     )  # fmt: skip
 
@@ -103,21 +103,21 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
 def build_prediction_prompt(
     found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], *, instructions: str, most: int
 ) -> Prompt:
-    sheet = NumberedLines()
-    sheet.add_line(f"The assistant is called {agent.name}.")
+    lines = NumberedLines()
+    lines.add_line(f"The assistant is called {agent.name}.")
     for block in found.blocks:
-        sheet.add_block(f"Block {block.label}", block.value, LONGEST_BLOCK)
+        lines.add_block(f"Block {block.label}", block.value, LONGEST_BLOCK)
     if found.questions:
-        sheet.add_heading("Asked before")
-        sheet.add_episodes(found.questions, longest=LONGEST)
+        lines.add_heading("Asked before")
+        lines.add_episodes(found.questions, longest=LONGEST)
     if found.turns:
-        sheet.add_heading("Said last")
-        sheet.add_episodes(found.turns, longest=LONGEST)
+        lines.add_heading("Said last")
+        lines.add_episodes(found.turns, longest=LONGEST)
     if ready:
-        sheet.add_heading("Ready already")
-        for each in sorted(ready, key=lambda each: each.id)[-READY:]:
-            sheet.add_line(f"- {each.phrasings[0]}")
-    return build_file_prompt("predict", sheet.text, instructions, questions=most)
+        lines.add_heading("Ready already")
+        for answer in sorted(ready, key=lambda answer: answer.id)[-READY:]:
+            lines.add_line(f"- {answer.phrasings[0]}")
+    return build_file_prompt("predict", lines.text, instructions, questions=most)
 
 
 async def predict_questions(
@@ -131,9 +131,9 @@ async def predict_questions(
     if not found.turns and not found.blocks:
         return ()
     most = min(readying.settings.questions, MOST)
-    known = [each for each in ready if each.pass_id != own and each.phrasings]
+    known = [answer for answer in ready if answer.pass_id != own and answer.phrasings]
     prompt = build_prediction_prompt(found, agent, known, instructions=instructions, most=most)
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)
     rows = [*found.questions, *found.turns]
-    sources = collect_sources(rows, *(each.value for each in found.blocks), agent.name)
+    sources = collect_sources(rows, *(block.value for block in found.blocks), agent.name)
     return accept_questions(answer.questions[: 2 * most], sources)

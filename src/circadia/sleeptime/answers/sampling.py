@@ -49,12 +49,12 @@ def choose_samples(
     """
     if not settings.sample_share:
         return ()
-    sampled = [each for each in uses if _hash(each) < settings.sample_share * _HASH_RANGE]
+    sampled = [use for use in uses if _hash(use) < settings.sample_share * _HASH_RANGE]
     if not sampled and len(judged) < settings.least_samples:
         sampled = sorted(uses, key=_hash)[:1]
     newest: dict[str, AnswerUse] = {}
-    for each in sorted(sampled, key=lambda use: (use.at, use.id), reverse=True):
-        newest.setdefault(each.answer_id, each)
+    for use in sorted(sampled, key=lambda use: (use.at, use.id), reverse=True):
+        newest.setdefault(use.answer_id, use)
     return list(newest.values())[:MOST]
 
 
@@ -68,15 +68,15 @@ class AnswerSampler:
         """Sample some uses; `done` counts those that got a verdict. Raises OverBudget, PassPreempted."""
         bench = self._bench
         async with bench.ground.store.begin_read() as tx:
-            scopes = {each.scope for each in await tx.answers.find_recent_scopes(bench.bank.id)}
+            scopes = {recent_scope.scope for recent_scope in await tx.answers.find_recent_scopes(bench.bank.id)}
             waiting = await tx.answers.find_uses(bench.bank.id, judged=False, limit=CANDIDATE_USES)
             settings = bench.readying.settings
             judged = await tx.answers.find_uses(bench.bank.id, judged=True, limit=settings.least_samples)
             live: list[AnswerUse] = []
-            for each in waiting:
+            for use in waiting:
                 await bench.ground.go_on()
-                if each.scope in scopes and await self._fetch_valid_answer(tx, each) is not None:
-                    live.append(each)
+                if use.scope in scopes and await self._fetch_valid_answer(tx, use) is not None:
+                    live.append(use)
         for use in choose_samples(live, judged, settings):
             await bench.ground.go_on()
             self.done += await self._judge_use(use)
@@ -145,8 +145,8 @@ class AnswerSampler:
                 [AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))]
             )
             if not right and use.way == MatchKind.EXACT and use.phrasing != answer.phrasings[0]:
-                kept = [each for each in answer.phrasings if each != use.phrasing]
-                await tx.answers.save_phrasings(bank.id, answer.id, kept)
+                kept_phrasings = [phrasing for phrasing in answer.phrasings if phrasing != use.phrasing]
+                await tx.answers.save_phrasings(bank.id, answer.id, kept_phrasings)
             elif not right:
                 await drop_ready_answers(tx, bank.id, [answer.id], DropReason.WRONG, now)
             return True
@@ -161,8 +161,8 @@ def _hash(use: AnswerUse) -> int:
 
 def _plain(text: str) -> str:
     """Return the words and figures of a text, casefolded, without the marks around them."""
-    spaced = "".join(each if each.isalnum() or each in _IN_FIGURES else " " for each in text.casefold())
-    return " ".join(word for each in spaced.split() if (word := each.lstrip(".,:/").rstrip(".,:/-")))
+    spaced = "".join(letter if letter.isalnum() or letter in _IN_FIGURES else " " for letter in text.casefold())
+    return " ".join(word for token in spaced.split() if (word := token.lstrip(".,:/").rstrip(".,:/-")))
 
 
 def _quote_lines(text: str) -> str:

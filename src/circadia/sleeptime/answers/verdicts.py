@@ -54,7 +54,7 @@ async def judge_questions(
         )  # fmt: skip
     except ModelAnswerError:
         return {}
-    return {each.number - 1: each for each in verdicts.questions}
+    return {verdict.number - 1: verdict for verdict in verdicts.questions}
 
 
 def keep_question(question: ExpectedQuestion, verdict: QuestionVerdict | None) -> KeptQuestion | None:
@@ -68,5 +68,5 @@ def keep_question(question: ExpectedQuestion, verdict: QuestionVerdict | None) -
     if not verdict.answered:
         return None
     same = [text for at, text in enumerate(question.phrasings[1:], 1) if at in verdict.same]
-    kept = replace(question, phrasings=[first, *same][:_MAX_PHRASINGS])
-    return KeptQuestion(question=kept, stands_alone=verdict.stands_alone)
+    kept_question = replace(question, phrasings=[first, *same][:_MAX_PHRASINGS])
+    return KeptQuestion(question=kept_question, stands_alone=verdict.stands_alone)

@@ -58,7 +58,9 @@ def list_paused_operations(
 ) -> frozenset[str]:
     if not settings.enabled:
         return frozenset()
-    return frozenset(each.operation for each in pauses if now < each.until and each.operation not in settings.spared)
+    return frozenset(
+        pause.operation for pause in pauses if now < pause.until and pause.operation not in settings.spared
+    )
 
 
 def compute_balances(
@@ -69,14 +71,14 @@ def compute_balances(
     now: datetime,
 ) -> Sequence[Balance]:
     """Return the balance of each operation with a cost or a benefit; `costs` span two windows."""
-    names = sorted({each.operation for each in (*pauses, *gains, *costs)})
+    names = sorted({row.operation for row in (*pauses, *gains, *costs)})
     return [
         _compute_balance(
             settings,
             name,
-            next((each for each in pauses if each.operation == name), None),
-            [each for each in gains if each.operation == name],
-            [each for each in costs if each.operation == name],
+            next((pause for pause in pauses if pause.operation == name), None),
+            [gain for gain in gains if gain.operation == name],
+            [cost for cost in costs if cost.operation == name],
             now,
         )
         for name in names
@@ -95,15 +97,15 @@ def _compute_balance(
     resumed = None if pause is None or now < pause.until else pause.until
     if resumed is not None:  # earlier counts no longer matter
         anew = max(start, resumed)
-        costs = [each for each in costs if each.day >= resumed.date()]
-    first = min((each.first_at for each in costs), default=now)
+        costs = [cost for cost in costs if cost.day >= resumed.date()]
+    first = min((cost.first_at for cost in costs), default=now)
     first = first if resumed is None else max(first, resumed)
-    gains = [each for each in gains if each.day >= anew.date()]
-    costs = [each for each in costs if each.day >= anew.date()]
-    calls, tokens = sum(each.spent.calls for each in costs), sum(each.spent.tokens for each in costs)
-    nanousd, saved = sum(each.spent.nanousd for each in costs), sum(each.saved_tokens for each in gains)
-    saved_nanousd = sum(each.saved_nanousd for each in gains)
-    priced = not any(each.unpriced_tokens for each in gains) and not any(each.unpriced for each in costs)
+    gains = [gain for gain in gains if gain.day >= anew.date()]
+    costs = [cost for cost in costs if cost.day >= anew.date()]
+    calls, tokens = sum(cost.spent.calls for cost in costs), sum(cost.spent.tokens for cost in costs)
+    nanousd, saved = sum(cost.spent.nanousd for cost in costs), sum(gain.saved_tokens for gain in gains)
+    saved_nanousd = sum(gain.saved_nanousd for gain in gains)
+    priced = not any(gain.unpriced_tokens for gain in gains) and not any(cost.unpriced for cost in costs)
     cost, benefit = (nanousd, saved_nanousd) if priced else (tokens, saved * settings.hot_weight)
     ratio = benefit / cost if cost else None
     if name in list_paused_operations(settings, () if pause is None else (pause,), now):
@@ -119,8 +121,8 @@ def _compute_balance(
     else:
         standing = BalanceStatus.SHORT if ratio < settings.least_ratio else BalanceStatus.PAYS
     return Balance(
-        operation=name, uses=sum(each.uses for each in gains), saved_tokens=saved,
-        saved_seconds=sum(each.saved_seconds for each in gains), saved_nanousd=saved_nanousd, calls=calls,
+        operation=name, uses=sum(gain.uses for gain in gains), saved_tokens=saved,
+        saved_seconds=sum(gain.saved_seconds for gain in gains), saved_nanousd=saved_nanousd, calls=calls,
         spent_tokens=tokens, spent_nanousd=nanousd, unit="usd" if priced else "tokens", ratio=ratio,
         standing=standing, paused_until=pause.until if pause and standing is BalanceStatus.PAUSED else None,
     )  # fmt: skip

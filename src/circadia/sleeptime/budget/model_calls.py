@@ -175,29 +175,29 @@ class PassModelClient:
             task = asyncio.create_task(self._ask_with_retries(mind, operation, prompt, output, key, most_tokens))
             self._flying[place] = task
             task.add_done_callback(lambda landed: self._forget_finished(place, landed))
-        asked = cast("asyncio.Task[T]", self._flying[place])
+        running_call = cast("asyncio.Task[T]", self._flying[place])
         stopped = asyncio.create_task(self._stop.wait())
         try:
-            await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((running_call, stopped), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            asked.cancel()
+            running_call.cancel()
             raise
         finally:
             stopped.cancel()
-        if not asked.done():
+        if not running_call.done():
             raise PassPreempted
-        return asked.result()
+        return running_call.result()
 
     async def _find_previous_answer(self, place: tuple[BankId, str]) -> tuple[SleepCall | None, int]:
         """Return the question's answer, and how many processes died asking; wait for others. Raises PassPreempted."""
         while True:
             now = self._clock.now()
             async with self._store.begin_read() as tx:
-                found = await tx.sleep_calls.get_answered(*place)
-                cut = () if found is not None else await tx.sleep_calls.find_unanswered(*place)
-            dead = [each for each in cut if each.lease_until is None or each.lease_until <= now]
+                answered_call = await tx.sleep_calls.get_answered(*place)
+                cut = () if answered_call is not None else await tx.sleep_calls.find_unanswered(*place)
+            dead = [call for call in cut if call.lease_until is None or call.lease_until <= now]
             if self._alone or len(dead) == len(cut):
-                return found, len(dead)
+                return answered_call, len(dead)
             if self._stop.is_set():
                 raise PassPreempted
             await self._clock.sleep(ELSEWHERE_SECONDS)

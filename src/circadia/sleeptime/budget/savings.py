@@ -93,10 +93,10 @@ def compute_savings(
     counted: set[EpisodeId] = set()
     for source in sources:
         replaced = 0
-        for each in source.evidence:
-            row = rows.get(each)
-            if row is not None and each not in counted and row.number not in shown and row.text_hash not in known:
-                counted.add(each)
+        for episode_id in source.evidence:
+            row = rows.get(episode_id)
+            if row is not None and episode_id not in counted and row.number not in shown and row.text_hash not in known:
+                counted.add(episode_id)
                 replaced += row.tokens
         yield source.operation, max(0, replaced - source.tokens)
 
@@ -154,9 +154,9 @@ class Savings:
             await self.step()
 
     async def step(self) -> None:
-        taken = self._uses.drain()
+        new_uses = self._uses.drain()
         by_bank: dict[BankId, list[BankUse]] = {}
-        for use in taken:
+        for use in new_uses:
             by_bank.setdefault(use.bank, []).append(use)
         for bank_id, uses in by_bank.items():
             await self._work_bank(bank_id, uses)
@@ -180,7 +180,7 @@ class Savings:
         sums: dict[str, _OperationSum] = {}
         async with self._store.begin_read() as tx:
             await _load_sources(tx, bank_id, uses, known)
-            for use in (each for each in uses if each.notes or each.blocks):
+            for use in (use for use in uses if use.notes or use.blocks):
                 pace = await self._fetch_rates(tx, use, now)
                 for operation, spared in compute_savings(
                     _sources_of_use(use, known), known.rows, frozenset(use.episodes), frozenset(use.known)
@@ -188,10 +188,10 @@ class Savings:
                     sums.setdefault(operation, _OperationSum()).add(spared, pace)
         gains = [
             Benefit(
-                bank_id=bank_id, operation=name, day=now.date(), uses=each.uses, saved_tokens=each.tokens,
-                saved_seconds=each.seconds, saved_nanousd=round(each.nanousd), unpriced_tokens=each.unpriced,
+                bank_id=bank_id, operation=name, day=now.date(), uses=total.uses, saved_tokens=total.tokens,
+                saved_seconds=total.seconds, saved_nanousd=round(total.nanousd), unpriced_tokens=total.unpriced,
             )
-            for name, each in sums.items()
+            for name, total in sums.items()
         ]  # fmt: skip
         due = self._marks.find_unmarked(uses, now)
         if not gains and not due:
@@ -207,7 +207,7 @@ class Savings:
         key = (use.agent, use.upstream, use.model)
         known = self._paces.get(key)
         if known is None or known.until <= now:
-            lines = [each for each in await tx.calls.find_latest(use.agent, LINES) if _is_answered_call(each)]
+            lines = [call for call in await tx.calls.find_latest(use.agent, LINES) if _is_answered_call(call)]
             last = lines[0] if lines else None
             upstream, model = use.upstream, use.model
             if model is None and last is not None:
@@ -226,7 +226,7 @@ class Savings:
         if prices is None or model is None:
             return None
         price, nothing = (
-            prices.price(model, Usage(input_tokens=each, output_tokens=0), now) for each in (PRICE_SAMPLE_TOKENS, 0)
+            prices.price(model, Usage(input_tokens=tokens, output_tokens=0), now) for tokens in (PRICE_SAMPLE_TOKENS, 0)
         )
         return None if price is None or nothing is None else (price - nothing) / PRICE_SAMPLE_TOKENS
 
@@ -239,10 +239,10 @@ def _is_answered_call(line: Call) -> bool:
 def fit_seconds_per_token(lines: Sequence[Call], upstream: str | None, model: str | None) -> float:
     """Return by how much each uncached token delays the first byte in these calls; 0 if unknown."""
     points = [
-        (each.input_tokens - (each.cached_tokens or 0), each.first_token_seconds)
-        for each in lines
-        if each.streamed and each.upstream == upstream and model is not None and each.model.startswith(model)
-        and each.input_tokens is not None and each.first_token_seconds is not None
+        (call.input_tokens - (call.cached_tokens or 0), call.first_token_seconds)
+        for call in lines
+        if call.streamed and call.upstream == upstream and model is not None and call.model.startswith(model)
+        and call.input_tokens is not None and call.first_token_seconds is not None
     ]  # fmt: skip
     if len(points) < FEWEST:
         return 0.0
@@ -263,10 +263,12 @@ async def _load_sources(tx: Tx, bank_id: BankId, uses: Sequence[BankUse], known:
         if (block.label, block.version) not in known.blocks:
             known.blocks[block.label, block.version] = _source_of_block(block)
     sources = (*known.notes.values(), *known.blocks.values())
-    wanted = list({each for source in sources if source is not None for each in source.evidence}.difference(known.rows))
-    for at in range(0, len(wanted), 5 * AT_ONCE):
-        found = await tx.episodes.get_by_ids(bank_id, wanted[at : at + 5 * AT_ONCE])
-        known.rows.update({key: _episode_weight(row) for key, row in found.items()})
+    missing_ids = list(
+        {key for source in sources if source is not None for key in source.evidence}.difference(known.rows)
+    )
+    for at in range(0, len(missing_ids), 5 * AT_ONCE):
+        episodes = await tx.episodes.get_by_ids(bank_id, missing_ids[at : at + 5 * AT_ONCE])
+        known.rows.update({key: _episode_weight(row) for key, row in episodes.items()})
 
 
 def _sources_of_use(use: BankUse, known: _BankCache) -> Sequence[Source]:
@@ -279,19 +281,19 @@ def _source_of_note(note: Note) -> Source | None:
     """Return a note as a source; none if no pass has made it."""
     if note.pass_id is None:
         return None
-    shown = Excerpt(Layer.NOTES, note.number, note.at, note.text, note.trust.value, None, note.kind.value)
+    excerpt = Excerpt(Layer.NOTES, note.number, note.at, note.text, note.trust.value, None, note.kind.value)
     operation = note.operation or _KINDS[note.kind]
-    return Source(operation=operation, tokens=excerpt_tokens(shown), evidence=note.evidence)
+    return Source(operation=operation, tokens=excerpt_tokens(excerpt), evidence=note.evidence)
 
 
 def _source_of_block(block: Block) -> Source:
     return Source(
         operation=block.operation or _BLOCKS,
         tokens=sum(estimate_tokens(block.value[span.start : span.end]) for span in block.spans),
-        evidence=frozenset(each for span in block.spans for each in span.episodes),
+        evidence=frozenset(episode_id for span in block.spans for episode_id in span.episodes),
     )
 
 
 def _episode_weight(row: Episode) -> Weight:
-    shown = Excerpt(Layer.EPISODES, row.number, row.at, row.text, row.trust.value, row.speaker, row.kind.value)
-    return Weight(number=row.number, text_hash=hash(beginning(row.text)), tokens=excerpt_tokens(shown))
+    excerpt = Excerpt(Layer.EPISODES, row.number, row.at, row.text, row.trust.value, row.speaker, row.kind.value)
+    return Weight(number=row.number, text_hash=hash(beginning(row.text)), tokens=excerpt_tokens(excerpt))

@@ -28,7 +28,7 @@ class CachedBankReader:
         self._bank = bank
         self._retrieval = retrieval
         self._page = page
-        self._known = {each.id: each for each in page}
+        self._known = {episode.id: episode for episode in page}
         self._uses: dict[int, Mapping[int, datetime]] = {}
 
     @property
@@ -37,12 +37,12 @@ class CachedBankReader:
 
     async def fetch_episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         known = self._known
-        missing = [each for each in ids if each not in known]
+        missing = [episode_id for episode_id in ids if episode_id not in known]
         if missing:
             async with self._store.begin_read() as tx:
                 known = {**known, **await tx.episodes.get_by_ids(self._bank.id, missing)}
             self._keep(known)
-        return {each: known[each] for each in ids if each in known}
+        return {episode_id: known[episode_id] for episode_id in ids if episode_id in known}
 
     async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         results: list[Sequence[ScoredRow]] = []
@@ -50,13 +50,13 @@ class CachedBankReader:
             bank = await tx.banks.get(self._bank.id)
             if bank is None or self._retrieval is None:
                 return [()] * len(texts)
-            questions = (_build_word_question(each, limit * BEYOND) for each in texts)
+            questions = (_build_word_question(text, limit * BEYOND) for text in texts)
             async for scored in self._retrieval.find_each(tx, bank, questions):
-                results.append([each for each in scored if each.number < before][:limit])
+                results.append([row for row in scored if row.number < before][:limit])
                 await asyncio.sleep(0)  # a search may block the event loop, which others need
-            rows = await tx.episodes.get_by_numbers(bank.id, {each.number for some in results for each in some})
-        self._keep({**self._known, **{each.id: each for each in rows.values()}})
-        return [[rows[each.number] for each in some if each.number in rows] for some in results]
+            rows = await tx.episodes.get_by_numbers(bank.id, {row.number for some in results for row in some})
+        self._keep({**self._known, **{episode.id: episode for episode in rows.values()}})
+        return [[rows[row.number] for row in some if row.number in rows] for some in results]
 
     async def fetch_note_uses(self, first: int) -> Mapping[int, datetime]:
         """Return when notes were last used; cached, since all parts of a full pass need it."""
@@ -67,7 +67,7 @@ class CachedBankReader:
 
     def _keep(self, known: dict[EpisodeId, Episode]) -> None:
         """Cache the episodes, or only the page if they are too many; readers of the old mapping go on."""
-        self._known = known if len(known) <= KNOWN else {each.id: each for each in self._page}
+        self._known = known if len(known) <= KNOWN else {episode.id: episode for episode in self._page}
 
 
 def _build_word_question(text: str, limit: int) -> Question:

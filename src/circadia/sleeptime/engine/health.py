@@ -93,8 +93,8 @@ class SleepHealth:
         async with self._store.begin_read() as tx:
             self.seen, red = await self._measure_all(tx)
             alerted = await tx.alerts.find_alert_times(_RED_BANK)
-        changed = [BankId(each) for each in {*red} ^ {*alerted}]
-        if any(self._may_alert(alerted.get(each)) for each in changed):
+        changed = [BankId(bank_id) for bank_id in {*red} ^ {*alerted}]
+        if any(self._may_alert(alerted.get(bank_id)) for bank_id in changed):
             async with self._store.begin_write() as tx:
                 await self._write_alerts(tx, changed)
 
@@ -145,12 +145,12 @@ class SleepHealth:
         spent = await tx.sleep_calls.sum_cost(since=now - DAY)
         today = await tx.sleep_calls.sum_cost(since=datetime.combine(now.date(), time.min, UTC))
         saved = await tx.benefits.sum_saved_tokens(since=now.date())
-        red = {bank_id: each.why for bank_id, each in healths.items() if each.why}
-        seen = SleepHealthSample(
-            banks=len(waiting), episodes=sum(each.episodes for each in healths.values()),
-            lag_seconds=max((each.lag_seconds for each in healths.values()), default=0.0),
-            failures=max((each.failures for each in healths.values()), default=0), tokens=spent.tokens,
+        red = {bank_id: health.why for bank_id, health in healths.items() if health.why}
+        sample = SleepHealthSample(
+            banks=len(waiting), episodes=sum(health.episodes for health in healths.values()),
+            lag_seconds=max((health.lag_seconds for health in healths.values()), default=0.0),
+            failures=max((health.failures for health in healths.values()), default=0), tokens=spent.tokens,
             usd=spent.nanousd / _NANOUSD, spent_today=today.tokens, saved_today=saved,
             red={names[bank_id]: why for bank_id, why in red.items()},
         )  # fmt: skip
-        return seen, red
+        return sample, red

@@ -82,8 +82,8 @@ class _EventLoopBridge:
     def close(self) -> None:
         """Refuse further work, and cancel what is under way."""
         self._over = True
-        for each in self._under_way:
-            each.cancel()
+        for task in self._under_way:
+            task.cancel()
 
     async def _track(self, work: Coroutine[Any, Any, V]) -> V:
         if self._over:
@@ -118,8 +118,8 @@ class _ThreadBankReader:
 
     async def fetch_episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         known = self.cached_episodes
-        if all(each in known for each in ids):
-            return {each: known[each] for each in ids}
+        if all(episode_id in known for episode_id in ids):
+            return {episode_id: known[episode_id] for episode_id in ids}
         return await self._here.run_in_loop(self._look.fetch_episodes(ids))
 
     async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:

@@ -126,7 +126,7 @@ class PassRunner:
             for leftover in state.leftovers:
                 if not leftover.is_quarantined:
                     run = await self._retry_leftover(run, bank, leftover)
-            worked = any(not each.is_quarantined for each in state.leftovers)
+            worked = any(not leftover.is_quarantined for leftover in state.leftovers)
             if run.full:  # the whole bank first, then new episodes as usual
                 worked = True
             if run.full and FULL not in run.counts:
@@ -145,7 +145,7 @@ class PassRunner:
         """Bring derived rows up to date with what was published, and record the counts."""
         if run.dry_run or self._retrieval is None:
             return run
-        ground = PassContext(
+        context = PassContext(
             store=self._store, events=self._events, retrieval=self._retrieval, now=self._clock.now(),
             go_on=self._go_on, embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
         )  # fmt: skip
@@ -154,7 +154,7 @@ class PassRunner:
         for operation in self._operations:
             if isinstance(operation, ClosingOperation):
                 ask = None if silent else _OperationAsk(self._asking, operation.name)
-                for name, number in (await self._close_operation(operation, bank, replace(ground, ask=ask))).items():
+                for name, number in (await self._close_operation(operation, bank, replace(context, ask=ask))).items():
                     counts[name] = counts.get(name, 0) + number
         now = replace(run, counts=counts)
         if now != run:
@@ -190,14 +190,14 @@ class PassRunner:
 
     async def _fetch_episodes(self, bank: Bank, after: int, upto: int) -> list[Episode]:
         async with self._store.begin_read() as tx:
-            found = await tx.episodes.find_all(bank.id, after=after, limit=PAGE)
-        return [each for each in found if each.number <= upto]
+            episodes = await tx.episodes.find_all(bank.id, after=after, limit=PAGE)
+        return [episode for episode in episodes if episode.number <= upto]
 
     async def _work_page(
         self, run: Pass, bank: Bank, page: Sequence[Episode], *, replace_from: Leftover | None, upto: int,
         full: bool = False,
     ) -> Pass:  # fmt: skip
-        view, seen = await self._build_view(run, bank, page, full=full)
+        view, watermark = await self._build_view(run, bank, page, full=full)
         self._again = False
         left: list[Leftover] = []
         for operation in self._operations:
@@ -218,17 +218,19 @@ class PassRunner:
         async with self._store.begin_write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
-            kept = [each for each in state.leftovers if (each.first, each.last) != place]
+            others = [leftover for leftover in state.leftovers if (leftover.first, leftover.last) != place]
             if replace_from is not None and page and page[-1].number < replace_from.last:
-                kept.append(replace(replace_from, first=page[-1].number + 1))
-            leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first_episode)
-            done = PageProgress(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
+                others.append(replace(replace_from, first=page[-1].number + 1))
+            leftovers = sorted(
+                {(span.first, span.last): span for span in (*others, *left)}.values(), key=_first_episode
+            )
+            done = PageProgress(upto=upto, leftovers=leftovers, seen=None if self._again else watermark, full=full)
             return await self._publisher.publish(tx, run, bank, proposed, done, wrong)
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []
         for part in split_changes(view.proposed) if self._rules else ():
-            rows = await view.look.fetch_episodes({key for each in part for key in source_ids_of(each)})
+            rows = await view.look.fetch_episodes({key for change in part for key in source_ids_of(change)})
             wrong += await self._apart.find_violations(part, rows, self._rules)
             await self._go_on()
         return wrong
@@ -239,9 +241,9 @@ class PassRunner:
         """Return the changes with the model's verdicts, their violations, and the leftovers to retry."""
         if self._verify is None or self._asking is None:
             return view.proposed, wrong, ()
-        asks = {each.name for each in self._operations if each.asks}
+        asks = {operation.name for operation in self._operations if operation.asks}
         reasons = list(wrong or ("",) * len(view.proposed))
-        at = [number for number, each in enumerate(view.proposed) if each.operation in asks and not reasons[number]]
+        at = [number for number, change in enumerate(view.proposed) if change.operation in asks and not reasons[number]]
         written = replace(view, proposed=[view.proposed[number] for number in at])
         judged: Sequence[Change] = ()
         again: Sequence[Leftover] = ()
@@ -249,9 +251,11 @@ class PassRunner:
             with self._traces.step_span(self._verify.name, len(step.episodes)) as span:
                 judged, again = await self._run_step(self._verify, step, written, before, span)
             if before is None:  # a first failure is not the input's fault: retry it as a whole
-                again = [replace(each, failures=0) for each in again]
+                again = [replace(leftover, failures=0) for leftover in again]
         changes = list(view.proposed)
-        for number, change in zip(at, judged or [mark_missing_verdict(each) for each in written.proposed], strict=True):
+        for number, change in zip(
+            at, judged or [mark_missing_verdict(change) for change in written.proposed], strict=True
+        ):
             changes[number], reasons[number] = change, refusal_reason(change)
         await self._go_on()
         return changes, reasons, again
@@ -348,7 +352,7 @@ class PassRunner:
 def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
     """Return the labels of blocks that were written since then, and not by a pass."""
     return frozenset(
-        each.label for each in blocks if (since is None or each.at > since) and not each.by.startswith(f"{BY} ")
+        block.label for block in blocks if (since is None or block.at > since) and not block.by.startswith(f"{BY} ")
     )
 
 

@@ -159,11 +159,11 @@ class PassTasks:
         if not run.operations:  # named operations run even if they are paused
             async with parts.store.begin_read() as tx:
                 paused = await self._tier.fetch_paused_operations(tx, bank)
-            operations = [each for each in operations if each.name not in paused]
+            operations = [operation for operation in operations if operation.name not in paused]
         asking = None
         if parts.mind is not None:
             named, stated = parts.minds, policy.operations.items()
-            others = {} if named is None else {name: named(each.model) for name, each in stated if each.model}
+            others = {} if named is None else {name: named(entry.model) for name, entry in stated if entry.model}
             asking = PassModelClient(
                 self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=others,
                 stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,

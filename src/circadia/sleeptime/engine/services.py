@@ -111,20 +111,20 @@ class SleeptimeService:
 
     def require_operations(self, bank: Bank, wanted: Sequence[str]) -> None:
         """Raise InvalidRequest, with the valid names, unless passes over the bank run all of these."""
-        for each in wanted:
-            if each not in self.operations:
+        for name in wanted:
+            if name not in self.operations:
                 there = ", ".join(self.operations)
                 raise InvalidRequest(
-                    f"operation {each!r} is unknown; choose from {there}{did_you_mean(each, self.operations)}"
+                    f"operation {name!r} is unknown; choose from {there}{did_you_mean(name, self.operations)}"
                 )
-            if not self.policy(bank).is_operation_enabled(each):
-                raise InvalidRequest(f"operation {each!r} is switched off for bank {bank.name!r}")
+            if not self.policy(bank).is_operation_enabled(name):
+                raise InvalidRequest(f"operation {name!r} is switched off for bank {bank.name!r}")
 
     def limits(self, bank: Bank) -> Sequence[Limit]:
         policy = self.policy(bank)
         limits = [*_build_limits(policy.budget, Scope.BANK), *_build_limits(self.settings.fleet_budget, Scope.FLEET)]
-        for name, each in policy.operations.items():
-            limits += [replace(limit, operation=name) for limit in _build_limits(each.budget, Scope.OPERATION)]
+        for name, operation in policy.operations.items():
+            limits += [replace(limit, operation=name) for limit in _build_limits(operation.budget, Scope.OPERATION)]
         return limits
 
     async def fetch_verdict(self, tx: Tx, bank: Bank, *, own: Pass | None = None) -> PassDecision:
@@ -156,8 +156,8 @@ class SleeptimeService:
         writing = [asyncio.ensure_future(write()) for write in self.behind]
         if writing:
             done, _ = await asyncio.wait(writing, timeout=SETTLE_SECONDS)
-            for each in done:
-                if error := each.exception():
+            for task in done:
+                if error := task.exception():
                     _logger.warning("a pass may not see what was answered just now: %s", error)
 
     async def is_late(self, tx: Tx, bank: Bank) -> bool:
@@ -183,8 +183,8 @@ class SleeptimeService:
     async def resume(self, tx: Tx, bank: Bank, *, by: str) -> None:
         """Let passes begin again, at once after failures; retry what was quarantined, and resume paused operations."""
         state, now = await tx.sleep_states.get(bank.id), self._clock.now()
-        again = tuple(replace(each, failures=0) for each in state.leftovers)
-        pauses = tuple(replace(each, until=min(each.until, now)) for each in state.pauses)
+        again = tuple(replace(leftover, failures=0) for leftover in state.leftovers)
+        pauses = tuple(replace(pause, until=min(pause.until, now)) for pause in state.pauses)
         await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again, pauses=pauses))
         await self.rows.expedite(tx, bank)
         await self._record_event(tx, EventType.PASSES_RESUMED, bank, by)
@@ -207,15 +207,15 @@ class SleeptimeService:
 
     async def pause_unprofitable(self, tx: Tx, bank: Bank) -> None:
         """Pause the operations whose benefit is below their cost, and record it (SLEEP-42)."""
-        short = [each for each in await self.fetch_balances(tx, bank) if each.standing is BalanceStatus.SHORT]
+        short = [balance for balance in await self.fetch_balances(tx, bank) if balance.standing is BalanceStatus.SHORT]
         if not short:
             return
         settings, now = self.policy(bank).benefit, self._clock.now()
-        until, names = now + window_of(settings), {each.operation for each in short}
+        until, names = now + window_of(settings), {balance.operation for balance in short}
         state = await tx.sleep_states.get(bank.id)
-        kept = [each for each in state.pauses if each.operation not in names]
-        new = [OperationPause(operation=each.operation, at=now, until=until) for each in short]
-        await tx.sleep_states.put(replace(state, pauses=(*kept, *new)))
+        kept_pauses = [pause for pause in state.pauses if pause.operation not in names]
+        new = [OperationPause(operation=balance.operation, at=now, until=until) for balance in short]
+        await tx.sleep_states.put(replace(state, pauses=(*kept_pauses, *new)))
         for each in short:
             data: dict[str, object] = {
                 "bank": bank.name, "operation": each.operation, "unit": each.unit, "ratio": each.ratio,
@@ -252,9 +252,9 @@ class SleeptimeService:
         note = await tx.notes.get(bank.id, NoteId(note_id))
         if note is None:
             raise NotFound(f"bank {bank.name!r} has no note {note_id!r}")
-        rows = [await tx.episodes.get(bank.id, EpisodeId(each)) for each in note.evidence]
+        rows = [await tx.episodes.get(bank.id, EpisodeId(episode_id)) for episode_id in note.evidence]
         return NoteHistory(
-            note=note, evidence=[each for each in rows if each is not None],
+            note=note, evidence=[episode for episode in rows if episode is not None],
             changes=await tx.passes.find_changes_of(bank.id, note.id),
         )  # fmt: skip
 
@@ -328,7 +328,7 @@ class SleeptimeService:
 
 def names_of(bank: Bank) -> Sequence[str]:
     """Return the names by which agents can be bound to the bank."""
-    return [each for each in (bank.name, bank.template) if each is not None]
+    return [name for name in (bank.name, bank.template) if name is not None]
 
 
 def binding_of(bank: Bank) -> BankBinding:
@@ -343,25 +343,25 @@ async def _fetch_stale_share(tx: Tx, bank: Bank, state: SleepState, least: float
     """
     if not least or bank.demotions <= state.demotions:
         return 0.0
-    gone = await tx.sleep_states.count_stale(bank.id, state.demotions)
-    most = int(gone / least)
+    stale_count = await tx.sleep_states.count_stale(bank.id, state.demotions)
+    most = int(stale_count / least)
     items = await tx.sleep_states.count_items(bank.id, most + 1)
-    return gone / items if gone and items <= most else 0.0
+    return stale_count / items if stale_count and items <= most else 0.0
 
 
 def _build_limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:
-    found: list[Limit] = []
+    limits: list[Limit] = []
     for spend, window in ((budget.per_pass, None), (budget.per_hour, HOUR), (budget.per_day, DAY)):
         most: Mapping[Unit, float | None] = {
             Unit.CALLS: spend.calls, Unit.TOKENS: spend.tokens, Unit.SECONDS: spend.seconds,
             Unit.NANOUSD: None if spend.usd is None else spend.usd * _NANOUSD,
         }  # fmt: skip
-        found += [
+        limits += [
             Limit(scope=Scope.PASS if window is None else scope, unit=unit, most=limit, window=window)
             for unit, limit in most.items()
             if limit is not None
         ]
-    return found
+    return limits
 
 
 def _require_ended(run: Pass) -> None:

@@ -72,7 +72,7 @@ class SleepWorker:
         self._running: dict[PassId, ActivePass] = {}
         if not alone:
             self._tier.turns.owner = owner
-        for topic, heard in (
+        for topic, handler in (
             ("memory", self._look_soon),
             (EventType.PASSES_RESUMED.value, self._look_soon),
             ("turn", self._on_turn_event),
@@ -81,7 +81,7 @@ class SleepWorker:
             ("conversation", self._on_conversation_end),
             (TOPIC, self._on_pass_event),
         ):
-            parts.signals.listen(topic, heard)
+            parts.signals.listen(topic, handler)
 
     @property
     def running_count(self) -> int:
@@ -146,9 +146,9 @@ class SleepWorker:
         if data.get("ended"):
             self._look_at.pop(bank_id, None)
             return
-        for each in self._running.values():
-            if each.bank.id == bank_id:
-                each.request_yield()
+        for active_pass in self._running.values():
+            if active_pass.bank.id == bank_id:
+                active_pass.request_yield()
 
     def _on_agent_event(self, key: str, data: Mapping[str, object]) -> None:
         self._heard.setdefault((AgentId(key), None), None)
@@ -170,23 +170,23 @@ class SleepWorker:
 
     async def _preempt_passes(self) -> None:
         """Preempt passes for waiting calls, and drop those that another process has taken over."""
-        for each in tuple(self._running.values()):
+        for active_pass in tuple(self._running.values()):
             async with self._parts.store.begin_read() as tx:
-                run, state = await tx.passes.get(each.run.id), await tx.sleep_states.get(each.bank.id)
-                newer = await tx.sleep_states.fetch_backlog(each.bank.id, each.newest)
-                since = await tx.sleep_states.asleep_since(names_of(each.bank))
-                late = await self._tier.is_late(tx, each.bank)
-                _, turn_at = await self._tier.turns.fetch_turn_times(tx, binding_of(each.bank))
-            if run is None or run.epoch != each.run.epoch or run.status is not PassStatus.RUNNING:
-                each.task.cancel("it was taken over or has ended")
+                run, state = await tx.passes.get(active_pass.run.id), await tx.sleep_states.get(active_pass.bank.id)
+                newer = await tx.sleep_states.fetch_backlog(active_pass.bank.id, active_pass.newest)
+                since = await tx.sleep_states.asleep_since(names_of(active_pass.bank))
+                late = await self._tier.is_late(tx, active_pass.bank)
+                _, turn_at = await self._tier.turns.fetch_turn_times(tx, binding_of(active_pass.bank))
+            if run is None or run.epoch != active_pass.run.epoch or run.status is not PassStatus.RUNNING:
+                active_pass.task.cancel("it was taken over or has ended")
                 continue
-            each.late = late
-            until = each.until
+            active_pass.late = late
+            until = active_pass.until
             if state.paused_by is not None or (until is not None and until <= self._clock.now()):
-                each.stop.set()
-            elif newer.episodes or (each.asleep and since is None) or each.started_before(turn_at):
-                each.newest, each.asleep = max(each.newest, newer.last), since is not None
-                each.request_yield()
+                active_pass.stop.set()
+            elif newer.episodes or (active_pass.asleep and since is None) or active_pass.started_before(turn_at):
+                active_pass.newest, active_pass.asleep = max(active_pass.newest, newer.last), since is not None
+                active_pass.request_yield()
 
     async def _decide(self) -> None:
         """Request the passes that are due, and record which gate blocks the others."""
@@ -202,8 +202,8 @@ class SleepWorker:
             if now >= self._schedules_at:
                 self._schedules_at = now + SCHEDULES_SECONDS
                 waiting += [bank.id for bank in await tx.banks.find_all() if self._tier.policy(bank).schedules]
-        due = [each for each in dict.fromkeys(waiting) if self._look_at.get(each, now) <= now]
-        due.sort(key=lambda each: self._look_at.get(each, 0.0))
+        due = [bank_id for bank_id in dict.fromkeys(waiting) if self._look_at.get(bank_id, now) <= now]
+        due.sort(key=lambda bank_id: self._look_at.get(bank_id, 0.0))
         for bank_id in due[:AT_ONCE]:
             self._look_at[bank_id] = now + LOOK_SECONDS  # even if it fails: the others must not wait for it
             await self._jobs.run_guarded(partial(self._decide_bank, bank_id))
@@ -211,13 +211,13 @@ class SleepWorker:
             self._jobs.ring()
 
     async def _apply_agent_events(self) -> None:
-        for heard, end in tuple(self._heard.items()):
-            for bank_id in await self._banks_of(*heard):
+        for signal_key, end in tuple(self._heard.items()):
+            for bank_id in await self._banks_of(*signal_key):
                 if end is not None:
                     self._tier.ended[bank_id] = end
                 self._look_at.pop(bank_id, None)
-            if self._heard[heard] is end:  # else another signal came meanwhile
-                del self._heard[heard]
+            if self._heard[signal_key] is end:  # else another signal came meanwhile
+                del self._heard[signal_key]
 
     async def _banks_of(self, agent_id: AgentId, user: str | None) -> Collection[BankId]:
         """Return the banks that the agent is bound to: only the end user's if each end user has one."""
@@ -267,8 +267,8 @@ class SleepWorker:
     async def _record_gate(self, bank: Bank, gate: PassBlocker, detail: str) -> None:
         async with self._parts.store.begin_write() as tx:
             state = await tx.sleep_states.get(bank.id)
-            noted = replace(state, gate=gate.value, gate_detail=detail, gate_at=self._clock.now())
-            await tx.sleep_states.put(noted)
+            new_state = replace(state, gate=gate.value, gate_detail=detail, gate_at=self._clock.now())
+            await tx.sleep_states.put(new_state)
 
     async def _start(self) -> None:
         if self._jobs.draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
@@ -278,7 +278,7 @@ class SleepWorker:
         if startable:
             await self._tier.flush_answered_calls()
             await self._write_askings(now=True)
-        for run in sorted(startable, key=lambda each: each.trigger is not Trigger.NEEDED):  # calls wait for those
+        for run in sorted(startable, key=lambda row: row.trigger is not Trigger.NEEDED):  # calls wait for those
             if len(self._running) >= self._tier.settings.max_concurrent_passes:
                 return
             if run.id not in self._running:  # else a run that another process requeued ends here first
@@ -306,13 +306,13 @@ class SleepWorker:
                     seconds = max(RESUME_SECONDS, self._seconds_until(verdict))
                     await self._tier.rows.postpone(tx, run, verdict.detail, seconds=seconds)
                     return
-            taken = await self._tier.rows.claim(tx, bank, run, self._owner)
+            claimed_pass = await self._tier.rows.claim(tx, bank, run, self._owner)
             since = await tx.sleep_states.asleep_since(names_of(bank))
-            newest = max(taken.upto, (await tx.sleep_states.fetch_backlog(bank.id, taken.upto)).last)
+            newest = max(claimed_pass.upto, (await tx.sleep_states.fetch_backlog(bank.id, claimed_pass.upto)).last)
             late = await self._tier.is_late(tx, bank)
             hours = await self._tier.load_hours(tx, bank)
         self._register(bank)
-        each = ActivePass(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)
+        each = ActivePass(run=claimed_pass, bank=bank, newest=newest, asleep=since is not None, late=late)
         if run.trigger is Trigger.SCHEDULE:
             each.until = hours.end_of_window(self._clock.now())
         each.task = self._jobs.start(run.id, self._runs.run_to_end(each))

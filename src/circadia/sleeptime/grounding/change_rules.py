@@ -24,15 +24,15 @@ def source_ids_of(change: Change) -> Sequence[EpisodeId]:
     if change.kind is ChangeKind.ADD_NOTE:
         named: Sequence[str] = after.get("evidence", ())
     elif change.kind is ChangeKind.WRITE_BLOCK:
-        named = [each for _, _, episodes in after.get("spans") or () for each in episodes]
+        named = [episode_id for _, _, episodes in after.get("spans") or () for episode_id in episodes]
     else:
         named = ()
-    return [EpisodeId(each) for each in dict.fromkeys(named)]
+    return [EpisodeId(episode_id) for episode_id in dict.fromkeys(named)]
 
 
 def check_changes(changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]) -> list[str]:
     """Return the first violation of each change, empty without one."""
-    return [next((found for rule in rules if (found := rule(each, rows))), "") for each in changes]
+    return [next((reason for rule in rules if (reason := rule(change, rows))), "") for change in changes]
 
 
 def split_changes(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:

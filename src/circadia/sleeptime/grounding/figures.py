@@ -55,7 +55,7 @@ def find_calendar_dates(text: str) -> Iterator[CalendarDate]:
                 (year, month, day),
                 *([(year, day, month)] if day and match.start("day") < match.start("year") else []),
             ]
-            readings = tuple(dict.fromkeys(each for each in both if _is_valid_date(*each)))
+            readings = tuple(dict.fromkeys(reading for reading in both if _is_valid_date(*reading)))
             if readings:
                 yield CalendarDate(match.start(), match.end(), readings)
 
@@ -74,8 +74,8 @@ def find_all_numbers(text: str) -> frozenset[str]:
         _significant_digits(match[0]) for pattern in (_NUMBER, _PART, _CLOCK_PARTS) for match in pattern.finditer(text)
     }
     for match in _IDEOGRAPHS.finditer(text):
-        values = [unicodedata.numeric(each) for each in match[0]]
-        digits.add("".join(str(int(each)) for each in values if each < 10).strip("0"))
+        values = [unicodedata.numeric(digit) for digit in match[0]]
+        digits.add("".join(str(int(value)) for value in values if value < 10).strip("0"))
     return frozenset(digits)
 
 

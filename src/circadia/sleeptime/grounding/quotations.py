@@ -22,7 +22,7 @@ def is_extract(text: str, rows: Sequence[Episode]) -> bool:
     for row in rows:
         day, who = local_time(row).date().isoformat(), speaker_of(row)
         sentences = (one_line(match[0]) for match in SENTENCE.finditer(episode_text_with_dates(row)))
-        spoken.setdefault((day, who), set()).update(each for each in sentences if each)
+        spoken.setdefault((day, who), set()).update(sentence for sentence in sentences if sentence)
     at, day, current = 0, "", set[str]()
     while at < len(text):
         for (new, who), sentences in spoken.items():
@@ -30,7 +30,7 @@ def is_extract(text: str, rows: Sequence[Episode]) -> bool:
             if text.startswith(head, at):
                 at, day, current = at + len(head), new, sentences
                 break
-        sentence = max((each for each in current if text.startswith(each, at)), key=len, default="")
+        sentence = max((sentence for sentence in current if text.startswith(sentence, at)), key=len, default="")
         at += len(sentence) + 1
         if not sentence or text[at - 1 : at] not in ("", " "):
             return False

@@ -72,9 +72,9 @@ def episode_text_with_dates(episode: Episode) -> str:
 def add_dates(text: str, at: datetime) -> str:
     """Return a text with the date beside each phrase for the day `at`: `yesterday (2023-05-07)`."""
     parts, upto = list[str](), 0
-    for each in find_relative_dates(text, at):
-        parts += (text[upto : each.end], f" ({each.iso})")
-        upto = each.end
+    for resolved_date in find_relative_dates(text, at):
+        parts += (text[upto : resolved_date.end], f" ({resolved_date.iso})")
+        upto = resolved_date.end
     return "".join((*parts, text[upto:]))
 
 
@@ -83,22 +83,22 @@ def add_dates_from_sources(text: str, sources: Sequence[tuple[str, datetime]]) -
 
     A phrase means what it means in the newest source that has it; without such a source it stays as it is.
     """
-    newest = sorted(sources, key=lambda each: each[1], reverse=True)
-    dated = [add_dates(*each) for each in newest]
+    newest = sorted(sources, key=lambda source: source[1], reverse=True)
+    dated = [add_dates(*source) for source in newest]
     parts, upto = list[str](), 0
-    for each in find_relative_dates(text, newest[0][1]) if newest else ():
-        wording = re.compile(re.escape(text[each.start : each.end]) + _IS_BESIDE, re.IGNORECASE)
+    for resolved_date in find_relative_dates(text, newest[0][1]) if newest else ():
+        wording = re.compile(re.escape(text[resolved_date.start : resolved_date.end]) + _IS_BESIDE, re.IGNORECASE)
         meant = next((date_beside[0] for source in dated if (date_beside := wording.search(source))), None)
         if meant is not None:
-            parts += (text[upto : each.end], meant[each.end - each.start :])
-            upto = each.end
+            parts += (text[upto : resolved_date.end], meant[resolved_date.end - resolved_date.start :])
+            upto = resolved_date.end
     return "".join((*parts, text[upto:]))
 
 
 def first_open_date(text: str) -> str:
     """Return the first relative date without a calendar date beside it, empty without one; quotations are ignored."""
     plain = _QUOTATION.sub(lambda quoted: "¤" * len(quoted[0]), text[:MAX_CHARACTERS])
-    return next((each.match[0] for each in _find_undated_phrases(plain)), "")
+    return next((phrase.match[0] for phrase in _find_undated_phrases(plain)), "")
 
 
 def find_relative_dates(text: str, at: datetime) -> Sequence[ResolvedDate]:
@@ -121,11 +121,11 @@ def _find_relative_dates(text: str, today: date) -> Sequence[ResolvedDate]:
 
 def _find_undated_phrases(text: str) -> Iterator[Phrase]:
     """Yield the relative dates without a date beside them; a phrase alone between quotation marks is a title."""
-    for each in find_phrases(text):
-        start, end = each.match.span()
+    for phrase in find_phrases(text):
+        start, end = phrase.match.span()
         around = text[max(start - 1, 0) : start] + text[end : end + 1]
         if not _BESIDE.match(text, end) and not (len(around) == 2 and all(mark in _MARKS for mark in around)):
-            yield each
+            yield phrase
 
 
 def _day_range(unit: str, number: int, today: date) -> tuple[date, date] | None:
@@ -154,10 +154,10 @@ def _monday(day: date) -> date:
 def _drop_overlaps(found: list[ResolvedDate]) -> Iterator[ResolvedDate]:
     """Yield the dates that do not overlap an earlier one, the longest first."""
     end = 0
-    for each in sorted(found, key=lambda each: (each.start, -each.end)):
-        if each.start >= end:
-            end = each.end
-            yield each
+    for resolved_date in sorted(found, key=lambda resolved_date: (resolved_date.start, -resolved_date.end)):
+        if resolved_date.start >= end:
+            end = resolved_date.end
+            yield resolved_date
 
 
 def _parse_zone(given: object) -> tzinfo | None:

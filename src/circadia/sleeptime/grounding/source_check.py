@@ -50,7 +50,7 @@ _CODE: Final = re.compile(
 _BEGINS: Final = re.compile(r"(?:^|[.!?…:;]['\"”’)]*\s|\n)[\s>*•\"'“„‘«¿¡(\[-]*$")
 _NEAR: Final = 60
 """Characters before a word that show whether it begins a sentence."""
-CALENDAR: Final = frozenset(each.casefold() for each in (*calendar.month_name, *calendar.day_name) if each)
+CALENDAR: Final = frozenset(name.casefold() for name in (*calendar.month_name, *calendar.day_name) if name)
 """Month and weekday names, which some languages capitalize, and which a date in digits supports."""
 
 
@@ -75,11 +75,11 @@ class SourceText:
 
     @cached_property
     def dates(self) -> frozenset[tuple[int, int, int | None]]:
-        return frozenset(reading for each in find_calendar_dates(self.text) for reading in each.readings)
+        return frozenset(reading for day in find_calendar_dates(self.text) for reading in day.readings)
 
     @cached_property
     def integers(self) -> frozenset[int]:
-        return frozenset(int(each) for each in re.findall(r"\d{1,9}", self.text))
+        return frozenset(int(digits) for digits in re.findall(r"\d{1,9}", self.text))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -96,42 +96,42 @@ class Sources:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        return frozenset[str]().union(*(each.words for each in self._texts))
+        return frozenset[str]().union(*(text.words for text in self._texts))
 
     @cached_property
     def word_stems(self) -> frozenset[str]:
-        return frozenset(each[:STEM] for each in self.words)
+        return frozenset(word[:STEM] for word in self.words)
 
     @cached_property
     def days(self) -> frozenset[date]:
-        return frozenset[date]().union(*(each.days for each in self._texts))
+        return frozenset[date]().union(*(text.days for text in self._texts))
 
     @cached_property
     def dates(self) -> frozenset[tuple[int, int, int | None]]:
-        return frozenset[tuple[int, int, int | None]]().union(*(each.dates for each in self._texts))
+        return frozenset[tuple[int, int, int | None]]().union(*(text.dates for text in self._texts))
 
     @cached_property
     def integers(self) -> frozenset[int]:
-        return frozenset[int]().union(*(each.integers for each in self._texts))
+        return frozenset[int]().union(*(text.integers for text in self._texts))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        return frozenset[str]().union(*(each.numbers for each in self._texts))
+        return frozenset[str]().union(*(text.numbers for text in self._texts))
 
     @cached_property
     def plain(self) -> str:
-        return "\n".join(each.plain for each in self._texts)
+        return "\n".join(text.plain for text in self._texts)
 
     @cached_property
     def has_capitalized_names(self) -> bool:
         """Return whether capitals mark names in these texts, which are longer than most claims."""
-        return _has_capitalized_names(" ".join(each.text for each in self._texts)[:LANGUAGE_CHARACTERS])
+        return _has_capitalized_names(" ".join(text.text for text in self._texts)[:LANGUAGE_CHARACTERS])
 
     def is_date_in_reach(self, year: int, month: int = 0, day: int | None = None) -> bool:
         """Return whether a day, a month or a year is plausible from the days of these texts."""
         if day is None or not month:
-            return any(abs(year - each.year) <= REACH_YEARS for each in self.days)
-        return any(abs(date(year, month, day) - each) <= REACH for each in self.days)
+            return any(abs(year - source_day.year) <= REACH_YEARS for source_day in self.days)
+        return any(abs(date(year, month, day) - source_day) <= REACH for source_day in self.days)
 
 
 def check_grounding(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
@@ -147,23 +147,23 @@ def check_grounding(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
 def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     if not text.strip():
         return "the text is empty"
-    found, missing = _split_sources(change, rows)
+    sources, missing = _split_sources(change, rows)
     if missing:
         return _shorten(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
-    if len(found) < FEWEST:
-        return f"a note needs at least {FEWEST} episodes, not {len(found)}"
-    least = max((each.trust for each in found), key=lambda trust: trust.rank)
+    if len(sources) < FEWEST:
+        return f"a note needs at least {FEWEST} episodes, not {len(sources)}"
+    least = max((source.trust for source in sources), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
         return f"it is trusted more than the least trusted of its sources ({least})"
-    if (open_date := first_open_date(text)) and not is_extract(text, found):
+    if (open_date := first_open_date(text)) and not is_extract(text, sources):
         return f"{open_date!r} has no calendar date beside it"
-    return describe_ungrounded_claims(text, collect_sources(found))
+    return describe_ungrounded_claims(text, collect_sources(sources))
 
 
 def _check_block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     after, before = change.after or {}, str((change.before or {}).get("value", ""))
     spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
-    found, missing = _split_sources(change, rows)
+    sources, missing = _split_sources(change, rows)
     if missing:
         return _shorten(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
     for start, line in _split_lines(value):
@@ -172,11 +172,11 @@ def _check_block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) 
             return _shorten(f"a new line rests on no episode: {line.strip()!r}")
         if line not in before and (open_date := first_open_date(line)):
             return f"{open_date!r} has no calendar date beside it"
-    return describe_ungrounded_claims(value, collect_sources(found, before))
+    return describe_ungrounded_claims(value, collect_sources(sources, before))
 
 
 def collect_sources(rows: Iterable[Episode], *texts: str) -> Sources:
-    episodes = [_of_episode(each.text, each.speaker, (local_time(each).date(), each.at.date())) for each in rows]
+    episodes = [_of_episode(row.text, row.speaker, (local_time(row).date(), row.at.date())) for row in rows]
     return Sources([*episodes, *map(SourceText, texts)])
 
 
@@ -189,7 +189,7 @@ def describe_ungrounded_claims(text: str, known: Sources) -> str:
     if not unknown:
         return ""
     return (
-        _shorten(", ".join(repr(each) for each in unknown)) + (" is" if len(unknown) == 1 else " are") + " in no source"
+        _shorten(", ".join(repr(fact) for fact in unknown)) + (" is" if len(unknown) == 1 else " are") + " in no source"
     )
 
 
@@ -204,10 +204,10 @@ def _find_unknown_claims(text: str, known: Sources) -> Iterator[str]:
         rest = _mask(rest, *match.span())
         if _normalize(match[0]) not in known.plain and not _has_code_parts(match[0], known):
             yield match[0]
-    for each in find_calendar_dates(rest):
-        if not any(_is_known_date(*reading, known) for reading in each.readings):
-            yield rest[each.start : each.end]
-        rest = _mask(rest, each.start, each.end)
+    for calendar_date in find_calendar_dates(rest):
+        if not any(_is_known_date(*reading, known) for reading in calendar_date.readings):
+            yield rest[calendar_date.start : calendar_date.end]
+        rest = _mask(rest, calendar_date.start, calendar_date.end)
     for start, end, digits in find_numbers(rest):
         year = rest[start:end]
         if digits not in known.numbers and not (
@@ -268,8 +268,8 @@ def _shared_prefix_length(one: str, other: str) -> int:
 @lru_cache(maxsize=CACHED_EPISODES)
 def _has_capitalized_names(text: str) -> bool:
     """Return whether capitals mark names: not in a script without case, nor where every noun has one."""
-    letters = [each for each in text if each.isalpha()]
-    cased = sum(each.lower() != each.upper() for each in letters)
+    letters = [letter for letter in text if letter.isalpha()]
+    cased = sum(letter.lower() != letter.upper() for letter in letters)
     return cased * 2 > len(letters) and CAPITALIZED_NOUNS.isdisjoint(languages(text)[:1])
 
 
@@ -291,7 +291,7 @@ def _split_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _split_sources(change: Change, rows: Mapping[EpisodeId, Episode]) -> tuple[list[Episode], list[str]]:
     ids = source_ids_of(change)
-    return [rows[each] for each in ids if each in rows], [each for each in ids if each not in rows]
+    return [rows[key] for key in ids if key in rows], [key for key in ids if key not in rows]
 
 
 def _shorten(text: str) -> str:

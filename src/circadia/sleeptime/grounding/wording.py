@@ -90,8 +90,8 @@ def unfit_reason_for_block(text: str) -> str:
     if wrong := unfit_reason(text):
         return wrong
     written = refang(unescape_text(text))
-    forbidden = [each for start, end in find_addresses(written) if not _FILE.fullmatch(each := written[start:end])]
-    forbidden = forbidden or [each[0] for each in COMMAND.finditer(text)]
+    forbidden = [url for start, end in find_addresses(written) if not _FILE.fullmatch(url := written[start:end])]
+    forbidden = forbidden or [match[0] for match in COMMAND.finditer(text)]
     return f"{forbidden[0][:40]!r} is an address or a command, which only people write into blocks" if forbidden else ""
 
 

@@ -43,21 +43,21 @@ class Collect:
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for the notes to check; a full pass has more steps for all the others."""
         first = list(_select_notes(view))
-        known = {each.id for each in first}
-        parts = [first, *(_split_notes([each for each in view.notes if each.id not in known]) if view.full else ())]
+        known = {note.id for note in first}
+        parts = [first, *(_split_notes([note for note in view.notes if note.id not in known]) if view.full else ())]
         return [Step(name=f"{len(notes)} notes", notes=notes) for notes in parts if notes]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
-        notes = [each for each in step.notes if each.id not in gone]
+        retired_ids = {change.target for change in view.proposed if change.kind is ChangeKind.RETIRE_NOTE}
+        notes = [note for note in step.notes if note.id not in retired_ids]
         rows = await view.look.fetch_episodes(sorted({key for note in notes for key in note.evidence}))
         ended = _ended_episodes(view) | {
-            each.id for each in rows.values() if not all(map(is_repeat_demotion, each.stale))
+            episode.id for episode in rows.values() if not all(map(is_repeat_demotion, episode.stale))
         }
-        old = [each for each in notes if self._is_old_enough(each, view.now)]
+        old = [note for note in notes if self._is_old_enough(note, view.now)]
         uses: Mapping[int, datetime] = await view.look.fetch_note_uses(view.notes[0].number) if old else {}
         finds = sorted(uses.values())
-        unfound = {each.id for each in old if each.number not in uses}
+        unfound = {note.id for note in old if note.number not in uses}
         changes: list[Change] = []
         for note in notes:
             why = _removal_reason(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], ended)
@@ -100,7 +100,7 @@ def _select_notes(view: PageContext) -> Iterator[Note]:
     part = view.page[-1].number % parts if view.page and parts else 0
     touched = [note for note in notes if not stale.isdisjoint(note.evidence)]
     read = 0
-    for note in {each.id: each for each in (*touched, *notes[part * AT_ONCE : (part + 1) * AT_ONCE])}.values():
+    for note in {note.id: note for note in (*touched, *notes[part * AT_ONCE : (part + 1) * AT_ONCE])}.values():
         read += len(note.evidence)
         if read <= MOST_EPISODES or read == len(note.evidence):
             yield note
@@ -109,9 +109,9 @@ def _select_notes(view: PageContext) -> Iterator[Note]:
 def _ended_episodes(view: PageContext) -> set[EpisodeId]:
     """Return the episodes that this page ends; a repeated statement still holds."""
     return {
-        EpisodeId(each.target)
-        for each in view.proposed
-        if each.kind is ChangeKind.DEMOTE_EPISODE and each.operation != Dedupe.name
+        EpisodeId(change.target)
+        for change in view.proposed
+        if change.kind is ChangeKind.DEMOTE_EPISODE and change.operation != Dedupe.name
     }
 
 
@@ -120,7 +120,7 @@ def _removal_reason(note: Note, evidence: Sequence[Episode], ended: set[EpisodeI
         return f"{len(evidence)} of the {len(note.evidence)} episodes that it rests on are left"
     if sum(1 for _ in words(note.text)) < FEWEST_WORDS:
         return "it says nothing"
-    if all(each.id in ended for each in evidence):
+    if all(episode.id in ended for episode in evidence):
         return "nothing that it rests on holds any more"
     ungrounded = describe_ungrounded_claims(note.text, collect_sources(evidence))
     return f"ungrounded: {ungrounded}" if ungrounded else ""

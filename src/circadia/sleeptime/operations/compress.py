@@ -38,28 +38,28 @@ class Compress:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         projected = projected_notes.project_notes(view)
-        covered = {key for each in projected if each.kind is NoteKind.SUMMARY for key in each.evidence}
+        covered = {key for note in projected if note.kind is NoteKind.SUMMARY for key in note.evidence}
         open_ends = _open_note_ids(view)
         notes = [
-            each
-            for each in sorted(projected, key=lambda each: (each.at, each.id))
-            if each.kind is NoteKind.CONSOLIDATION
-            and each.id not in open_ends
-            and not covered.issuperset(each.evidence)
+            note
+            for note in sorted(projected, key=lambda note: (note.at, note.id))
+            if note.kind is NoteKind.CONSOLIDATION
+            and note.id not in open_ends
+            and not covered.issuperset(note.evidence)
         ]
         return [
-            Step(name=_span_name(span), notes=span, tokens=sum(len(each.text) // 4 + 12 for each in span) + 250)
+            Step(name=_span_name(span), notes=span, tokens=sum(len(note.text) // 4 + 12 for note in span) + 250)
             for span in self._find_spans(notes)
         ]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the summary of one span, resting on all evidence of its notes."""
-        sheet = NumberedLines()
-        sheet.add_heading("Notes")
-        sheet.add_notes(step.notes)
-        answer = await ask(build_prompt(self.name, view, sheet.text), SummaryDraft, most_tokens=900)
+        lines = NumberedLines()
+        lines.add_heading("Notes")
+        lines.add_notes(step.notes)
+        answer = await ask(build_prompt(self.name, view, lines.text), SummaryDraft, most_tokens=900)
         text = one_line(answer.text)
-        named = sheet.add_uncited_sources(text, sheet.resolve_ids(answer.ids))
+        named = lines.add_uncited_sources(text, lines.resolve_ids(answer.ids))
         if not text or not (named.notes or named.strangers):
             return ()
         ids = sorted({key for note in named.notes for key in note.evidence})
@@ -86,7 +86,7 @@ def _open_note_ids(view: PageContext) -> set[str]:
     if not view.page:
         return set()
     last = view.page[-1]
-    going_on = {each.id for each in view.page if each.session == last.session}
+    going_on = {episode.id for episode in view.page if episode.session == last.session}
     return {note.id for note in projected_notes.project_notes(view) if not going_on.isdisjoint(note.evidence)}
 
 

@@ -69,39 +69,39 @@ class Consolidate:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return steps with as many segments as one question can hold, without those that notes cover already."""
-        notes = [each for each in projected_notes.project_notes(view) if each.kind is not NoteKind.SUMMARY]
-        done = {each for note in notes for each in note.evidence}
-        segments = [each for each in split_segments(view) if any(one.id not in done for one in each.episodes)]
+        notes = [note for note in projected_notes.project_notes(view) if note.kind is not NoteKind.SUMMARY]
+        done = {episode_id for note in notes for episode_id in note.evidence}
+        segments = [segment for segment in split_segments(view) if any(one.id not in done for one in segment.episodes)]
         return [_build_step(part) for part in _pack_segments(segments)]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the notes that the model writes for a step, and the retirement of those that they replace."""
         parts = cast("Sequence[Segment]", step.data["segments"])
         projected = projected_notes.project_notes(view)
-        kept = [each for each in projected if each.kind is NoteKind.CONSOLIDATION]
-        shown = max(FEWEST_SHOWN, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
-        least = ALIKE if len(kept) > MAX_CONTEXT_NOTES else 0.0
-        self._near = RelatedIndex(kept, self._near)
+        consolidations = [note for note in projected if note.kind is NoteKind.CONSOLIDATION]
+        note_limit = max(FEWEST_SHOWN, min(MAX_CONTEXT_NOTES, len(step.episodes) // 2))
+        least = ALIKE if len(consolidations) > MAX_CONTEXT_NOTES else 0.0
+        self._near = RelatedIndex(consolidations, self._near)
         notes = _fit_notes(
-            self._near.find_nearest(step.episodes, shown, least=least),
+            self._near.find_nearest(step.episodes, note_limit, least=least),
             sum(estimate_line_tokens(part.episodes) for part in parts),
         )
-        sheet = NumberedLines()
+        lines = NumberedLines()
         if notes:
-            sheet.add_heading("Earlier notes")
-            sheet.add_notes(notes)
-        earlier = await _fetch_earlier_episodes(view, parts, notes, shown)
+            lines.add_heading("Earlier notes")
+            lines.add_notes(notes)
+        earlier = await _fetch_earlier_episodes(view, parts, notes, note_limit)
         if len(step.episodes) == 1 and not notes and not earlier:
             return ()  # no note could have two sources
         if earlier:
-            sheet.add_heading("Said earlier")
-            sheet.add_episodes(earlier)
+            lines.add_heading("Said earlier")
+            lines.add_episodes(earlier)
         for part in parts:
-            sheet.add_heading("Said now")
-            sheet.add_episodes(part.episodes)
+            lines.add_heading("Said now")
+            lines.add_episodes(part.episodes)
         most = max(400, ANSWER_TOKENS * len(step.episodes))
-        answer = await ask(build_prompt(self.name, view, sheet.text), ConsolidationAnswer, most_tokens=most)
-        return await self._build_changes(view, parts, sheet, answer, {each.text for each in projected})
+        answer = await ask(build_prompt(self.name, view, lines.text), ConsolidationAnswer, most_tokens=most)
+        return await self._build_changes(view, parts, lines, answer, {note.text for note in projected})
 
     async def _build_changes(
         self,
@@ -111,7 +111,7 @@ class Consolidate:
         answer: ConsolidationAnswer,
         there: set[str],
     ) -> Sequence[Change]:
-        page_ids = {each.id for part in parts for each in part.episodes}
+        page_ids = {episode.id for part in parts for episode in part.episodes}
         retired: set[str] = set()
         changes: list[Change] = []
         for written in answer.notes:
@@ -121,24 +121,24 @@ class Consolidate:
                 sheet.resolve_ids(written.replaces),
             )
             strangers = [*named.strangers, *old.strangers]
-            new = [same for each in named.episodes for same in _with_duplicates(parts, each)]
-            ids = {each for note in (*named.notes, *old.notes) for each in note.evidence}
-            sources = list({each.id: each for each in (*new, *(await view.look.fetch_episodes(ids)).values())}.values())
+            new = [same for episode in named.episodes for same in _with_duplicates(parts, episode)]
+            ids = {episode_id for note in (*named.notes, *old.notes) for episode_id in note.evidence}
+            sources = list({row.id: row for row in (*new, *(await view.look.fetch_episodes(ids)).values())}.values())
             if not text or text in there or not (strangers or (len(sources) > 1 and page_ids & {e.id for e in new})):
                 continue
             there.add(text)
             about = f"what was said about one subject, {len(sources)} times"
-            over = sheet.resolve_ids(each for each in written.ended if each not in strangers)
+            over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in strangers)
             note = add_note(
                 view, self.name, NoteKind.CONSOLIDATION, text, sources, why=about, strangers=strangers,
-                ended=[each.id for each in (*over.episodes, *over.notes)],
+                ended=[row.id for row in (*over.episodes, *over.notes)],
             )  # fmt: skip
             changes.append(note)
-            for each in old.notes if not strangers else ():
-                if each.id not in retired and _may_replace(text, named.episodes, each):
-                    retired.add(each.id)
+            for old_note in old.notes if not strangers else ():
+                if old_note.id not in retired and _may_replace(text, named.episodes, old_note):
+                    retired.add(old_note.id)
                     why = f"note {note.target} says it and more"
-                    changes.append(retire_note(view, self.name, each, why=why, instead=note.target))
+                    changes.append(retire_note(view, self.name, old_note, why=why, instead=note.target))
         return changes
 
 
@@ -157,7 +157,7 @@ def _pack_segments(found: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
 
 
 def _build_step(parts: Sequence[Segment]) -> Step:
-    episodes = sorted((each for part in parts for each in part.all_episodes), key=lambda each: each.number)
+    episodes = sorted((episode for part in parts for episode in part.all_episodes), key=lambda episode: episode.number)
     read = sum(estimate_line_tokens(part.episodes) for part in parts)
     name = "; ".join(part.name for part in parts)[:200]
     return Step(name=name, episodes=episodes, tokens=read + BESIDE, data={"segments": parts})
@@ -167,24 +167,24 @@ async def _fetch_earlier_episodes(
     view: PageContext, parts: Sequence[Segment], notes: Sequence[Note], most: int
 ) -> Sequence[Episode]:
     """Return earlier episodes on the same subject that the shown notes do not cover."""
-    noted = {key for note in notes for key in note.evidence}
+    noted_ids = {key for note in notes for key in note.evidence}
     before = view.page[0].number
     earlier: dict[str, Episode] = {}
-    texts = [" ".join(each.text for each in part.episodes)[:SEARCH_CHARACTERS] for part in parts]
+    texts = [" ".join(episode.text for episode in part.episodes)[:SEARCH_CHARACTERS] for part in parts]
     for words, rows in zip(
         texts, await view.look.search_related(texts, before=before, limit=max(2, most // len(parts))), strict=True
     ):
-        shown = [each for each in rows if each.id in noted]
+        noted_episodes = [episode for episode in rows if episode.id in noted_ids]
         unnoted = (
             set(question_terms(words)).difference(*(_cached_terms(note.text) for note in notes))
-            if shown
+            if noted_episodes
             else set[int]()
         )
-        covered = {each.id for each in shown if unnoted.isdisjoint(question_terms(each.text))}
-        for each in rows:
-            if each.id not in covered and not each.stale and estimate_tokens(each.text) > SHORT:
-                earlier[each.id] = each
-    return sorted(earlier.values(), key=lambda each: each.number)[:most]
+        covered = {episode.id for episode in noted_episodes if unnoted.isdisjoint(question_terms(episode.text))}
+        for episode in rows:
+            if episode.id not in covered and not episode.stale and estimate_tokens(episode.text) > SHORT:
+                earlier[episode.id] = episode
+    return sorted(earlier.values(), key=lambda episode: episode.number)[:most]
 
 
 @lru_cache(maxsize=CACHED_NOTES)
@@ -194,9 +194,9 @@ def _cached_terms(text: str) -> Sequence[int]:
 
 def _fit_notes(notes: Sequence[Note], room: int) -> Sequence[Note]:
     """Return the first of the nearest notes that fit into `room` tokens, and at least `FEW`, by time."""
-    upto = accumulate(estimate_tokens(each.text) for each in notes)
-    fit = [each for at, (each, used) in enumerate(zip(notes, upto, strict=True)) if at < FEW or used <= room]
-    return sorted(fit, key=lambda each: (each.at, each.id))
+    upto = accumulate(estimate_tokens(note.text) for note in notes)
+    fit = [note for at, (note, used) in enumerate(zip(notes, upto, strict=True)) if at < FEW or used <= room]
+    return sorted(fit, key=lambda note: (note.at, note.id))
 
 
 def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episode]:

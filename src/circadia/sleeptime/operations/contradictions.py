@@ -59,19 +59,19 @@ class Contradictions:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for what new notes declare ended, and steps that compare them with others."""
-        new = [each for each in projected_notes.project_new_notes(view) if each.kind is NoteKind.CONSOLIDATION]
+        new = [note for note in projected_notes.project_new_notes(view) if note.kind is NoteKind.CONSOLIDATION]
         ended = projected_notes.list_ended_by_notes(view, "consolidate")
         steps = [Step(name="what new notes say is over", notes=new)] if ended else []
         pairs = list(_find_pairs(view, new, ended)) if new else []
-        page = {each.id: each for each in view.page}
+        page = {episode.id: episode for episode in view.page}
         for at in range(0, len(pairs), PAIRS):
             part = pairs[at : at + PAIRS]
-            rest = {page[each].number: page[each] for note, _ in part for each in note.evidence if each in page}
-            notes = list({each.id: each for pair in part for each in pair}.values())
+            rest = {page[key].number: page[key] for note, _ in part for key in note.evidence if key in page}
+            notes = list({note.id: note for pair in part for note in pair}.values())
             steps.append(
                 Step(
                     name=f"{len(part)} pairs of notes", episodes=[rest[number] for number in sorted(rest)], notes=notes,
-                    tokens=sum(len(each.text) // 4 + 60 for each in notes), data={"pairs": part},
+                    tokens=sum(len(note.text) // 4 + 60 for note in notes), data={"pairs": part},
                 )
             )  # fmt: skip
         return steps
@@ -80,35 +80,35 @@ class Contradictions:
         pairs = cast("Sequence[Pair]", step.data.get("pairs", ()))
         if not pairs:
             return await self._demote_ended(step.notes, view)
-        sheet = await _build_lines(view, step.notes, pairs)
+        lines = await _build_lines(view, step.notes, pairs)
         answer = await ask(
-            build_prompt(self.name, view, sheet.text), ComparisonAnswer, most_tokens=300 + 150 * len(pairs)
+            build_prompt(self.name, view, lines.text), ComparisonAnswer, most_tokens=300 + 150 * len(pairs)
         )
         changes: list[Change] = []
-        gone: set[str] = set()
-        for each in answer.found:
-            changes += await self._resolve(view, sheet, each, gone)
+        retired_ids: set[str] = set()
+        for contradiction in answer.found:
+            changes += await self._resolve(view, lines, contradiction, retired_ids)
         return changes
 
     async def _demote_ended(self, new: Sequence[Note], view: PageContext) -> Sequence[Change]:
         """Demote the episodes that a new note declares ended, if later and equally trusted sources say so."""
         changes: list[Change] = []
-        by_id = {each.id: each for each in new}
+        by_id = {note.id: note for note in new}
         for key, ids in projected_notes.list_ended_by_notes(view, "consolidate").items():
             note = by_id.get(key)
             if note is None:
                 continue
             rows = await view.look.fetch_episodes(note.evidence)
-            ended = [each for each in rows.values() if each.id in ids]
+            ended = [episode for episode in rows.values() if episode.id in ids]
             for old in ended:
-                rest = [each for each in rows.values() if each not in ended]
-                later = any(each.at > old.at for each in rest) and projected_notes.is_trusted_enough(rest, [old])
+                rest = [episode for episode in rows.values() if episode not in ended]
+                later = any(episode.at > old.at for episode in rest) and projected_notes.is_trusted_enough(rest, [old])
                 if later and projected_notes.is_about(note.text, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
-                    said = f"Not decided by date or source: {note.text}"
+                    flag_text = f"Not decided by date or source: {note.text}"
                     why = "nothing later and as trusted tells of its end"
-                    changes.append(flag(view, self.name, old.id, said, [note, *rows.values()], why=why))
+                    changes.append(flag(view, self.name, old.id, flag_text, [note, *rows.values()], why=why))
         return changes
 
     async def _resolve(
@@ -124,19 +124,19 @@ class Contradictions:
         if strangers:
             why = "two statements contradict each other"
             return [add_note(view, self.name, NoteKind.CONSOLIDATION, now, held, why=why, strangers=strangers)]
-        if not now or not before or not held or not ended or gone & {each.id for each in over.notes}:
+        if not now or not before or not held or not ended or gone & {note.id for note in over.notes}:
             return ()
-        shown = [*over.episodes, *over.notes]
-        newest = max(held, key=lambda each: (each.at, each.number))
+        contradicted_rows = [*over.episodes, *over.notes]
+        newest = max(held, key=lambda row: (row.at, row.number))
         says = [*holds.episodes, *holds.notes]
         if (
             found.verdict == "unclear"
             or newest.at <= _newest_time(named)
-            or not projected_notes.is_trusted_enough(says, shown)
+            or not projected_notes.is_trusted_enough(says, contradicted_rows)
         ):
             text = f"{now}; but also: {before}. Which one holds is not decided"
-            sources = [*says, *shown, *held, *ended]
-            return [flag(view, self.name, shown[0].id, text, sources, why="no date decides between them")]
+            sources = [*says, *contradicted_rows, *held, *ended]
+            return [flag(view, self.name, contradicted_rows[0].id, text, sources, why="no date decides between them")]
         return self._replace_statement(view, holds, over, newest, now, before, [*held, *ended], gone)
 
     def _replace_statement(
@@ -145,52 +145,55 @@ class Contradictions:
     ) -> Sequence[Change]:  # fmt: skip
         text = f"{now}; before (until {local_time(newest).date().isoformat()}): {before}."
         changes: list[Change] = []
-        says_both = [each for each in holds.notes if _has_nearly_all_words(each.text, f"{now} {before}")]
+        says_both = [note for note in holds.notes if _has_nearly_all_words(note.text, f"{now} {before}")]
         if says_both:
             key = says_both[0].id
         else:
-            ids = [each.id for each in (*over.episodes, *over.notes)]
+            ids = [row.id for row in (*over.episodes, *over.notes)]
             why = "a later statement replaces an earlier one"
             changes.append(add_note(view, self.name, NoteKind.CONSOLIDATION, text, sources, why=why, ended=ids))
             key = NoteId(changes[0].target)
-        standing_now = {each.id for each in projected_notes.project_notes(view)}
-        included = [] if says_both else [each for each in holds.notes if _has_nearly_all_words(text, each.text)]
+        standing_now = {note.id for note in projected_notes.project_notes(view)}
+        included = [] if says_both else [note for note in holds.notes if _has_nearly_all_words(text, note.text)]
         for note in (*over.notes, *included):
             if note.id in standing_now and note.id not in gone:
                 gone.add(note.id)
                 why = f"note {key} says what holds and what did"
                 changes.append(retire_note(view, self.name, note, why=why, instead=key))
         already = projected_notes.list_demoted_episodes(view)
-        stale = [each.id for each in over.episodes if each.id not in already]
-        return [*changes, *(demote(view, self.name, each, evidence=key, why=f"over: {now[:200]}") for each in stale)]
+        stale = [episode.id for episode in over.episodes if episode.id not in already]
+        return [
+            *changes,
+            *(demote(view, self.name, row_id, evidence=key, why=f"over: {now[:200]}") for row_id in stale),
+        ]
 
 
 def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
     """Yield each new note with those that it may contradict: those that it ends, then those on the same subject."""
-    known = {each.id: each for each in view.notes}
-    others = [each for each in projected_notes.project_notes(view) if each.kind is NoteKind.CONSOLIDATION]
+    known = {note.id: note for note in view.notes}
+    others = [note for note in projected_notes.project_notes(view) if note.kind is NoteKind.CONSOLIDATION]
     near = RelatedIndex(others).find_nearest_each(new, PARTNERS, least=ALIKE)
-    seen: set[frozenset[str]] = set()
+    seen_pairs: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
         ends = [known[NoteId(key)] for key in declared.get(note.id, ()) if NoteId(key) in known]
         for other in (*ends, *same):
             pair = frozenset((note.id, other.id))
-            if pair not in seen:
-                seen.add(pair)
+            if pair not in seen_pairs:
+                seen_pairs.add(pair)
                 yield note, other
 
 
 async def _build_lines(view: PageContext, notes: Sequence[Note], pairs: Sequence[Pair]) -> NumberedLines:
-    wanted = [key for note in notes for key in _select_evidence(note)]
-    rows = await view.look.fetch_episodes(list(dict.fromkeys(wanted)))
-    sheet = NumberedLines()
-    sheet.add_heading("What the notes rest on")
-    sheet.add_episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
-    sheet.add_heading("Notes")
-    sheet.add_notes(sorted(notes, key=lambda each: (each.at, each.id)), evidence=rows)
-    compared = "; ".join(f"{sheet.id_of(one)} with {sheet.id_of(other)}" for one, other in pairs)
-    sheet.add_heading(f"Compare {compared}")
-    return sheet
+    evidence_ids = [key for note in notes for key in _select_evidence(note)]
+    rows = await view.look.fetch_episodes(list(dict.fromkeys(evidence_ids)))
+    lines = NumberedLines()
+    lines.add_heading("What the notes rest on")
+    lines.add_episodes(sorted(rows.values(), key=lambda episode: episode.number), longest=LONGEST)
+    lines.add_heading("Notes")
+    lines.add_notes(sorted(notes, key=lambda note: (note.at, note.id)), evidence=rows)
+    compared = "; ".join(f"{lines.id_of(one)} with {lines.id_of(other)}" for one, other in pairs)
+    lines.add_heading(f"Compare {compared}")
+    return lines
 
 
 def _select_evidence(note: Note) -> Sequence[EpisodeId]:
@@ -201,27 +204,27 @@ def _select_evidence(note: Note) -> Sequence[EpisodeId]:
 
 async def _fetch_rows(view: PageContext, named: ReferencedRows) -> list[Episode]:
     ids = {key for note in named.notes for key in note.evidence}
-    rows = {each.id: each for each in (*named.episodes, *(await view.look.fetch_episodes(ids)).values())}
-    return sorted(rows.values(), key=lambda each: each.number)
+    rows = {episode.id: episode for episode in (*named.episodes, *(await view.look.fetch_episodes(ids)).values())}
+    return sorted(rows.values(), key=lambda episode: episode.number)
 
 
 def _filter_mentioned(text: str, named: ReferencedRows) -> ReferencedRows:
     """Return the named rows that a text is about: the others are only mentioned beside it, and not over."""
     return replace(
         named,
-        episodes=[each for each in named.episodes if projected_notes.is_about(text, each)],
-        notes=[each for each in named.notes if projected_notes.is_about(text, each)],
+        episodes=[episode for episode in named.episodes if projected_notes.is_about(text, episode)],
+        notes=[note for note in named.notes if projected_notes.is_about(text, note)],
     )
 
 
 def _newest_time(named: ReferencedRows) -> datetime:
     """Return the newest time of the named rows; episodes have more exact times than notes."""
-    return max(each.at for each in (named.episodes or named.notes))
+    return max(row.at for row in (named.episodes or named.notes))
 
 
 def _has_nearly_all_words(text: str, other: str) -> bool:
-    wanted = set(_term_list(other))
-    return bool(wanted) and len(wanted.intersection(_term_list(text))) >= SAYS * len(wanted)
+    other_terms = set(_term_list(other))
+    return bool(other_terms) and len(other_terms.intersection(_term_list(text))) >= SAYS * len(other_terms)
 
 
 def _term_list(text: str) -> Sequence[int]:

@@ -41,7 +41,7 @@ class Dedupe:
         new = projected_notes.project_notes(view) if view.full else projected_notes.project_new_notes(view)
         if new:
             steps.append(Step(name=f"{len(new)} {'' if view.full else 'new '}notes", notes=new))
-        lasting = [each for each in view.page if _is_lasting(each)]
+        lasting = [episode for episode in view.page if _is_lasting(episode)]
         if lasting:
             steps.append(Step(name=f"{len(lasting)} statements", data={"said": lasting}))
         return steps
@@ -61,17 +61,17 @@ class Dedupe:
         """Return earlier episodes with their newest repetition, without those that are stale already."""
         newest: dict[tuple[str, str], Episode] = {}
         pairs: list[tuple[Episode, Episode]] = []
-        for each in reversed(lasting):
-            new = newest.setdefault(_statement_key(each), each)
-            if new is not each:
-                pairs.append((each, new))
-        asked = sorted(newest.values(), key=lambda each: (-(each.importance or 0), each.number))[:MOST_LOOKED_FOR]
-        texts, before = [each.text for each in asked], view.page[0].number
+        for episode in reversed(lasting):
+            new = newest.setdefault(_statement_key(episode), episode)
+            if new is not episode:
+                pairs.append((episode, new))
+        queries = sorted(newest.values(), key=lambda episode: (-(episode.importance or 0), episode.number))[
+            :MOST_LOOKED_FOR
+        ]
+        texts, before = [episode.text for episode in queries], view.page[0].number
         results = await view.look.search_related(texts, before=before, limit=NEAREST)
-        for new, earlier in zip(asked, results, strict=True):
-            pairs += (
-                (each, new) for each in earlier if _statement_key(each) == _statement_key(new) and _is_lasting(each)
-            )
+        for new, earlier in zip(queries, results, strict=True):
+            pairs += ((row, new) for row in earlier if _statement_key(row) == _statement_key(new) and _is_lasting(row))
         stale = projected_notes.list_demoted_episodes(view)
         pairs.sort(key=lambda pair: pair[0].number)
         return [
@@ -106,21 +106,21 @@ def _is_lasting(episode: Episode) -> bool:
 
 def _find_duplicates(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
     """Yield equal notes, the redundant one first; one of both is new. A retired note replaces none."""
-    gone: set[str] = set()
+    retired_ids: set[str] = set()
     for one, other in _find_same_terms(notes, new):
-        if one.id in gone or other.id in gone or one.kind != other.kind:
+        if one.id in retired_ids or other.id in retired_ids or one.kind != other.kind:
             continue
         less, more = _order_pair(one, other)
         if less.trust.rank < more.trust.rank or normalize_statement(more.text) != normalize_statement(less.text):
             continue
-        gone.add(less.id)
+        retired_ids.add(less.id)
         yield less, more
 
 
 def _find_same_terms(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
     by_words: dict[bytes, list[Note]] = {}
-    for each in notes:
-        by_words.setdefault(each.terms, []).append(each)
+    for note in notes:
+        by_words.setdefault(note.terms, []).append(note)
     for one in new:
         yield from ((one, other) for other in by_words.get(one.terms, ()) if other.id != one.id)
 
@@ -128,6 +128,6 @@ def _find_same_terms(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tup
 def _order_pair(one: Note, other: Note) -> tuple[Note, Note]:
     """Return the note to retire, then the one to keep: with more sources, more text, or the older one."""
     first, second = (
-        (len(each.evidence), len(each.text), each.number > 0, -each.number, each.id) for each in (one, other)
+        (len(note.evidence), len(note.text), note.number > 0, -note.number, note.id) for note in (one, other)
     )
     return (one, other) if first < second else (other, one)

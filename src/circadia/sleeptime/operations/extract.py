@@ -58,14 +58,14 @@ class Extract:
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return the segments in which at least two episodes make statements that no note has yet."""
         done = {
-            each
+            episode_id
             for note in projected_notes.project_notes(view)
             if note.kind is not NoteKind.SUMMARY
-            for each in note.evidence
+            for episode_id in note.evidence
         }
         steps: list[Step] = []
         for segment in split_segments(view):
-            new = [each for each in segment.episodes if each.id not in done and _is_statement(each)]
+            new = [episode for episode in segment.episodes if episode.id not in done and _is_statement(episode)]
             if len(new) > 1:
                 steps.append(
                     Step(name=segment.name, episodes=segment.all_episodes, data={"segment": segment, "new": new})
@@ -76,11 +76,11 @@ class Extract:
         """Return the note of one segment; nothing if its episodes share no subject."""
         segment, new = cast("Segment", step.data["segment"]), cast("Sequence[Episode]", step.data["new"])
         subject = _shared_subject(new)
-        about = [each for each in new if not subject.isdisjoint(content_terms(each))]
+        about = [episode for episode in new if not subject.isdisjoint(content_terms(episode))]
         chosen = _choose_sentences(
-            [each for row in about for each in _find_sentences(row, subject)], _max_length(about)
+            [sentence for row in about for sentence in _find_sentences(row, subject)], _max_length(about)
         )
-        if len({each.episode.id for each in chosen}) < 2:
+        if len({sentence.episode.id for sentence in chosen}) < 2:
             return ()
         why = f"the gist of {len(about)} things that were said about {step.name}"
         sources = segment.with_duplicates(*about)
@@ -94,13 +94,13 @@ def _is_statement(episode: Episode) -> bool:
 
 def _shared_subject(episodes: Sequence[Episode]) -> frozenset[int]:
     """Return the words that at least two episodes share, without common words and speakers."""
-    spread = Counter(term for each in episodes for term in set(content_terms(each)))
-    speakers = {term for each in episodes for term in question_terms(each.speaker)}
+    spread = Counter(term for episode in episodes for term in set(content_terms(episode)))
+    speakers = {term for episode in episodes for term in question_terms(episode.speaker)}
     return frozenset(term for term, count in spread.items() if count > 1) - _SMALL - speakers
 
 
 def _max_length(episodes: Sequence[Episode]) -> int:
-    return min(MOST_CHARACTERS, int(SHARE * sum(len(each.text) for each in episodes)))
+    return min(MOST_CHARACTERS, int(SHARE * sum(len(episode.text) for episode in episodes)))
 
 
 def _find_sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
@@ -109,7 +109,7 @@ def _find_sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sente
         text = one_line(match[0])
         if text.endswith("?") or len(text) > LONGEST or text.count(" ") < FEWEST_WORDS - 1:
             continue
-        terms = [each for each in question_terms(text) if each not in _SMALL]
+        terms = [term for term in question_terms(text) if term not in _SMALL]
         if not subject.isdisjoint(terms) and (score := importance(text)) >= TELLS:
             yield Sentence(episode=episode, text=text, terms=terms, importance=score)
 
@@ -118,9 +118,9 @@ def _choose_sentences(sentences: Sequence[Sentence], room: int) -> Sequence[Sent
     """Return the most central sentences that fit, in order; none repeats another."""
     if not sentences:
         return ()
-    rows = weigh_terms([each.terms for each in sentences])
+    rows = weigh_terms([sentence.terms for sentence in sentences])
     central = cosines(rows, np.broadcast_to(rows.sum(axis=0), rows.shape))
-    scores = central + [each.importance / 2 for each in sentences]
+    scores = central + [sentence.importance / 2 for sentence in sentences]
     chosen: list[int] = []
     stated: set[str] = set()
     for at in sorted(range(len(sentences)), key=lambda at: (-scores[at], at)):
@@ -140,12 +140,12 @@ def _build_note_text(sentences: Sequence[Sentence]) -> str:
     """Return sentences under their days and speakers, each of which is stated once for those that follow."""
     parts: list[str] = []
     day = speaker = ""
-    for each in sentences:
-        now = local_time(each.episode).date().isoformat()
-        who = speaker_of(each.episode)
+    for sentence in sentences:
+        now = local_time(sentence.episode).date().isoformat()
+        who = speaker_of(sentence.episode)
         if now != day:
-            parts.append(f"On {now}, {who} said: {each.text}")
+            parts.append(f"On {now}, {who} said: {sentence.text}")
         else:
-            parts.append(each.text if who == speaker else f"{who} said: {each.text}")
+            parts.append(sentence.text if who == speaker else f"{who} said: {sentence.text}")
         day, speaker = now, who
     return " ".join(parts)

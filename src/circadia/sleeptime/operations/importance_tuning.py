@@ -35,8 +35,10 @@ async def tune_importance(bank: Bank, ground: PassContext) -> bool:
     if not _is_tunable(bank) or (run is not None and run.review):
         return False
     async with ground.store.begin_read() as tx:
-        kept, found, *below = await tx.episodes.count_by_importance(bank.id, STEPS, before=ground.now - MIN_TURN_AGE)
-    new = choose_threshold(kept, found, below)
+        kept_count, found_count, *below = await tx.episodes.count_by_importance(
+            bank.id, STEPS, before=ground.now - MIN_TURN_AGE
+        )
+    new = choose_threshold(kept_count, found_count, below)
     if new == bank.policy.tuned_importance:
         return False
     async with ground.store.begin_write() as tx:

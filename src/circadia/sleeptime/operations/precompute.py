@@ -40,7 +40,7 @@ def count_affordable_questions(settings: AnswersSettings, days: Sequence[AnswerD
     A used answer was useful, one that was dropped unused was waste, and a waiting one is neither. With 1 the use is
     still measured, and the number can rise again.
     """
-    used, wasted = sum(each.used for each in days), sum(each.wasted for each in days)
+    used, wasted = sum(day.used for day in days), sum(day.wasted for day in days)
     if not settings.useful_share or used + wasted < FEWEST:
         return settings.questions
     share = used / (used + wasted) / settings.useful_share

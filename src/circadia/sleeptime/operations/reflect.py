@@ -62,10 +62,10 @@ class Reflect:
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return steps if the page completes enough new notes, and one for beliefs whose evidence failed."""
         projected = projected_notes.project_notes(view)
-        beliefs = [each for each in projected if each.kind is NoteKind.BELIEF]
+        beliefs = [note for note in projected if note.kind is NoteKind.BELIEF]
         notes = _notes_since(projected, beliefs)
-        new = {each.id for each in projected_notes.project_new_notes(view)}
-        before = sum(each.id not in new for each in notes)
+        new = {note.id for note in projected_notes.project_new_notes(view)}
+        before = sum(note.id not in new for note in notes)
         failed = _unsupported_beliefs(view, beliefs)
         checks = [_build_step(_CHECK, (), failed[at : at + BELIEFS]) for at in range(0, len(failed), BELIEFS)]
         if before // self._each == len(notes) // self._each:
@@ -75,31 +75,33 @@ class Reflect:
         near = RelatedIndex(beliefs)
         steps: list[Step] = []
         for at, part in enumerate(parts):
-            asked = [*(failed[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]
-            steps.append(_build_step(f"{len(part)} notes", part, list({each.id: each for each in asked}.values())))
+            near_beliefs = [*(failed[:BELIEFS] if at == 0 else ()), *near.find_nearest(part, BELIEFS)][:BELIEFS]
+            steps.append(
+                _build_step(f"{len(part)} notes", part, list({note.id: note for note in near_beliefs}.values()))
+            )
         return [*steps, *checks[1:]]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the model's new beliefs, and the retirement of those that it rejects."""
         beliefs = cast("Sequence[Note]", step.data["beliefs"])
-        gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
-        beliefs = [each for each in beliefs if each.id not in gone]
+        retired_ids = {change.target for change in view.proposed if change.kind is ChangeKind.RETIRE_NOTE}
+        beliefs = [belief for belief in beliefs if belief.id not in retired_ids]
         if not beliefs and not step.notes:
             return ()
-        sheet = await _build_lines(view, step.notes, beliefs)
-        question = build_prompt(self.name, view, sheet.text, about=("beliefs",) if beliefs else ())
+        lines = await _build_lines(view, step.notes, beliefs)
+        question = build_prompt(self.name, view, lines.text, about=("beliefs",) if beliefs else ())
         answer = await ask(question, ReflectionAnswer, most_tokens=1_200)
-        failed = {each.id for each in _unsupported_beliefs(view, beliefs)}
+        failed = {belief.id for belief in _unsupported_beliefs(view, beliefs)}
         may_go = [
-            each for each in beliefs if each.id in failed or projected_notes.is_trusted_enough(step.notes, [each])
+            note for note in beliefs if note.id in failed or projected_notes.is_trusted_enough(step.notes, [note])
         ]
-        changes = self._retire_beliefs(view, sheet, answer.checked, may_go)
+        changes = self._retire_beliefs(view, lines, answer.checked, may_go)
         known = projected_notes.find_existing_texts(
-            projected_notes.project_notes(view), (each.text for each in answer.beliefs)
+            projected_notes.project_notes(view), (belief.text for belief in answer.beliefs)
         )
         for belief in answer.beliefs:
             text = one_line(belief.text)
-            named = sheet.add_uncited_sources(text, sheet.resolve_ids(belief.ids))
+            named = lines.add_uncited_sources(text, lines.resolve_ids(belief.ids))
             if not text or text in known or not (named.strangers or len(named.episodes) > 1):
                 continue
             known.add(text)
@@ -112,22 +114,22 @@ class Reflect:
     def _retire_beliefs(
         self, view: PageContext, sheet: NumberedLines, checked: Sequence[BeliefCheck], beliefs: Sequence[Note]
     ) -> list[Change]:
-        over = {note.id for each in checked if not each.holds for note in sheet.resolve_ids([each.id]).notes}
+        over = {note.id for check in checked if not check.holds for note in sheet.resolve_ids([check.id]).notes}
         why = "it does not follow from its evidence any more"
-        return [retire_note(view, self.name, each, why=why) for each in beliefs if each.id in over]
+        return [retire_note(view, self.name, belief, why=why) for belief in beliefs if belief.id in over]
 
 
 def _notes_since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
     """Return the notes that are newer than the newest belief, the oldest first."""
-    newest = max((each.created_at for each in beliefs), default=None)
-    notes = [each for each in there if each.kind is NoteKind.CONSOLIDATION]
-    return [each for each in notes if newest is None or each.created_at > newest or not each.number]
+    newest = max((belief.created_at for belief in beliefs), default=None)
+    notes = [note for note in there if note.kind is NoteKind.CONSOLIDATION]
+    return [note for note in notes if newest is None or note.created_at > newest or not note.number]
 
 
 def _unsupported_beliefs(view: PageContext, beliefs: Sequence[Note]) -> Sequence[Note]:
     """Return the beliefs with stale evidence: a few for a page, all after demotions by others or in a full pass."""
     stale = projected_notes.list_demoted_episodes(view).keys() | set(view.stale)
-    unsupported = [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)]
+    unsupported = [belief for belief in beliefs if belief.number and not stale.isdisjoint(belief.evidence)]
     return unsupported if view.stale else unsupported[:BELIEFS]
 
 
@@ -138,34 +140,34 @@ def _build_step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> St
 
 async def _build_lines(view: PageContext, notes: Sequence[Note], beliefs: Sequence[Note]) -> NumberedLines:
     """Return notes and beliefs with their evidence, and which of it is stale."""
-    wanted = [*_select_evidence(notes, EVIDENCE), *_select_evidence(beliefs, BELIEF_EVIDENCE)]
-    rows = await view.look.fetch_episodes(list(dict.fromkeys(wanted)))
-    sheet = NumberedLines()
-    sheet.add_heading("What was said")
-    sheet.add_episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
+    evidence_ids = [*_select_evidence(notes, EVIDENCE), *_select_evidence(beliefs, BELIEF_EVIDENCE)]
+    rows = await view.look.fetch_episodes(list(dict.fromkeys(evidence_ids)))
+    lines = NumberedLines()
+    lines.add_heading("What was said")
+    lines.add_episodes(sorted(rows.values(), key=lambda episode: episode.number), longest=LONGEST)
     if notes:
-        sheet.add_heading("Notes")
-        sheet.add_notes(notes, evidence=rows)
+        lines.add_heading("Notes")
+        lines.add_notes(notes, evidence=rows)
     if beliefs:
-        sheet.add_heading("Earlier beliefs")
-        sheet.add_notes(beliefs, evidence=rows)
-    stale = _stale_lines(view, rows.values(), sheet)
+        lines.add_heading("Earlier beliefs")
+        lines.add_notes(beliefs, evidence=rows)
+    stale = _stale_lines(view, rows.values(), lines)
     if stale:
-        sheet.add_heading("Does not hold any more")
+        lines.add_heading("Does not hold any more")
         for text in stale:
-            sheet.add_line(text)
-    return sheet
+            lines.add_line(text)
+    return lines
 
 
 def _stale_lines(view: PageContext, rows: Iterable[Episode], sheet: NumberedLines) -> Sequence[str]:
     reasons = {
-        EpisodeId(each.target): str((each.after or {}).get("reason", ""))
-        for each in view.proposed
-        if each.kind is ChangeKind.DEMOTE_EPISODE
+        EpisodeId(change.target): str((change.after or {}).get("reason", ""))
+        for change in view.proposed
+        if change.kind is ChangeKind.DEMOTE_EPISODE
     }
     lines: list[str] = []
     for row in rows:
-        over = [each.reason for each in row.stale if not is_repeat_demotion(each)]
+        over = [demotion.reason for demotion in row.stale if not is_repeat_demotion(demotion)]
         why = reasons.get(row.id) or (over[-1] if over else "")
         if why:
             lines.append(f"{sheet.id_of(row)}: {why[:LONGEST]}")

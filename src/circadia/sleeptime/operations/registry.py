@@ -36,16 +36,18 @@ def choose_operations(
         "compress": Compress(),
         "dedupe": Dedupe(),
         "collect": Collect(unused_days=policy.unused_days),
-        **{each.name: each for each in own},
+        **{operation.name: operation for operation in own},
         "rethink": Rethink(max_rethinks=policy.max_rethinks),
         "reindex": Reindex(views=policy.views),
         "precompute": Precompute(),
     }
-    on = {name: each for name, each in every.items() if policy.is_operation_enabled(name)}
+    on = {name: operation for name, operation in every.items() if policy.is_operation_enabled(name)}
     for name in wanted:
         if name not in on:
             raise InvalidRequest(f"operation {name!r} is unknown or off; choose from {', '.join(on)}")
-    return [each for name, each in on.items() if (not wanted or name in wanted) and (model or not each.asks)]
+    return [
+        operation for name, operation in on.items() if (not wanted or name in wanted) and (model or not operation.asks)
+    ]
 
 
 def load_own_operations(own: Mapping[str, str]) -> Sequence[Operation]:
@@ -61,7 +63,7 @@ def _load_operation(name: str, place: str) -> Operation:
     except Exception as error:
         _logger.exception("%s cannot be loaded", where)
         raise ConfigError(f"{where} cannot be loaded ({type(error).__name__}: {error})") from error
-    lacking = [each for each in ("name", "asks", "plan", "propose") if not hasattr(operation, each)]
+    lacking = [attribute for attribute in ("name", "asks", "plan", "propose") if not hasattr(operation, attribute)]
     if lacking or operation.name != name:
         what = f"has no {lacking[0]!r}" if lacking else f"calls itself {operation.name!r}"
         raise ConfigError(f"{where} {what}; `sleeptime/proposals/operation.py` describes what an operation needs")

@@ -95,21 +95,21 @@ class Reindex:
 
     async def _refresh_question_views(self, bank: Bank, ground: PassContext, counts: dict[str, int]) -> None:
         async with ground.store.begin_read() as tx:
-            every = [each for each in await tx.views.find_all(bank.id) if each.kind is ViewKind.QUESTION]
-        most = sorted(every, key=lambda each: (-count_recent_askings(each, ground.now), each.key))[: self._views]
-        chosen = {each.key for each in most if count_recent_askings(each, ground.now) >= OFTEN}
-        saved = [replace(each, stamp=None, depth=0, hits=()) for each in every if each.stamp and each.key not in chosen]
+            every = [view for view in await tx.views.find_all(bank.id) if view.kind is ViewKind.QUESTION]
+        most = sorted(every, key=lambda view: (-count_recent_askings(view, ground.now), view.key))[: self._views]
+        chosen = {view.key for view in most if count_recent_askings(view, ground.now) >= OFTEN}
+        saved = [replace(view, stamp=None, depth=0, hits=()) for view in every if view.stamp and view.key not in chosen]
         dropped = len(saved)
         try:
-            for view in (each for each in every if each.key in chosen):
+            for view in (view for view in every if view.key in chosen):
                 await ground.go_on()
                 anew = await _refresh_view(view, ground)
                 saved += [] if anew is None else [anew]
         finally:
             if saved:
                 async with ground.store.begin_write() as tx:
-                    for each in saved:
-                        await tx.views.save_hits(each)
+                    for view in saved:
+                        await tx.views.save_hits(view)
             counts["views"] = len(saved) - dropped
 
     async def _refresh_subject_views(self, bank: Bank, ground: PassContext, counts: dict[str, int]) -> None:
@@ -119,8 +119,8 @@ class Reindex:
             if present is None:
                 return
             stamp = notes_stamp(present, await tx.views.fetch_heads(bank.id))
-            every = [each for each in await tx.views.find_all(bank.id) if each.kind is ViewKind.SUBJECT]
-            if every and all(each.stamp == stamp for each in every):
+            every = [view for view in await tx.views.find_all(bank.id) if view.kind is ViewKind.SUBJECT]
+            if every and all(view.stamp == stamp for view in every):
                 return
             notes = await ground.notebook.fetch_newest(tx, present)
         subjects = await asyncio.to_thread(find_subjects, notes, self._views)
@@ -130,7 +130,7 @@ class Reindex:
                 return  # something was forgotten meanwhile
             await tx.views.drop(bank.id, ViewKind.SUBJECT)
             for subject, about in subjects.items():
-                hits = [ViewHit(Layer.NOTES, each.number, 0.0, {}) for each in about]
+                hits = [ViewHit(Layer.NOTES, note.number, 0.0, {}) for note in about]
                 await tx.views.put(
                     ReadyView(
                         bank_id=bank.id, kind=ViewKind.SUBJECT, key=subject.casefold(), asked={"text": subject},
@@ -184,7 +184,7 @@ async def _refresh_view(view: ReadyView, ground: PassContext) -> ReadyView | Non
     if result is None:
         return None
     stamp, scored = result
-    hits = [ViewHit(*each) for each in scored]
+    hits = [ViewHit(*row) for row in scored]
     return replace(view, stamp=stamp, depth=view.limit, hits=hits, made_at=ground.now)
 
 
@@ -197,9 +197,9 @@ async def write_askings(
 ) -> None:
     """Store what was asked often since the last time, in one transaction, for banks whose policy has views."""
     by_bank: dict[BankId, list[tuple[BankQuestion, int]]] = defaultdict(list)
-    for each in askings.pending_questions(only):
-        by_bank[each.bank_id].append((each, each.pending))
-        each.pending = 0  # now, since another task may write them at the same time
+    for question in askings.pending_questions(only):
+        by_bank[question.bank_id].append((question, question.pending))
+        question.pending = 0  # now, since another task may write them at the same time
     if not by_bank:
         return
     try:
@@ -209,8 +209,8 @@ async def write_askings(
                 if bank is not None:
                     await _write_bank_askings(tx, bank, some, policy(bank))
     except BaseException:
-        for each, number in (one for some in by_bank.values() for one in some):
-            each.pending += number
+        for question, number in (one for some in by_bank.values() for one in some):
+            question.pending += number
         raise
 
 
@@ -233,11 +233,11 @@ async def _write_bank_askings(
     if not _may_keep_views(bank, policy):
         await _drop_views(tx, bank, policy)
         return
-    for each, number in some:
-        if each.generation == bank.generation and not has_secret(each.asked):
-            view = await tx.views.get(bank.id, ViewKind.QUESTION, question_key(each.asked))
-            await tx.views.put(_add_askings(view or _new_view(each), each, number))
-    newest = max(each.at for each, _ in some)
+    for question, number in some:
+        if question.generation == bank.generation and not has_secret(question.asked):
+            view = await tx.views.get(bank.id, ViewKind.QUESTION, question_key(question.asked))
+            await tx.views.put(_add_askings(view or _new_view(question), question, number))
+    newest = max(question.at for question, _ in some)
     keep = None if policy is None else max(CANDIDATES, 4 * policy.views)
     await tx.views.trim_questions(bank.id, before=newest - WINDOW, keep=keep)
 
@@ -249,13 +249,13 @@ def find_subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Not
     """
     about: dict[str, list[Note]] = defaultdict(list)
     called: dict[str, Counter[str]] = defaultdict(Counter)
-    relevant = [each for each in notes if each.kind is not NoteKind.SUMMARY]
+    relevant = [note for note in notes if note.kind is not NoteKind.SUMMARY]
     known = {name.casefold() for note in relevant for name in _names_in(note.text)} - CALENDAR
     for note in relevant:
-        named = [each for each in _names_in(note.text, initial=True) if each.casefold() in known]
-        for each in named:
-            called[each.casefold()][each] += 1
-        for key in {each.casefold() for each in named}:
+        named = [name for name in _names_in(note.text, initial=True) if name.casefold() in known]
+        for name in named:
+            called[name.casefold()][name] += 1
+        for key in {name.casefold() for name in named}:
             about[key].append(note)
     chosen = sorted(about, key=lambda key: (-len(about[key]), key))[:most]
     return {
@@ -269,7 +269,7 @@ def find_subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Not
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def _names_in(text: str, *, initial: bool = False) -> frozenset[str]:
-    return frozenset(each.removesuffix("'s").removesuffix("’s") for each in find_names(text, initial=initial))
+    return frozenset(name.removesuffix("'s").removesuffix("’s") for name in find_names(text, initial=initial))
 
 
 def _no_policy(_: Bank) -> None:

@@ -67,8 +67,8 @@ class Rethink:
         if not notes:
             return []
         size = (
-            sum(estimate_tokens(each.text) + 6 for each in notes)
-            + sum(estimate_tokens(each.value) + 20 for each in blocks)
+            sum(estimate_tokens(note.text) + 6 for note in notes)
+            + sum(estimate_tokens(block.value) + 20 for block in blocks)
             + 300
         )
         about = f"{len(view.edited)} edited blocks" if view.edited else f"{len(notes)} new notes"
@@ -76,18 +76,18 @@ class Rethink:
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the blocks after the model's edits, each written once."""
-        read = {each.label: each for each in self._writable(view)}
+        read = {block.label: block for block in self._writable(view)}
         blocks = dict(read)
         left = self._most
         while left:
-            sheet = _build_lines(view, list(blocks.values()), step.notes)
-            question = build_prompt(self.name, view, sheet.text, about=("edited",) if view.edited else (), edits=left)
+            lines = _build_lines(view, list(blocks.values()), step.notes)
+            question = build_prompt(self.name, view, lines.text, about=("edited",) if view.edited else (), edits=left)
             answer = await ask(question, RethinkAnswer, most_tokens=200 + 120 * left)
             before = dict(blocks)
             for edit in answer.edits[:left]:
                 left -= 1
                 block = blocks.get(edit.label)
-                edited = None if block is None else _apply_edit(view, sheet, block, edit)
+                edited = None if block is None else _apply_edit(view, lines, block, edit)
                 if edited is not None:
                     blocks[edited.label] = edited
             if answer.finished or blocks == before:
@@ -95,7 +95,7 @@ class Rethink:
         return [
             write_block(
                 view, self.name, label, block.value,
-                [(each.start, each.end, each.episodes) for each in block.spans],
+                [(span.start, span.end, span.episodes) for span in block.spans],
                 why=f"as {', '.join(sorted(view.edited))} says now" if view.edited
                 else f"what {len(step.notes)} new notes say",
             )
@@ -105,8 +105,8 @@ class Rethink:
 
     def _writable(self, view: PageContext) -> Sequence[Block]:
         """Return the blocks that a pass may write, or a new one if there is none."""
-        writable = [each for each in view.blocks if not each.read_only]
-        if writable or any(each.label == self._label for each in view.blocks):
+        writable = [block for block in view.blocks if not block.read_only]
+        if writable or any(block.label == self._label for block in view.blocks):
             return writable
         return [
             Block(
@@ -122,68 +122,68 @@ def _select_new_notes(view: PageContext, blocks: Sequence[Block]) -> Sequence[No
     They do if something has ended, if no pass has written a block yet, or if `ENOUGH` have accumulated; then those
     since the last time that so many had.
     """
-    written = max((each.at for each in blocks if each.by.startswith("pass")), default=None)
-    new = {each.id for each in projected_notes.project_new_notes(view)}
+    written = max((block.at for block in blocks if block.by.startswith("pass")), default=None)
+    new = {note.id for note in projected_notes.project_new_notes(view)}
     known = [
-        each
-        for each in projected_notes.project_notes(view)
-        if each.trust in TALK and each.kind is not NoteKind.SUMMARY
-        and (each.id in new or written is None or each.created_at > written)
+        note
+        for note in projected_notes.project_notes(view)
+        if note.trust in TALK and note.kind is not NoteKind.SUMMARY
+        and (note.id in new or written is None or note.created_at > written)
     ]  # fmt: skip
-    old = [each for each in known if each.id not in new]
-    waiting = [*old[len(old) // ENOUGH * ENOUGH :], *(each for each in known if each.id in new)]
-    over = any(each.operation == "contradictions" or _ends_something(each) for each in view.proposed)
-    if new.isdisjoint(each.id for each in known) or not (over or written is None or len(waiting) >= ENOUGH):
+    old = [note for note in known if note.id not in new]
+    waiting = [*old[len(old) // ENOUGH * ENOUGH :], *(note for note in known if note.id in new)]
+    over = any(change.operation == "contradictions" or _ends_something(change) for change in view.proposed)
+    if new.isdisjoint(note.id for note in known) or not (over or written is None or len(waiting) >= ENOUGH):
         return ()
-    best = sorted(waiting, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
-    return sorted(best, key=lambda each: (each.at, each.id))
+    best = sorted(waiting, key=lambda note: (note.kind is NoteKind.BELIEF, note.at, note.id))[-MOST_NOTES:]
+    return sorted(best, key=lambda note: (note.at, note.id))
 
 
 def _select_edit_notes(view: PageContext) -> Sequence[Note]:
     """Return the notes that share words with the edits of others, those with the most first."""
-    wanted = {term for each in view.blocks if each.label in view.edited for term in question_terms(each.value)}
-    if not wanted:
+    edited_terms = {term for block in view.blocks if block.label in view.edited for term in question_terms(block.value)}
+    if not edited_terms:
         return ()
     fit = [
-        each for each in projected_notes.project_notes(view) if each.trust in TALK and each.kind is not NoteKind.SUMMARY
+        note for note in projected_notes.project_notes(view) if note.trust in TALK and note.kind is not NoteKind.SUMMARY
     ]
-    shared = {each.id: len(wanted.intersection(memoryview(each.terms).cast("I"))) for each in fit}
-    best = sorted(fit, key=lambda each: (-shared[each.id], each.at, each.id))
-    return [each for each in best[:MOST_NOTES] if shared[each.id]]
+    shared = {note.id: len(edited_terms.intersection(memoryview(note.terms).cast("I"))) for note in fit}
+    best = sorted(fit, key=lambda note: (-shared[note.id], note.at, note.id))
+    return [note for note in best[:MOST_NOTES] if shared[note.id]]
 
 
 def _join_notes(notes: Sequence[Note], others: Sequence[Note]) -> Sequence[Note]:
-    joined = list({each.id: each for each in (*notes, *others)}.values())[:MOST_NOTES]
-    return sorted(joined, key=lambda each: (each.at, each.id))
+    joined = list({note.id: note for note in (*notes, *others)}.values())[:MOST_NOTES]
+    return sorted(joined, key=lambda note: (note.at, note.id))
 
 
 def _build_lines(view: PageContext, blocks: Sequence[Block], notes: Sequence[Note]) -> NumberedLines:
-    sheet = NumberedLines()
-    labels = {each.label for each in blocks}
-    others = [each for each in view.blocks if each.label in view.edited and each.label not in labels]
-    about_same = [each for each in others if any(_has_common_word(each.value, note.text) for note in notes)]
+    lines = NumberedLines()
+    labels = {block.label for block in blocks}
+    others = [block for block in view.blocks if block.label in view.edited and block.label not in labels]
+    about_same = [block for block in others if any(_has_common_word(block.value, note.text) for note in notes)]
     for block in (*blocks, *about_same):
         about = f" ({block.description})" if block.description else ""
         room = f"room for {block.limit - len(block.value)} characters" if block.label in labels else "not yours to edit"
         new = ", just written by somebody else" if block.label in view.edited else ""
-        sheet.add_block(f"Block {block.label}{about}, {room}{new}", block.value)
-    sheet.add_heading("Notes" if view.edited else "New notes")
-    sheet.add_notes(notes)
-    return sheet
+        lines.add_block(f"Block {block.label}{about}, {room}{new}", block.value)
+    lines.add_heading("Notes" if view.edited else "New notes")
+    lines.add_notes(notes)
+    return lines
 
 
 def _apply_edit(view: PageContext, sheet: NumberedLines, block: Block, edit: BlockEdit) -> Block | None:
     """Return the edited block, or none if its room, its sources or the removed text forbid the edit."""
     named = sheet.resolve_ids(edit.ids)
-    dated_notes = [(each.text, each.at) for each in named.notes]
+    dated_notes = [(note.text, note.at) for note in named.notes]
     new = "\n".join(
-        add_dates_from_sources(line, dated_notes) for each in edit.new_text.split("\n") if (line := one_line(each))
+        add_dates_from_sources(line, dated_notes) for part in edit.new_text.split("\n") if (line := one_line(part))
     )
     if named.strangers or named.episodes or not named.notes or unfit_reason_for_block(new) or first_open_date(new):
         return None
     old = edit.old_text or ""
     if not projected_notes.has_common_terms(
-        " ".join((old, *(each.text for each in named.notes))), new, fewest=MIN_SUPPORTED_TERMS
+        " ".join((old, *(note.text for note in named.notes))), new, fewest=MIN_SUPPORTED_TERMS
     ):
         return None
     if old:
@@ -214,14 +214,14 @@ def _may_replace(view: PageContext, block: Block, start: int, end: int, new: str
     somebody has written since.
     """
     old = block.value[start:end]
-    own = any(each.start < end and start < each.end for each in block.spans)
+    own = any(span.start < end and start < span.end for span in block.spans)
     if old in new or (own and new and _has_common_word(old, new)):
         return True
-    others = [each for each in view.blocks if each.label in view.edited and each.label != block.label]
-    if own and any(_has_common_word(old, each.value) for each in others):
+    others = [other for other in view.blocks if other.label in view.edited and other.label != block.label]
+    if own and any(_has_common_word(old, other.value) for other in others):
         return True
-    ending = {each.target for each in view.proposed if _ends_something(each)}
-    return any(each.id in ending and projected_notes.has_common_terms(each.text, old, fewest=2) for each in notes)
+    ending = {change.target for change in view.proposed if _ends_something(change)}
+    return any(note.id in ending and projected_notes.has_common_terms(note.text, old, fewest=2) for note in notes)
 
 
 def _ends_something(change: Change) -> bool:
@@ -235,11 +235,11 @@ def _has_common_word(text: str, other: str) -> bool:
 
 def _add_span(spans: Sequence[BlockSpan], new: BlockSpan) -> Sequence[BlockSpan]:
     """Return spans with one more, which absorbs those that it overlaps."""
-    apart = [each for each in spans if each.end <= new.start or each.start >= new.end]
-    within = [each for each in spans if each not in apart]
-    ids = {key for each in (new, *within) for key in each.episodes}
+    separate_spans = [span for span in spans if span.end <= new.start or span.start >= new.end]
+    within = [span for span in spans if span not in separate_spans]
+    ids = {key for span in (new, *within) for key in span.episodes}
     joined = BlockSpan(
-        start=min(each.start for each in (new, *within)), end=max(each.end for each in (new, *within)),
+        start=min(span.start for span in (new, *within)), end=max(span.end for span in (new, *within)),
         episodes=sorted(EpisodeId(key) for key in ids),
     )  # fmt: skip
-    return sorted([*apart, joined], key=lambda each: each.start)
+    return sorted([*separate_spans, joined], key=lambda span: span.start)

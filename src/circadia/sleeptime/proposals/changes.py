@@ -36,11 +36,11 @@ def add_note(
     if not sources and not strangers:
         raise ValueError("a note needs at least one source")
     text = add_dates_from_sources(
-        text, [(each.text, local_time(each)) for each in sources if each.trust not in TRUST_WITHOUT_DAY]
+        text, [(source.text, local_time(source)) for source in sources if source.trust not in TRUST_WITHOUT_DAY]
     )
-    evidence = [*sorted({each.id for each in sources}), *(f"unknown {each}" for each in strangers)]
+    evidence = [*sorted({source.id for source in sources}), *(f"unknown {stranger}" for stranger in strangers)]
     key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
-    rated = [each.importance for each in sources if each.importance is not None]
+    rated = [source.importance for source in sources if source.importance is not None]
     after: dict[str, object] = {
         "id": key,
         "kind": kind.value,
@@ -48,7 +48,7 @@ def add_note(
         "evidence": evidence,
         "trust": least_trusted(sources).value if sources else Trust.EXTERNAL.value,
         "importance": round(max(rated) * INHERITED, 3) if rated else None,
-        "at": max((each.at for each in sources), default=view.now).isoformat(),
+        "at": max((source.at for source in sources), default=view.now).isoformat(),
         **({"ended": list(ended)} if ended else {}),
     }
     return _build_change(view, operation, ChangeKind.ADD_NOTE, key, after=after, why=why)
@@ -89,7 +89,7 @@ def write_block(
         before = {
             "version": read.version,
             "value": read.value,
-            "spans": [[each.start, each.end, list(each.episodes)] for each in read.spans],
+            "spans": [[span.start, span.end, list(span.episodes)] for span in read.spans],
         }
     after: dict[str, object] = {"value": value, "spans": [[start, end, list(ids)] for start, end, ids in spans]}
     return _build_change(view, operation, ChangeKind.WRITE_BLOCK, label, before=before, after=after, why=why)
@@ -99,17 +99,17 @@ def flag(
     view: PageContext, operation: str, target: str, said: str, sources: Sequence[Episode | Note], *, why: str
 ) -> Change:  # fmt: skip
     """Return a change that reports an undecided contradiction; it goes if a source is forgotten, since it quotes it."""
-    after: dict[str, object] = {"text": said, "evidence": [each.id for each in sources]}
+    after: dict[str, object] = {"text": said, "evidence": [source.id for source in sources]}
     return _build_change(view, operation, ChangeKind.FLAG, target, after=after, why=why)
 
 
 def block_of(view: PageContext, label: str) -> Block | None:
-    return next((each for each in view.blocks if each.label == label), None)
+    return next((block for block in view.blocks if block.label == label), None)
 
 
 def least_trusted(sources: Sequence[Episode | Note]) -> Trust:
     """Return the trust of text derived from these (MEM-14)."""
-    return max((each.trust for each in sources), key=lambda trust: trust.rank)
+    return max((source.trust for source in sources), key=lambda trust: trust.rank)
 
 
 def _build_change(

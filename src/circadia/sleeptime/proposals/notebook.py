@@ -70,9 +70,9 @@ class Notebook:
             for number in weights:
                 cached.notes.pop(number, None)
             if back:
-                found = await tx.notes.get_by_numbers(bank.id, back)
+                restored_notes = await tx.notes.get_by_numbers(bank.id, back)
                 cached.notes = dict(
-                    sorted({**cached.notes, **{at: _strip_note(each) for at, each in found.items()}}.items())
+                    sorted({**cached.notes, **{at: _strip_note(note) for at, note in restored_notes.items()}}.items())
                 )
             cached.demotions = bank.demotions
         limit = self._newest
@@ -88,9 +88,9 @@ class Notebook:
 
 def _add_notes(cached: _BankNotes, notes: Sequence[Note]) -> None:
     """Add notes with higher numbers than the cached ones, in order."""
-    for each in notes:
-        cached.notes[each.number] = _strip_note(each)
-        cached.last = each.number
+    for note in notes:
+        cached.notes[note.number] = _strip_note(note)
+        cached.last = note.number
 
 
 def _strip_note(note: Note) -> Note:

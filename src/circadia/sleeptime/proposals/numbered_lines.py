@@ -80,7 +80,7 @@ class NumberedLines:
             if row.id not in self._ids:
                 self._begin_day(row.at.date().isoformat())
                 trust = f" ({row.trust})" if row.trust in _LABELLED_TRUST else ""
-                rests = [self._ids[each] for each in row.evidence if each in evidence and each in self._ids]
+                rests = [self._ids[key] for key in row.evidence if key in evidence and key in self._ids]
                 on = f" [{' '.join(rests)}]" if rests else ""
                 key = self._assign_id("b" if row.kind is NoteKind.BELIEF else "n", row)
                 self._lines.append(f"{key}{trust}{on} {_clean_note_text(row.text)}")
@@ -91,16 +91,16 @@ class NumberedLines:
     def resolve_ids(self, ids: Iterable[str]) -> ReferencedRows:
         rows: dict[str, Episode | Note] = {}
         strangers: list[str] = []
-        for given in ids:
-            key = given.strip("[]() .,;:").lower()
+        for row_id in ids:
+            key = row_id.strip("[]() .,;:").lower()
             row = self._rows.get(key) if _ROW_ID.fullmatch(key) else None
             if row is None:
-                strangers.append(one_line(given)[:LONGEST_NAME])
+                strangers.append(one_line(row_id)[:LONGEST_NAME])
             else:
                 rows[row.id] = row
         return ReferencedRows(
-            episodes=[each for each in rows.values() if isinstance(each, Episode)],
-            notes=[each for each in rows.values() if isinstance(each, Note)],
+            episodes=[row for row in rows.values() if isinstance(row, Episode)],
+            notes=[row for row in rows.values() if isinstance(row, Note)],
             strangers=list(dict.fromkeys(strangers)),
         )
 
@@ -118,8 +118,8 @@ class NumberedLines:
         )
         more = [row for row in others if not loose.isdisjoint(question_terms(row.text))]
         return ReferencedRows(
-            episodes=[*named.episodes, *(each for each in more if isinstance(each, Episode))],
-            notes=[*named.notes, *(each for each in more if isinstance(each, Note))],
+            episodes=[*named.episodes, *(row for row in more if isinstance(row, Episode))],
+            notes=[*named.notes, *(row for row in more if isinstance(row, Note))],
             strangers=named.strangers,
         )
 
@@ -145,8 +145,8 @@ def speaker_label(row: Episode | Note) -> str:
     """Return the speaker in a form that cannot pass for anything else on a line; empty for a note."""
     if isinstance(row, Note):
         return ""
-    shown = _clean_line(shown_name(row.speaker))
-    name = " ".join("".join(each for each in shown if each not in ":()[]<>#").split())[:LONGEST_NAME]
+    visible_name = _clean_line(shown_name(row.speaker))
+    name = " ".join("".join(letter for letter in visible_name if letter not in ":()[]<>#").split())[:LONGEST_NAME]
     return f"{name or 'somebody'} ({row.trust})" if row.trust in _LABELLED_TRUST else name or "somebody"
 
 
@@ -168,4 +168,4 @@ def _clean_note_text(text: str) -> str:
 
 def estimate_line_tokens(rows: Iterable[Episode]) -> int:
     """Return about how many tokens the lines of these take; dates and secrets hardly matter."""
-    return sum(estimate_tokens(each.text[:LONGEST]) + 6 for each in rows)
+    return sum(estimate_tokens(episode.text[:LONGEST]) + 6 for episode in rows)

@@ -30,12 +30,12 @@ _TEXT: Final = attrgetter("text")
 
 def project_notes(view: PageContext) -> Sequence[Note]:
     """Return the active notes: the bank's without those that are to be retired, then the proposed ones."""
-    gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
-    added = {each.target: each for each in view.proposed if each.kind is ChangeKind.ADD_NOTE}
+    retired_ids = {change.target for change in view.proposed if change.kind is ChangeKind.RETIRE_NOTE}
+    added = {change.target: change for change in view.proposed if change.kind is ChangeKind.ADD_NOTE}
     known = added.keys() & map(_ID, view.notes)
-    drafted = (_build_draft_note(view, each) for key, each in added.items() if key not in known)
+    drafted = (_build_draft_note(view, change) for key, change in added.items() if key not in known)
     notes = [*view.notes, *drafted]
-    return [each for each in notes if each.id not in gone] if gone else notes
+    return [note for note in notes if note.id not in retired_ids] if retired_ids else notes
 
 
 def find_existing_texts(there: Iterable[Note], texts: Iterable[str]) -> set[str]:
@@ -44,27 +44,27 @@ def find_existing_texts(there: Iterable[Note], texts: Iterable[str]) -> set[str]
 
 def project_new_notes(view: PageContext) -> Sequence[Note]:
     """Return the active notes that rest on new episodes, whichever run of the pass made them."""
-    page = {each.id for each in view.page}
-    return [each for each in project_notes(view) if not page.isdisjoint(each.evidence)]
+    page = {episode.id for episode in view.page}
+    return [note for note in project_notes(view) if not page.isdisjoint(note.evidence)]
 
 
 def list_demoted_episodes(view: PageContext) -> Mapping[EpisodeId, str]:
     """Return the episodes that earlier operations propose to demote, with the id that shows them to be stale."""
-    demotions = [each for each in view.proposed if each.kind is ChangeKind.DEMOTE_EPISODE]
-    return {EpisodeId(each.target): str((each.after or {}).get("evidence", "")) for each in demotions}
+    demotions = [change for change in view.proposed if change.kind is ChangeKind.DEMOTE_EPISODE]
+    return {EpisodeId(demotion.target): str((demotion.after or {}).get("evidence", "")) for demotion in demotions}
 
 
 def list_ended_by_notes(view: PageContext, operation: str) -> Mapping[NoteId, Sequence[str]]:
     """Return the ids that each proposed note of this operation declares ended, by note."""
-    added = [each for each in view.proposed if each.kind is ChangeKind.ADD_NOTE and each.operation == operation]
-    ended = {NoteId(each.target): cast("Sequence[str]", (each.after or {}).get("ended", ())) for each in added}
+    added = [change for change in view.proposed if change.kind is ChangeKind.ADD_NOTE and change.operation == operation]
+    ended = {NoteId(change.target): cast("Sequence[str]", (change.after or {}).get("ended", ())) for change in added}
     return {key: ids for key, ids in ended.items() if ids}
 
 
 def is_trusted_enough(sources: Iterable[Episode | Note], others: Iterable[Episode | Note]) -> bool:
     """Return whether sources may end what others say: tools and outside text never end what participants said."""
-    weight = max((_trust_distance(each.trust) for each in sources), default=len(Trust))
-    return all(weight <= _trust_distance(each.trust) for each in others)
+    weight = max((_trust_distance(source.trust) for source in sources), default=len(Trust))
+    return all(weight <= _trust_distance(other.trust) for other in others)
 
 
 def is_about(text: str, row: Episode | Note) -> bool:
@@ -79,8 +79,8 @@ def is_about(text: str, row: Episode | Note) -> bool:
 
 def has_common_terms(text: str, said: str, *, fewest: int, besides: str = "") -> bool:
     """Return whether a text has `fewest` content words of another, or all of them if there are fewer."""
-    wanted = set(question_terms(said)).difference(question_terms(besides))
-    return len(wanted.intersection(question_terms(text))) >= min(fewest, len(wanted))
+    said_terms = set(question_terms(said)).difference(question_terms(besides))
+    return len(said_terms.intersection(question_terms(text))) >= min(fewest, len(said_terms))
 
 
 def preserves_terms(text: str, old: Note) -> bool:
@@ -100,7 +100,7 @@ def _build_draft_note(view: PageContext, proposed: Change) -> Note:
         text = str(after["text"])
         note = view.drafts[proposed.target] = Note(
             id=NoteId(proposed.target), number=0, bank_id=view.bank.id, kind=NoteKind(after["kind"]), text=text,
-            evidence=tuple(EpisodeId(each) for each in after["evidence"]), trust=Trust(after["trust"]),
+            evidence=tuple(EpisodeId(episode_id) for episode_id in after["evidence"]), trust=Trust(after["trust"]),
             at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=view.now,
             terms=note_terms(text),
         )  # fmt: skip

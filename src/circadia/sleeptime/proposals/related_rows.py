@@ -36,9 +36,9 @@ class RelatedIndex(Generic[Row]):
         self._rows = rows
         same = known is not None and len(known._rows) <= len(rows) and all(map(is_, known._rows, rows))
         pairs, first = (known._pairs, len(known._rows)) if known is not None and same else (_NO_PAIRS, 0)
-        of_each = [_subject_terms(each) for each in rows[first:]]
+        of_each = [_subject_terms(row) for row in rows[first:]]
         if of_each:
-            places = np.repeat(np.arange(first, len(rows), dtype=np.uint64), [len(each) for each in of_each])
+            places = np.repeat(np.arange(first, len(rows), dtype=np.uint64), [len(row_terms) for row_terms in of_each])
             new = (np.concatenate(of_each).astype(np.uint64) << _HALF) | places
             pairs = np.sort(np.concatenate((pairs, new)), kind="stable")  # fast, since the first part is sorted
         self._pairs = pairs
@@ -57,7 +57,7 @@ class RelatedIndex(Generic[Row]):
         best = np.zeros(len(self._rows))
         for _, scores in self._score_batches(asked):
             best = np.maximum(best, scores.max(axis=0))
-        return self._select_nearest(best, {each.id for each in asked}, most, least)
+        return self._select_nearest(best, {row.id for row in asked}, most, least)
 
     def find_nearest_each(
         self, asked: Sequence[Episode | Note], most: int, *, least: float = 0.0
@@ -73,7 +73,7 @@ class RelatedIndex(Generic[Row]):
         """Yield batches: the index of the first row, and the cosines of the batch with all indexed rows."""
         at_once = max(1, CELLS // max(1, len(self._rows)))
         for at in range(0, len(asked) if self._rows else 0, at_once):
-            yield at, self._scores([_subject_terms(each) for each in asked[at : at + at_once]])
+            yield at, self._scores([_subject_terms(row) for row in asked[at : at + at_once]])
 
     def _select_nearest(self, scores: Array, same: set[str], most: int, least: float) -> Sequence[Row]:
         near_enough = np.flatnonzero((scores > 0) & (scores >= least))
@@ -84,7 +84,7 @@ class RelatedIndex(Generic[Row]):
     def _scores(self, asked: Sequence[Array]) -> Array:
         """Return the cosine of each query, given by its terms, with each row."""
         terms, rows = np.concatenate(asked), len(self._rows)
-        whose = np.repeat(np.arange(len(asked)), [len(each) for each in asked])
+        whose = np.repeat(np.arange(len(asked)), [len(row_terms) for row_terms in asked])
         at = np.searchsorted(self._terms, terms)
         known = at < len(self._terms)
         known[known] = self._terms[at[known]] == terms[known]

@@ -48,13 +48,13 @@ class Segment:
 
     @property
     def all_episodes(self) -> Sequence[Episode]:
-        more = [each for folded in self.duplicates.values() for each in folded]
-        return sorted((*self.episodes, *more), key=lambda each: each.number) if more else self.episodes
+        more = [episode for folded in self.duplicates.values() for episode in folded]
+        return sorted((*self.episodes, *more), key=lambda episode: episode.number) if more else self.episodes
 
     def with_duplicates(self, *read: Episode) -> Sequence[Episode]:
         """Return these and their duplicates in order."""
-        more = [same for each in read for same in self.duplicates.get(each.id, ())]
-        return sorted((*read, *more), key=lambda each: each.number)
+        more = [same for episode in read for same in self.duplicates.get(episode.id, ())]
+        return sorted((*read, *more), key=lambda episode: episode.number)
 
 
 def split_segments(view: PageContext) -> Sequence[Segment]:
@@ -67,7 +67,7 @@ def split_segments(view: PageContext) -> Sequence[Segment]:
         for conversation in conversations.values()
         for first, last in pairwise(_find_boundaries(conversation))
     ]
-    return sorted(segments, key=lambda each: each.episodes[0].number)
+    return sorted(segments, key=lambda segment: segment.episodes[0].number)
 
 
 def _find_boundaries(conversation: Sequence[Episode]) -> Sequence[int]:
@@ -81,7 +81,7 @@ def _find_boundaries(conversation: Sequence[Episode]) -> Sequence[int]:
     # Silences first, then the deepest valleys; ties in order, so that the result is deterministic.
     by_depth = sorted(range(1, len(conversation)), key=lambda at: (not quiet[at - 1], -depths[at - 1], at))
     for at in by_depth:
-        if (quiet[at - 1] or depths[at - 1] > limit) and all(abs(at - each) >= FEWEST for each in ends):
+        if (quiet[at - 1] or depths[at - 1] > limit) and all(abs(at - end) >= FEWEST for end in ends):
             ends.append(at)
     ends.sort()
     return [0, *(end for first, last in pairwise(ends) for end in _split_long(first, last, depths))]
@@ -98,7 +98,7 @@ def _split_long(first: int, last: int, depths: Array) -> Sequence[int]:
 
 def _valley_depths(conversation: Sequence[Episode]) -> Array:
     """Return the depth of the valley of similarity at each gap: its rise on both sides."""
-    rows = weigh_terms([content_terms(each) for each in conversation])
+    rows = weigh_terms([content_terms(episode) for episode in conversation])
     sums = np.concatenate((np.zeros((1, rows.shape[1]), np.float32), np.cumsum(rows, axis=0)))
     gaps = np.arange(1, len(conversation))
     before = sums[gaps] - sums[np.maximum(gaps - AROUND, 0)]
@@ -133,7 +133,7 @@ def _build_segment(episodes: Sequence[Episode]) -> Segment:
 
 def _name_segment(episodes: Sequence[Episode]) -> str:
     """Return the words that most episodes share, else the beginning of the first."""
-    speakers = {word for each in episodes for word in words(each.speaker)}
+    speakers = {word for episode in episodes for word in words(episode.speaker)}
     spread: dict[str, int] = {}
     for episode in episodes[:NAMING_EPISODES]:
         for word in set(words(episode.text[:200])):

@@ -63,7 +63,7 @@ def content_terms(row: Episode | Note) -> Sequence[int]:
     terms = array("I", row.terms)
     if isinstance(row, Episode):
         terms = terms[_header_length(row.speaker) :]
-    return [each for each in terms[:MAX_TERMS] if each not in _STOPS]
+    return [term for term in terms[:MAX_TERMS] if term not in _STOPS]
 
 
 def weigh_terms(rows: Sequence[Sequence[int]]) -> Array:

@@ -84,10 +84,10 @@ class ClaimVerifier:
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return the changes in order, each with its verdict; those without a claim are unchanged."""
-        ids = {key for each in view.proposed for key in _cited_episode_ids(each)}
+        ids = {key for change in view.proposed for key in _cited_episode_ids(change)}
         rows = await view.look.fetch_episodes(sorted(ids))
         verdicts: dict[int, list[str]] = {}
-        claims = [each for at, change in enumerate(view.proposed) for each in _find_claims(at, change, rows)]
+        claims = [claim for at, change in enumerate(view.proposed) for claim in _find_claims(at, change, rows)]
         together = [each for each in claims if not each.alone]
         for part in (*_split_questions(together), *({"c1": each} for each in claims if each.alone)):
             most = VERDICT_TOKENS * (len(part) + 2)
@@ -96,10 +96,10 @@ class ClaimVerifier:
                 results = {each.verdict for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
                 verdicts.setdefault(claim.number, []).append(next(iter(sorted(results - {SAID}) or results), MISSING))
         return [
-            replace(each, after={**(each.after or {}), VERDICT: next((v for v in verdicts[at] if v != SAID), SAID)})
+            replace(change, after={**(change.after or {}), VERDICT: next((v for v in verdicts[at] if v != SAID), SAID)})
             if at in verdicts
-            else each
-            for at, each in enumerate(view.proposed)
+            else change
+            for at, change in enumerate(view.proposed)
         ]
 
 
@@ -115,14 +115,14 @@ def mark_missing_verdict(change: Change) -> Change:
 def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
     if change.kind is ChangeKind.FLAG:
         ids = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
-        return [EpisodeId(each) for each in ids if each.startswith("epi_")]
+        return [EpisodeId(row_id) for row_id in ids if row_id.startswith("epi_")]
     return source_ids_of(change)
 
 
 def _find_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
     """Yield a change's claims: one of a note or a flag, one for each new line of a block."""
     after = change.after or {}
-    cited = [rows[each] for each in _cited_episode_ids(change) if each in rows]
+    cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
     if change.kind is ChangeKind.WRITE_BLOCK:
         yield from _find_line_claims(number, change, rows)
     elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
@@ -138,20 +138,20 @@ def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Epis
     after, old = change.after or {}, str((change.before or {}).get("value", "")).split("\n")
     new = str(after.get("value", "")).split("\n")
     spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
-    gone = "\n".join(each for each in old if each not in new)
+    removed_text = "\n".join(line for line in old if line not in new)
     start = 0
     for line in new:
         end = start + len(line)
         if line.strip() and line not in old:
             ids = dict.fromkeys(key for first, last, keys in spans if first < end and start < last for key in keys)
-            cited = [rows[EpisodeId(each)] for each in ids if each in rows]
-            yield Claim(number=number, text=one_line(line), sources=_select_sources(line, cited), before=gone)
+            cited = [rows[EpisodeId(row_id)] for row_id in ids if row_id in rows]
+            yield Claim(number=number, text=one_line(line), sources=_select_sources(line, cited), before=removed_text)
         start = end + 1
 
 
 def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     """Return the sources to show with a claim: of many, those that have its words."""
-    cited = sorted(cited, key=lambda each: each.number)
+    cited = sorted(cited, key=lambda episode: episode.number)
     if len(cited) <= FEW_LINES:
         return cited
     missing = Counter(dict.fromkeys(question_terms(text), LINES_A_WORD))

@@ -80,11 +80,11 @@ class Effects:
 
     async def fetch_source_rows(self, tx: Tx, changes: Sequence[Change]) -> SourceRows:
         homes: dict[EpisodeId, BankId] = {}
-        for part in _split_batches(list(dict.fromkeys(key for each in changes for key in source_ids_of(each)))):
+        for part in _split_batches(list(dict.fromkeys(key for change in changes for key in source_ids_of(change)))):
             homes |= await tx.episodes.find_bank_ids(part)
             await asyncio.sleep(0)  # a writer may block the event loop, which others need
         there: set[NoteId] = set()
-        for part in _split_batches([NoteId(each.target) for each in changes if each.kind is ChangeKind.ADD_NOTE]):
+        for part in _split_batches([NoteId(change.target) for change in changes if change.kind is ChangeKind.ADD_NOTE]):
             there |= (await tx.notes.find_bank_ids(part)).keys()
             await asyncio.sleep(0)
         return SourceRows(homes=homes, there=there, new={})
@@ -109,7 +109,7 @@ class Effects:
     async def _add_note(self, tx: Tx, bank: Bank, change: Change, footing: SourceRows) -> AppliedChange:
         after = _after(change)
         evidence = tuple(source_ids_of(change))
-        strangers = [each for each in evidence if footing.homes.get(each) != bank.id]
+        strangers = [episode_id for episode_id in evidence if footing.homes.get(episode_id) != bank.id]
         if strangers:
             return AppliedChange(
                 change=change, why_not=f"{len(strangers)} of its sources are not in this bank any more"
@@ -156,7 +156,7 @@ class Effects:
         if await tx.notes.get(bank.id, NoteId(change.target)) is None:
             return "the note was forgotten"
         of_it = await tx.passes.find_changes_of(bank.id, change.target)
-        if any(each.kind is ChangeKind.ADD_NOTE and each.state is ChangeState.UNDONE for each in of_it):
+        if any(change.kind is ChangeKind.ADD_NOTE and change.state is ChangeState.UNDONE for change in of_it):
             return "the pass that made the note is undone"
         await tx.notes.retire(NoteId(change.target), None)
         return ""
@@ -261,6 +261,6 @@ def _parse_spans(given: object) -> Sequence[BlockSpan] | None:
     if given is None:
         return None
     return tuple(
-        BlockSpan(start=int(start), end=int(end), episodes=tuple(EpisodeId(each) for each in episodes))
+        BlockSpan(start=int(start), end=int(end), episodes=tuple(EpisodeId(episode_id) for episode_id in episodes))
         for start, end, episodes in cast("Sequence[tuple[Any, Any, Any]]", given)
     )

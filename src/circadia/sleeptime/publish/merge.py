@@ -38,11 +38,11 @@ def merge_lines(base: str, *, ours: str, theirs: str, undoing: bool = False) -> 
     lines = base.split("\n")
     mine, other = _hunks(lines, ours.split("\n")), _hunks(lines, theirs.split("\n"))
     touch = _are_overlapping if undoing else _are_adjacent
-    kept = [each for each in mine if not any(touch(each, one) and each != one for one in other)]
-    lost = ["\n".join(each.lines) for each in mine if each not in kept]
+    kept_hunks = [hunk for hunk in mine if not any(touch(hunk, one) and hunk != one for one in other)]
+    lost = ["\n".join(hunk.lines) for hunk in mine if hunk not in kept_hunks]
     out: list[str] = []
     at = 0
-    for hunk in sorted({(each.start, each.end, tuple(each.lines)) for each in (*kept, *other)}):
+    for hunk in sorted({(hunk.start, hunk.end, tuple(hunk.lines)) for hunk in (*kept_hunks, *other)}):
         out += lines[at : hunk[0]]
         out += hunk[2]
         at = max(at, hunk[1])

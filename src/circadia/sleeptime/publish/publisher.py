@@ -72,7 +72,7 @@ class Publisher:
             raise Conflict(f"pass {run.id!r} was taken over or has ended")
         before = await _fetch_demotions(tx, bank)
         first = await tx.passes.last_change_number(run.id) + 1
-        numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
+        numbered = [replace(change, pass_id=run.id, number=first + at) for at, change in enumerate(changes)]
         retired = await tx.passes.find_changes(run.id, state=ChangeState.PUBLISHED, kind=ChangeKind.RETIRE_NOTE)
         removed = sum(map(_is_removal, retired))
         ceiling = await self._retirement_limit(tx, bank)
@@ -112,15 +112,15 @@ class Publisher:
         await tx.passes.save_changes(done)
         await _save_counts(tx, run, done)
         await _save_known_demotions(tx, bank, before)
-        if any(each.state is ChangeState.PUBLISHED for each in done):
+        if any(change.state is ChangeState.PUBLISHED for change in done):
             await tx.banks.count_publication(bank.id)
         return done
 
     async def refuse(self, tx: Tx, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
         """Refuse staged changes, all or these; return them. Raises NotFound: one is not staged."""
         done = [
-            self._with_state(each, ChangeState.REFUSED, each.why if _is_blank(each) else f"refused by {by}")
-            for each in await _fetch_staged(tx, run, numbers)
+            self._with_state(change, ChangeState.REFUSED, change.why if _is_blank(change) else f"refused by {by}")
+            for change in await _fetch_staged(tx, run, numbers)
         ]
         await tx.passes.save_changes(done)
         await _save_counts(tx, run, done)
@@ -138,10 +138,10 @@ class Publisher:
         done.reverse()
         await tx.passes.save_changes(done)
         await _save_known_demotions(tx, bank, before)
-        undone = [each for each in done if each.state is ChangeState.UNDONE]
+        undone = [change for change in done if change.state is ChangeState.UNDONE]
         if undone:
             await tx.banks.count_publication(bank.id)
-        if any(each.kind is ChangeKind.RETIRE_NOTE for each in undone):
+        if any(change.kind is ChangeKind.RETIRE_NOTE for change in undone):
             await tx.banks.bump_generation(bank.id)  # an index loaded meanwhile lacks them
         return done
 
@@ -165,18 +165,18 @@ class Publisher:
             name = change.kind.value if change.state is ChangeState.PUBLISHED else change.state.value
             counts[name] = counts.get(name, 0) + 1
         generation = run.generation_after
-        if any(each.state is ChangeState.PUBLISHED for each in written):
+        if any(change.state is ChangeState.PUBLISHED for change in written):
             await tx.banks.count_publication(bank.id)
             after = await tx.banks.get(bank.id)
             generation = None if after is None else after.published
         now = replace(run, counts=counts, generation_after=generation, after=page.upto)
         if not (run.dry_run or run.operations):  # episodes that only some operations have read stay unread
             state = await tx.sleep_states.get(bank.id)
-            seen = page.seen or BankWatermark(demotions=state.demotions, edited_at=state.edited_at)
+            mark = page.seen or BankWatermark(demotions=state.demotions, edited_at=state.edited_at)
             await tx.sleep_states.put(
                 replace(
                     state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers),
-                    demotions=await _known_demotions(tx, bank, seen.demotions, before), edited_at=seen.edited_at,
+                    demotions=await _known_demotions(tx, bank, mark.demotions, before), edited_at=mark.edited_at,
                 )
             )  # fmt: skip
         if not await tx.passes.save(now, origin=run):
@@ -190,19 +190,19 @@ class Publisher:
 async def _fetch_staged(tx: Tx, run: Pass, numbers: Collection[int]) -> Sequence[Change]:
     """Return a pass's staged changes: all, or those with these numbers. Raises NotFound."""
     staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED)
-    unknown = set(numbers).difference(each.number for each in staged)
+    unknown = set(numbers).difference(change.number for change in staged)
     if unknown:
         raise NotFound(
             f"change {min(unknown)} of pass {run.id!r} does not wait; `circadia passes diff` shows what does"
         )
-    return [each for each in staged if not numbers or each.number in numbers]
+    return [change for change in staged if not numbers or change.number in numbers]
 
 
 async def _save_counts(tx: Tx, run: Pass, done: Sequence[Change]) -> None:
     counts = Counter(run.counts)
-    for each in done:
+    for change in done:
         counts[ChangeState.STAGED.value] -= 1
-        counts[each.kind.value if each.state is ChangeState.PUBLISHED else each.state.value] += 1
+        counts[change.kind.value if change.state is ChangeState.PUBLISHED else change.state.value] += 1
     if done:
         await tx.passes.save(replace(run, counts=dict(+counts)), origin=run)
 
@@ -234,7 +234,7 @@ def _is_blank(change: Change) -> bool:
 
 def _has_forgotten_source(change: Change, footing: SourceRows) -> bool:
     """Return whether a source was forgotten since the change was proposed; then its text must not be kept."""
-    return any(each.startswith("epi_") and each not in footing.homes for each in source_ids_of(change))
+    return any(source_id.startswith("epi_") and source_id not in footing.homes for source_id in source_ids_of(change))
 
 
 def _is_removal(change: Change) -> bool:

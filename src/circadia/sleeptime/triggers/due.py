@@ -138,13 +138,13 @@ def _list_signs(policy: SleepPolicySettings, known: BankSleepStatus, now: dateti
     else:
         signs = []
     scheduled: _Sign = (Trigger.SCHEDULE, known.scheduled_at, f"its hour came at {known.scheduled_at}")
-    gone = now if policy.stale_share and known.stale >= policy.stale_share else None
-    stale: _Sign = (Trigger.STALE, gone, f"{known.stale:.0%} of the bank has gone stale since the last pass")
-    seen = [each for each in (newest, known.turn_at, known.edited_at) if each is not None]
+    stale_at = now if policy.stale_share and known.stale >= policy.stale_share else None
+    stale: _Sign = (Trigger.STALE, stale_at, f"{known.stale:.0%} of the bank has gone stale since the last pass")
+    activity_times = [instant for instant in (newest, known.turn_at, known.edited_at) if instant is not None]
     quiet = QUIET_SECONDS if policy.idle_seconds is None else policy.idle_seconds
     edited = None
     if policy.documents and known.edited_at is not None:
-        edited = now if known.asleep_since is not None else max(seen) + timedelta(seconds=quiet)
+        edited = now if known.asleep_since is not None else max(activity_times) + timedelta(seconds=quiet)
     return [scheduled, *signs, stale, (Trigger.DOCUMENT, edited, "a block was written by somebody else")]
 
 
@@ -216,10 +216,10 @@ def _describe_backlog(policy: SleepPolicySettings, backlog: Backlog, at: datetim
 
 def describe_triggers(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger, str]:
     hours = [
-        f"`{each.cron}` ({each.zone or zone})"
-        + (f", for {each.within_hours:g} h" if each.within_hours else "")
-        + (", over the whole bank" if each.full else "")
-        for each in policy.schedules
+        f"`{schedule.cron}` ({schedule.zone or zone})"
+        + (f", for {schedule.within_hours:g} h" if schedule.within_hours else "")
+        + (", over the whole bank" if schedule.full else "")
+        for schedule in policy.schedules
     ]
     every = [f"{policy.every_hours:g} h since the last pass"] if policy.every_hours else []
     every += [f"{policy.conversations} conversations with something new"] if policy.conversations else []

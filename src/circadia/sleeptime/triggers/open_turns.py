@@ -49,7 +49,7 @@ class OpenTurnTracker:
 
     async def fetch_turn_times(self, tx: Tx, bound: BankBinding) -> tuple[datetime | None, datetime | None]:
         """Return when the bank's last turn began, and when its newest open turn did."""
-        under_way = [at for each, at in self._open.values() if each == bound]
+        under_way = [at for binding, at in self._open.values() if binding == bound]
         if self.owner is not None:
             name, user = bound
             other = await tx.open_turns.find_newest_start(name, user or "", besides=self.owner, now=self._clock.now())
@@ -74,12 +74,12 @@ class OpenTurnTracker:
             for turn, (bound, at) in shared.items()
             if self.told.get(turn) != (bound, at)
         ]  # fmt: skip
-        gone = self.told.keys() - shared.keys()
-        if new or gone:
+        ended_turns = self.told.keys() - shared.keys()
+        if new or ended_turns:
             try:
                 async with store.begin_write() as tx:
                     await tx.open_turns.add(new)
-                    await tx.open_turns.remove(self.owner, gone)
+                    await tx.open_turns.remove(self.owner, ended_turns)
             except BaseException:
                 self.some.set()
                 raise

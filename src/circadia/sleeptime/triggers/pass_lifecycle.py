@@ -120,7 +120,7 @@ class PassLifecycle:
         state = await tx.sleep_states.get(bank.id)
         if status in (PassStatus.FAILED, PassStatus.PARTIAL):
             partial = status is PassStatus.PARTIAL
-            smaller = partial and any(not each.is_quarantined for each in state.leftovers)
+            smaller = partial and any(not leftover.is_quarantined for leftover in state.leftovers)
             failures = state.failures + (not smaller)
             doubled = 0 if partial else max(0, failures - 1)
             pause = min(LONGEST_BACK_OFF_SECONDS, BACK_OFF_SECONDS * 2.0**doubled)

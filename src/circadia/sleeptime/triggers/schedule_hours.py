@@ -35,40 +35,41 @@ class ScheduleHours:
         self._seed = seed
         self._schedules: Sequence[_Schedule] = [
             _Schedule(
-                rule=each.recurrence(zone), full=each.full,
-                within=None if each.within_hours is None else timedelta(hours=each.within_hours),
+                rule=schedule.recurrence(zone), full=schedule.full,
+                within=None if schedule.within_hours is None else timedelta(hours=schedule.within_hours),
             )
-            for each in policy.schedules
+            for schedule in policy.schedules
         ]  # fmt: skip
 
     def find_due_hour(self, since: datetime, now: datetime) -> tuple[datetime | None, bool]:
         """Return the last hour since then without a pass, and whether a full pass is due."""
         if since > now + SET_BACK:  # set by a clock that was days ahead: no hour would come until then
             since = now - _HOUR
-        hours = [(each.last_hour(since, now, self._seed), each.full) for each in self._schedules]
+        hours = [(schedule.last_hour(since, now, self._seed), schedule.full) for schedule in self._schedules]
         past = [(at, full) for at, full in hours if at is not None]
         return max((at for at, _ in past), default=None), any(full for _, full in past)
 
     def next_hour(self, now: datetime) -> datetime | None:
-        ahead = (next_after(each.rule, now, seed=self._seed) for each in self._schedules)
+        ahead = (next_after(schedule.rule, now, seed=self._seed) for schedule in self._schedules)
         return min((at for at in ahead if at is not None), default=None)
 
     def end_of_window(self, now: datetime) -> datetime | None:
         """Return the end of the current hours for a pass, `now` if they are over; none if they have no end."""
-        if any(each.within is None for each in self._schedules):
+        if any(schedule.within is None for schedule in self._schedules):
             return None
         ends = [
-            at + each.within
-            for each in self._schedules
-            if each.within is not None and (at := each.last_hour(now - each.within, now, self._seed)) is not None
+            at + schedule.within
+            for schedule in self._schedules
+            if schedule.within is not None
+            and (at := schedule.last_hour(now - schedule.within, now, self._seed)) is not None
         ]
         return max(ends, default=now)
 
     def find_missed_hour(self, oldest: datetime, now: datetime) -> datetime | None:
         """Return an hour that has come and gone since the oldest waiting turn."""
         missed = (
-            last_between(each.rule, oldest, late, seed=self._seed)
-            for each in self._schedules
-            if (late := now - (each.within or FARTHEST)) > oldest
+            last_between(schedule.rule, oldest, late, seed=self._seed)
+            for schedule in self._schedules
+            if (late := now - (schedule.within or FARTHEST)) > oldest
         )
         return min((at for at in missed if at is not None), default=None)

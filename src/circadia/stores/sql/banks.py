@@ -163,8 +163,8 @@ class SqlBanks:
             wait = dict[Layer, Collection[int]]() if heads.vectors == seen else waiting
             return fetch_delta(connection, bank_id, heads, after, wait, limit)
 
-        wanted = 0 if known is not None and known.vectors == seen else sum(map(len, waiting.values()))
-        return await self._run(ShortRead(work) if limit + wanted <= FEW else work)
+        waiting_count = 0 if known is not None and known.vectors == seen else sum(map(len, waiting.values()))
+        return await self._run(ShortRead(work) if limit + waiting_count <= FEW else work)
 
     async def save(self, bank: Bank) -> None:
         values = {

@@ -57,8 +57,8 @@ class SqlBenefits:
         return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": number_of(since)})))
 
     async def delete_before(self, before: date) -> None:
-        gone = delete(benefits).where(benefits.c.day < number_of(before))
-        await self._run(lambda connection: connection.execute(gone))
+        deletion = delete(benefits).where(benefits.c.day < number_of(before))
+        await self._run(lambda connection: connection.execute(deletion))
 
 
 def _benefit(row: Row[Any]) -> Benefit:

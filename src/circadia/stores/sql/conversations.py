@@ -42,7 +42,7 @@ class SqlConversations:
 
     async def put(self, conversations: Sequence[Conversation]) -> None:
         if conversations:
-            await self._run(lambda connection: _PUT.run_many(connection, [_ROW(each) for each in conversations]))
+            await self._run(lambda connection: _PUT.run_many(connection, [_ROW(row) for row in conversations]))
 
 
 def _conversation(row: Row[Any]) -> Conversation:

@@ -205,20 +205,20 @@ class SqlDeliveries:
         pulse_id: PulseId | None = None,
         snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        moved = await self._move_deliveries(
+        moved_ids = await self._move_deliveries(
             _LEASE, agent_id, messages, until=until, seen=now, pulse=pulse_id, snoozed=snoozed
         )  # fmt: skip
-        return [message for message in messages if message in moved]
+        return [message for message in messages if message in moved_ids]
 
     async def mark_handled(
         self, agent_id: AgentId, messages: Collection[MessageId], now: datetime
     ) -> Sequence[MessageId]:
-        moved = await self._move_deliveries(_HANDLE, agent_id, messages, seen=now, ended=now)
-        return [message for message in messages if message in moved]
+        moved_ids = await self._move_deliveries(_HANDLE, agent_id, messages, seen=now, ended=now)
+        return [message for message in messages if message in moved_ids]
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
-        moved = await self._move_deliveries(_RELEASE, agent_id, messages)
-        return [message for message in messages if message in moved]
+        moved_ids = await self._move_deliveries(_RELEASE, agent_id, messages)
+        return [message for message in messages if message in moved_ids]
 
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
         if messages:
@@ -226,8 +226,8 @@ class SqlDeliveries:
             await self._run(lambda connection: connection.execute(_SEE, values))
 
     async def mark_dead(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
-        moved = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
-        return [message for message in messages if message in moved]
+        moved_ids = await self._move_deliveries(_DIE, agent_id, messages, ended=now)
+        return [message for message in messages if message in moved_ids]
 
     async def find_leased_by_pulse(self, pulse_id: PulseId) -> Sequence[MessageId]:
         rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))

@@ -37,8 +37,8 @@ def build_empty_delta(
     heads: Any, after: Mapping[Layer, int], waiting: Mapping[Layer, Collection[int]], seen: int | None
 ) -> IndexDelta | None:
     """Return the result of `Banks.fetch_index_delta` if the heads suffice, else none."""
-    wanted = any((getattr(heads, layer) or 0) > number for layer, number in after.items())
-    if wanted or (heads.vectors != seen and any(waiting.values())):
+    has_new_rows = any((getattr(heads, layer) or 0) > number for layer, number in after.items())
+    if has_new_rows or (heads.vectors != seen and any(waiting.values())):
         return None
     return IndexDelta(entries={}, vectors={}, writes=heads.writes, embedded=heads.vectors)
 

@@ -137,9 +137,9 @@ class SqlPulses:
     async def shift_starts(
         self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
     ) -> None:
-        moved = type_coerce(type_coerce(pulses.c.started_at, BigInteger) + int(seconds * 1_000_000), Instant)
+        new_start = type_coerce(type_coerce(pulses.c.started_at, BigInteger) + int(seconds * 1_000_000), Instant)
         statement = (
-            update(pulses).where(_IS_OPEN, ~pulses.c.started_at.between(but_from, but_to)).values(started_at=moved)
+            update(pulses).where(_IS_OPEN, ~pulses.c.started_at.between(but_from, but_to)).values(started_at=new_start)
         )
         keys = [None] if of is None else [list(of)[n : n + _MOST_LISTED] for n in range(0, len(of), _MOST_LISTED)]
         for some in keys:

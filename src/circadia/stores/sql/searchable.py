@@ -265,12 +265,12 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
         """Build records from rows. It runs with the query, since a page of them would block the event loop."""
 
     async def find_bank_ids(self, ids: Collection[Key]) -> Mapping[Key, BankId]:
-        wanted, table = list(ids), self._statements.table
+        keys, table = list(ids), self._statements.table
 
         def work(connection: Connection) -> Mapping[Key, BankId]:
             bank_ids: dict[Key, BankId] = {}
-            for start in range(0, len(wanted), _ASKED_AT_ONCE):
-                some = wanted[start : start + _ASKED_AT_ONCE]
+            for start in range(0, len(keys), _ASKED_AT_ONCE):
+                some = keys[start : start + _ASKED_AT_ONCE]
                 rows = connection.execute(select(table.c.id, table.c.bank_id).where(table.c.id.in_(some))).all()
                 bank_ids |= {row.id: BankId(row.bank_id) for row in rows}
             return bank_ids

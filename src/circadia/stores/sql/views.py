@@ -88,10 +88,10 @@ class SqlViews:
         await self._run(lambda connection: _MAKE.execute(connection, values))
 
     async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
-        gone = delete(views).where(views.c.bank_id == bank_id)
+        deletion = delete(views).where(views.c.bank_id == bank_id)
         if kind is not None:
-            gone = gone.where(views.c.kind == kind.value)
-        await self._run(lambda connection: connection.execute(gone))
+            deletion = deletion.where(views.c.kind == kind.value)
+        await self._run(lambda connection: connection.execute(deletion))
 
     async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
         await self._run(lambda connection: _trim(connection, bank_id, before, keep))
@@ -110,8 +110,8 @@ def _trim(connection: Connection, bank_id: BankId, before: datetime, keep: int |
     if keep is not None and len(left) > keep:
         first = before.date().isoformat()
         most = sorted(left, key=lambda row: -sum(number for day, number in row.days.items() if day >= first))
-        gone = delete(views).where(*_QUESTIONS, views.c.key.in_([row.key for row in most[keep:]]))
-        connection.execute(gone, {"bank": bank_id})
+        deletion = delete(views).where(*_QUESTIONS, views.c.key.in_([row.key for row in most[keep:]]))
+        connection.execute(deletion, {"bank": bank_id})
 
 
 def _hits(stored: Sequence[Any]) -> Sequence[ViewHit]:

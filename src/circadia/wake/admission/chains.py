@@ -52,7 +52,7 @@ async def fetch_place(tx: Tx, principal: Principal) -> ChainPosition:
 
 async def fetch_agent_place(tx: Tx, agent: Agent) -> ChainPosition:
     """Return an agent's position without a token: in its latest pulse, else in its time awake."""
-    running = [each for each in await tx.pulses.find_open(agent.id) if each.status is PulseStatus.RUNNING]
+    running = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.status is PulseStatus.RUNNING]
     return _pulse_place(running[-1], agent) if running else _awake_place(agent)
 
 

@@ -88,8 +88,8 @@ def check_guardrails(facts: AdmissionFacts, *, to_the_end: bool = False) -> Wake
     """Return the decision of the guardrails; `to_the_end` also runs those after the deciding one."""
     trace: list[GuardrailCheck] = []
     first: tuple[str, GuardrailFinding] | None = None
-    for rule, look in GUARDRAILS:
-        finding = look(facts)
+    for rule, guardrail in GUARDRAILS:
+        finding = guardrail(facts)
         trace.append(
             GuardrailCheck(
                 rule=rule, passed=not finding.against, limit=finding.limit, value=finding.value, detail=finding.detail

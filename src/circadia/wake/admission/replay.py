@@ -100,10 +100,10 @@ def replay(
     `coordinations` are the agents' current settings, used where a trace ends before a guardrail. Include the requests
     of the two days before `since`, so that the counts are complete.
     """
-    ordered = sorted(requests, key=lambda each: (each.decided_at, each.decision is Decision.COALESCED, each.at))
-    led = {each.pulse_id for each in ordered if each.decision is Decision.ADMITTED and each.pulse_id is not None}
+    ordered = sorted(requests, key=lambda wake: (wake.decided_at, wake.decision is Decision.COALESCED, wake.at))
+    led = {wake.pulse_id for wake in ordered if wake.decision is Decision.ADMITTED and wake.pulse_id is not None}
     run = _Replay(settings, coordinations, frozenset(led), only)
-    return [run.step(each, replayed=since is None or each.at >= since) for each in ordered]
+    return [run.step(wake, replayed=since is None or wake.at >= since) for wake in ordered]
 
 
 def _flat_name(bare: str) -> str:
@@ -195,7 +195,7 @@ class _Replay:
         return replayed
 
     def _apply_guardrails(self, wake: Wake, coordination: Coordination, names: frozenset[str]) -> ReplayOutcome:
-        checks = {each.rule: each for each in wake.trace}
+        checks = {check.rule: check for check in wake.trace}
         assumed: list[str] = []
         for rule, _ in GUARDRAILS:
             check = checks.get(rule)
@@ -223,10 +223,10 @@ class _Replay:
         elif check.value is None:
             value = None
         else:
-            moved = self._count(self._would, wake, rule, coordination) - self._count(
+            difference = self._count(self._would, wake, rule, coordination) - self._count(
                 self._was, wake, rule, coordination
             )
-            value = check.value + moved
+            value = check.value + difference
         return limit, value
 
     def _limit(self, wake: Wake, rule: str, coordination: Coordination) -> float | None:
@@ -254,7 +254,7 @@ class _Replay:
         return ledger.count_wakes(wake.agent_id, start, now, wake.sender_id) + back
 
     def _seconds_since_wake(self, wake: Wake, check: GuardrailCheck | None) -> float | None:
-        was, would = (each.last_wake_at(wake.agent_id, wake.decided_at) for each in (self._was, self._would))
+        was, would = (ledger.last_wake_at(wake.agent_id, wake.decided_at) for ledger in (self._was, self._would))
         if check is not None and check.limit is not None and was == would:
             return check.value
         return None if would is None else (wake.decided_at - would).total_seconds()
@@ -299,7 +299,7 @@ class _Replay:
 
 def _recorded_rule(wake: Wake) -> str | None:
     """Return the guardrail that blocked the request, whatever became of it later."""
-    return next((each.rule for each in wake.trace if not each.passed), None)
+    return next((check.rule for check in wake.trace if not check.passed), None)
 
 
 def _rule_applies(rule: str, source: WakeSource) -> bool:

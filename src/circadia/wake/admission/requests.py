@@ -126,20 +126,20 @@ class WakeRequests:
     async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
         """Decide an agent's deferred requests again, by priority, then age (WAKE-25)."""
         now = self._clock.now()
-        moved: list[Wake] = []
+        decided_wakes: list[Wake] = []
         opened: PulseId | None = None
-        for wake in sorted(waiting, key=lambda each: (-_aged_priority(each, now), each.at)):
+        for wake in sorted(waiting, key=lambda wake: (-_aged_priority(wake, now), wake.at)):
             again = await self._decide_again(tx, wake, agent, opened, now)
             if not await tx.wakes.save(again):
                 continue
             if again.decision is not Decision.DEFERRED:
-                moved.append(again)
+                decided_wakes.append(again)
                 if agent is not None:
                     await self._openings.extend_joined_pulse(tx, agent, again)
                     await self._record_event(tx, again, agent)
             if again.decision is Decision.ADMITTED:
                 opened = again.pulse_id
-        return moved
+        return decided_wakes
 
     async def cancel(self, tx: Tx, wake: Wake, agent: Agent, *, by: str) -> Wake:
         """Cancel a deferred request; its message stays. Raises Conflict if it is decided."""
@@ -362,7 +362,9 @@ def _is_unguarded(wake: Wake, target: Agent) -> bool:
 
 
 def _put_in_queue(wake: Wake, target: Agent) -> Wake:
-    trace = tuple(replace(each, passed=False, detail=_QUEUED) if each.rule == FLEET else each for each in wake.trace)
+    trace = tuple(
+        replace(check, passed=False, detail=_QUEUED) if check.rule == FLEET else check for check in wake.trace
+    )
     wake = replace(wake, decision=Decision.REFUSED, rule=FLEET, detail=_QUEUED, trace=trace)
     if target.coordination.on_concurrency is OnBlock.DEFER:
         return replace(wake, decision=Decision.DEFERRED, not_before=wake.decided_at)

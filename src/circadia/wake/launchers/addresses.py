@@ -53,8 +53,8 @@ class AddressGuard:
 
 
 _NOWHERE: Final = tuple(
-    ip_network(each)
-    for each in ("fec0::/10", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
+    ip_network(network)
+    for network in ("fec0::/10", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
 )
 """Site-local addresses (RFC 3879), and those for documentation (RFC 5737, 3849, 9637)."""
 

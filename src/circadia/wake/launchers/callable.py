@@ -68,7 +68,7 @@ class CallableLauncher:
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
         """Cancel the runs of the pulse's earlier epochs in this process."""
-        older = [task for (each, epoch), task in self._running.items() if each == pulse_id and epoch < below_epoch]
+        older = [task for (key, epoch), task in self._running.items() if key == pulse_id and epoch < below_epoch]
         for task in older:
             await run_shielded(self._end(task, pulse_id))
 

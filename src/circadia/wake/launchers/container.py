@@ -216,7 +216,7 @@ class ContainerLauncher:
 
     def _create_body(self, launch: Launch, environment: Mapping[str, str], socket: Path | None) -> dict[str, Any]:
         memory = self._box.memory_mebibytes * _MEBIBYTE
-        mounts = [_mount(*each.split(":")) for each in self._box.mounts]
+        mounts = [_mount(*mount.split(":")) for mount in self._box.mounts]
         if socket is not None:
             mounts.append(_mount(str(socket), _SOCKET_IN_CONTAINER, "rw"))
         with_stdin = self._prompt == "stdin"

@@ -100,5 +100,5 @@ def _is_marked(pid: int, pulse_id: str, wanted: Callable[[int], bool]) -> bool:
     if f"{PULSE}={pulse_id}".encode() not in variables:
         return False
     start = f"{EPOCH}=".encode()
-    epoch = next((each[len(start) :] for each in variables if each.startswith(start)), b"")
+    epoch = next((variable[len(start) :] for variable in variables if variable.startswith(start)), b"")
     return epoch.isdigit() and wanted(int(epoch))

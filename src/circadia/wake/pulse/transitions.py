@@ -71,7 +71,7 @@ class PulseService:
             return None
         now = self._clock.now()
         token = new_token("pulse")
-        taken = await self._rows.move(
+        taken_pulse = await self._rows.move(
             tx,
             pulse,
             PulseStatus.STARTING,
@@ -83,30 +83,30 @@ class PulseService:
             prompted_at=now,
             token_hash=hash_token(token),
         )
-        waking = await self._fetch_waking_messages(tx, taken, wakes)
-        spare = await _fetch_remaining_seconds(tx, agent, taken, now)
+        waking = await self._fetch_waking_messages(tx, taken_pulse, wakes)
+        spare = await _fetch_remaining_seconds(tx, agent, taken_pulse, now)
         number = await tx.deliveries.count_unread(agent.id)
-        elsewhere = await self._fetch_messages_of_others(tx, taken) if number else frozenset[MessageId]()
+        elsewhere = await self._fetch_messages_of_others(tx, taken_pulse) if number else frozenset[MessageId]()
         unread = await tx.deliveries.fetch_inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN) if number else ()
         prompt = build_prompt(
-            taken,
+            taken_pulse,
             waking,
-            [each for each in unread if each.message.id not in elsewhere],
+            [delivery for delivery in unread if delivery.message.id not in elsewhere],
             number - len(elsewhere),
             instructions=instructions,
             budgets=_describe_budgets(agent, spare, now),
             now=now,
             max_tokens=agent.coordination.prompt_tokens,
         )
-        shown = [each.message.id for each in prompt.shown]
-        await tx.deliveries.lease(agent.id, shown, None, now=now, pulse_id=taken.id)
-        await tx.provenances.add([prompt_provenance(agent, prompt.text, shown, now)], now)
-        limit = taken.timeout_seconds
+        shown_ids = [delivery.message.id for delivery in prompt.shown]
+        await tx.deliveries.lease(agent.id, shown_ids, None, now=now, pulse_id=taken_pulse.id)
+        await tx.provenances.add([prompt_provenance(agent, prompt.text, shown_ids, now)], now)
+        limit = taken_pulse.timeout_seconds
         if spare is not None and not any(wake.overridden_by for wake in wakes):
             # Earlier attempts and parallel pulses may have used minutes that were left at admission.
             spare = max(LEAST_SECONDS, spare)
             limit = min(limit or spare, spare)
-        return LeasedPulse(pulse=taken, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
+        return LeasedPulse(pulse=taken_pulse, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
 
     async def mark_started(self, tx: Tx, pulse: Pulse) -> Pulse:
         """Mark the pulse as running: charge its wakes and open its gate."""
@@ -171,7 +171,7 @@ class PulseService:
 
     async def on_launcher_change(self, tx: Tx, agent: Agent, *, by: str) -> Agent:
         """Close the gate of an agent whose pulses are launched from now on: nothing has launched it yet (WAKE-56)."""
-        awake = [each for each in await tx.pulses.find_open(agent.id) if each.launcher == RESIDENT]
+        awake = [pulse for pulse in await tx.pulses.find_open(agent.id) if pulse.launcher == RESIDENT]
         if agent.coordination.launcher == RESIDENT or not awake:
             return agent
         actor = f"launcher set by {by}"
@@ -197,7 +197,7 @@ class PulseService:
     async def _fetch_waking_messages(self, tx: Tx, pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Delivery]:
         """Return the unread messages behind the pulse's wakes, that of its first wake leading."""
         deliveries: list[Delivery] = []
-        for wake in sorted(wakes, key=lambda each: each.id != pulse.wake_id):
+        for wake in sorted(wakes, key=lambda wake: wake.id != pulse.wake_id):
             if wake.message_id is not None:
                 delivery = await tx.deliveries.get(pulse.agent_id, wake.message_id)
                 if delivery is not None and delivery.state is DeliveryState.UNREAD:
@@ -210,7 +210,7 @@ class PulseService:
         for other in await tx.pulses.find_open(pulse.agent_id):
             if other.id != pulse.id and other.status is PulseStatus.PENDING:
                 waking = await self._fetch_waking_messages(tx, other, await tx.wakes.find_by_pulse(other.id))
-                message_ids |= {each.message.id for each in waking}
+                message_ids |= {delivery.message.id for delivery in waking}
         return frozenset(message_ids)
 
     async def _fetch_instructions(self, tx: Tx, agent_id: AgentId, wakes: Sequence[Wake]) -> str | None:
@@ -235,7 +235,7 @@ class PulseService:
         if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
         others = await tx.pulses.find_open(pulse.agent_id)
-        if not any(each.status is PulseStatus.RUNNING and each.launcher != RESIDENT for each in others):
+        if not any(other.status is PulseStatus.RUNNING and other.launcher != RESIDENT for other in others):
             actor = "end of its pulse"
             await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
 

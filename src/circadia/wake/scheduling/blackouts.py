@@ -93,7 +93,7 @@ def _labels(ranges: Iterable[_Range]) -> tuple[str, ...]:
 def _ranges(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> list[_Range]:
     """Return each occurrence of a blackout that overlaps the time from `start` to before `end`."""
     near = _ranges_around(blackouts, zone_name, start, end)
-    return [found for found in near if found.start < found.end and found.start < end and found.end > start]
+    return [span for span in near if span.start < span.end and span.start < end and span.end > start]
 
 
 def _ranges_around(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> Iterator[_Range]:

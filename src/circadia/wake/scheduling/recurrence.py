@@ -163,15 +163,15 @@ def _cron_instants(cron: str, zone_name: str, after: datetime) -> Iterator[datet
                 yield at
                 after = at
         return
-    shown = instants(wall, zone)
-    if len(shown) > 1:  # the repeated hour may have begun before this wall time
-        walls = CronSim(cron, wall - (shown[-1] - shown[0]))
+    wall_instants = instants(wall, zone)
+    if len(wall_instants) > 1:  # the repeated hour may have begun before this wall time
+        walls = CronSim(cron, wall - (wall_instants[-1] - wall_instants[0]))
     again: list[datetime] = []
     for due in walls:
-        shown = instants(due, zone)
-        if len(shown) == 1:
+        wall_instants = instants(due, zone)
+        if len(wall_instants) == 1:
             yield from (at for at in again if at > after)
             again.clear()
-        again += shown[1:]
-        yield from (at for at in shown[:1] if at > after)
+        again += wall_instants[1:]
+        yield from (at for at in wall_instants[:1] if at > after)
     yield from (at for at in again if at > after)

@@ -24,14 +24,14 @@ def instants(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
 
 def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     """Return the first instant at which the clock shows `wall`, or the end of the gap that skips it."""
-    shown = instants(wall, zone)
-    return shown[0] if shown else _end_of_gap(wall, zone)
+    wall_instants = instants(wall, zone)
+    return wall_instants[0] if wall_instants else _end_of_gap(wall, zone)
 
 
 def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     """Return the last instant at which the clock shows `wall`, or the end of the gap that skips it."""
-    shown = instants(wall, zone)
-    return shown[-1] if shown else _end_of_gap(wall, zone)
+    wall_instants = instants(wall, zone)
+    return wall_instants[-1] if wall_instants else _end_of_gap(wall, zone)
 
 
 def day_bounds(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
