@@ -61,18 +61,20 @@ class AgentSleepService:
         if self._draining and not asleep and cause is not Cause.PULSE:
             raise TargetGone(f"{current.reference!r} is not woken: the server is stopping; send it again")
         now = self._clock.now()
-        moved = replace(current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor)
-        if not await tx.agents.save_sleep_state(moved, from_generation=current.generation):
+        moved_agent = replace(
+            current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor
+        )
+        if not await tx.agents.save_sleep_state(moved_agent, from_generation=current.generation):
             raise Conflict(f"the sleep of {current.reference!r} changed at the same moment; try again")
         if asleep and self.shut is not None:
-            await self.shut(tx, moved)
+            await self.shut(tx, moved_agent)
         lasted = max(0.0, (now - current.since).total_seconds())
-        await self._record_event(tx, moved, lasted)
-        await self._times_awake.on_sleep_change(tx, moved)
-        await tx.sessions.touch(SessionId(moved.session_id), now)
-        state = {"asleep": asleep, "generation": moved.generation, "actor": actor, "lasted_seconds": lasted}
-        self._events.signal(tx, "sleep", moved.id, state)
-        return moved
+        await self._record_event(tx, moved_agent, lasted)
+        await self._times_awake.on_sleep_change(tx, moved_agent)
+        await tx.sessions.touch(SessionId(moved_agent.session_id), now)
+        state = {"asleep": asleep, "generation": moved_agent.generation, "actor": actor, "lasted_seconds": lasted}
+        self._events.signal(tx, "sleep", moved_agent.id, state)
+        return moved_agent
 
     async def on_event(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
         """Wake the agent or put it to sleep if its lists name the event; ignore other events (GATE-13)."""

@@ -180,7 +180,7 @@ class AnswerLookup:
     ) -> LookupResult:
         """Return the answer that a judge approved, or the nearest as a hint, with the candidates for a judge."""
         candidates: list[Match] = []
-        possible = [each for each in matches if not each.conflict]
+        possible = [match for match in matches if not match.conflict]
         for match, verdict in zip(possible, await verdicts(possible), strict=True):
             if verdict:
                 checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)

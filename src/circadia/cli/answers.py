@@ -184,13 +184,13 @@ def _show_test(result: TestView) -> None:
         console().print(Text(display_text(result.answer.text)))
     lines = [
         (
-            Text(each.outcome, _COLOURS.get(each.outcome, "")),
-            f"{each.similarity:.2f}",
-            each.kind,
-            shorten(each.phrasing, _LETTERS),
-            each.answer,
+            Text(match.outcome, _COLOURS.get(match.outcome, "")),
+            f"{match.similarity:.2f}",
+            match.kind,
+            shorten(match.phrasing, _LETTERS),
+            match.answer,
         )
-        for each in result.matches
+        for match in result.matches
     ]
     if lines:
         columns = ("outcome", "similarity", "kind", "compared with", "answer")
@@ -208,15 +208,15 @@ def _show_stats(report: AnswerStats) -> None:
     ]
     rows += [
         (
-            f"judge, {display_text(each.agent)}",
-            f"{each.waits} of the last {each.lookups} lookups waited; bar {each.bar:.2f}"
-            + ("; too slow, so it pauses for a minute" if each.breaker_open else ""),
+            f"judge, {display_text(judge.agent)}",
+            f"{judge.waits} of the last {judge.lookups} lookups waited; bar {judge.bar:.2f}"
+            + ("; too slow, so it pauses for a minute" if judge.breaker_open else ""),
         )
-        for each in report.judge
+        for judge in report.judge
     ]
     console().print(table((display_text(report.bank), ""), rows))
     if report.days:
-        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, report.days)]
+        lines = [tuple(day[name.replace(" ", "_")] for name in _DAYS) for day in map(dict, report.days)]
         console().print(table(_DAYS, lines, numbers=_DAYS[1:]))
 
 

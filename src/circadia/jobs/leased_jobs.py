@@ -117,10 +117,12 @@ class LeasedJobs(Generic[R]):
         except StorageUnavailable:
             self._seen_since.clear()  # nobody could renew a lease
             raise
-        others = [each for each in claimed if each.owner != self._owner]
-        seen: dict[tuple[str, int, datetime | None], R] = {(row.id, row.epoch, row.lease_until): row for row in others}
-        lost = [each for each in claimed if each.owner == self._owner and each.id not in self.running]
-        for row in [*map(seen.__getitem__, seen if self._alone else self._find_expired(seen)), *lost]:
+        others = [row for row in claimed if row.owner != self._owner]
+        leases: dict[tuple[str, int, datetime | None], R] = {
+            (row.id, row.epoch, row.lease_until): row for row in others
+        }
+        lost = [row for row in claimed if row.owner == self._owner and row.id not in self.running]
+        for row in [*map(leases.__getitem__, leases if self._alone else self._find_expired(leases)), *lost]:
             with suppress(Conflict):  # another process was first
                 async with self._store.begin_write() as tx:
                     await self._requeue_dead(tx, row)

@@ -91,7 +91,7 @@ def _require_references(settings: Settings) -> None:
             )
     named = [("banks", bank) for bank in settings.banks]
     for where, policy in (("defaults", settings.defaults), *((f"agents.{k}", v) for k, v in settings.agents.items())):
-        named += [(where, each) for each in (policy.bank, *policy.write_banks, *policy.read_banks) if each is not None]
+        named += [(where, name) for name in (policy.bank, *policy.write_banks, *policy.read_banks) if name is not None]
     for where, bank in named:
         if wrong := explain_invalid_bank_name(bank):
             raise ConfigError(f"{where}: {wrong}")

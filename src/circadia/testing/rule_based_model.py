@@ -330,8 +330,10 @@ def build_claim_verdicts(data: str) -> ClaimVerdicts:
     terms = {row.key: {*question_terms(f"{row.day} {row.speaker} {row.text}")} for row in parse_rows(data)}
     verdicts: list[ClaimVerdict] = []
     for key, ids, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? \[([^\]]*)\] (.*)$", data):
-        said = _OWN.union(*(terms[each] for each in ids.split()))
-        verdicts.append(ClaimVerdict(id=key, verdict="said" if said.issuperset(question_terms(text)) else "not_said"))
+        known_terms = _OWN.union(*(terms[key] for key in ids.split()))
+        verdicts.append(
+            ClaimVerdict(id=key, verdict="said" if known_terms.issuperset(question_terms(text)) else "not_said")
+        )
     return ClaimVerdicts(verdicts=verdicts)
 
 

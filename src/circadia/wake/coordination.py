@@ -115,12 +115,12 @@ class Coordinations:
         if coordination.launcher != agent.coordination.launcher:
             changed = await self._pulses.on_launcher_change(tx, changed, by=by)
         before, after = flatten_coordination(agent.coordination), flatten_coordination(coordination)
-        moved = {name: after[name] for name in after if after[name] != before[name]}
-        data = {"by": by, "changed": moved}
+        changes = {name: after[name] for name in after if after[name] != before[name]}
+        data = {"by": by, "changed": changes}
         await self._events.record(tx, EventType.COORDINATION, data, session=agent.session, agent=agent.name)
         if coordination.zone != agent.coordination.zone:
             await self._routines.follow_zone(tx, changed, origin=agent.coordination.zone, by=by)
-        if {"launcher", "heartbeat_minutes"} & moved.keys():
+        if {"launcher", "heartbeat_minutes"} & changes.keys():
             await self._routines.ensure_heartbeat(tx, changed, by=by)
         for topic in ("agent", "coordination"):
             self._events.signal(tx, topic, agent.id)

@@ -260,15 +260,15 @@ class WakeWorker:
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
             async with self._parts.store.begin_write() as tx:
-                taken = None if self._jobs.draining else await self._parts.pulses.take(tx, pulse, self._owner)
+                leased = None if self._jobs.draining else await self._parts.pulses.take(tx, pulse, self._owner)
         except Conflict:
             return  # another process was first
-        if taken is None:
+        if leased is None:
             return
         if self._jobs.draining:
-            await self._requeue_interrupted(taken.pulse, "the server stopped", stopped=True)
+            await self._requeue_interrupted(leased.pulse, "the server stopped", stopped=True)
             return
-        self._jobs.start(pulse.id, self._run(taken))
+        self._jobs.start(pulse.id, self._run(leased))
 
     async def _run(self, taken: LeasedPulse) -> None:
         launcher = self._parts.launchers.get(taken.pulse.launcher)

@@ -187,7 +187,7 @@ def _due(
 
 
 def _routine(routine: Routine) -> RoutineView:
-    times = {each.name: getattr(routine.recurrence, each.name) for each in fields(Recurrence)}
+    times = {field.name: getattr(routine.recurrence, field.name) for field in fields(Recurrence)}
     return RoutineView.of(routine, **times)
 
 

@@ -60,7 +60,7 @@ async def list_blocks(bank: str, who: Who, parts: Parts, user: User = None) -> B
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         return BlockList(
             bank=found_bank.name,
-            blocks=[BlockView.of(each, bank=found_bank.name) for each in await tx.blocks.find_all(found_bank.id)],
+            blocks=[BlockView.of(block, bank=found_bank.name) for block in await tx.blocks.find_all(found_bank.id)],
         )
 
 
@@ -126,7 +126,7 @@ async def list_versions(bank: str, label: str, who: Who, parts: Parts, user: Use
         history = await tx.blocks.history(found_bank.id, label)
     if not history:
         raise NotFound(f"no block {label!r} in bank {found_bank.name!r} ever")
-    return BlockList(bank=found_bank.name, blocks=[BlockView.of(each, bank=found_bank.name) for each in history])
+    return BlockList(bank=found_bank.name, blocks=[BlockView.of(version, bank=found_bank.name) for version in history])
 
 
 @router.post("/banks/{bank}/blocks/{label}/undo")
@@ -154,4 +154,4 @@ async def restore_blocks(bank: str, body: RestoreBody, who: Who, parts: Parts, u
     async with parts.store.begin_write() as tx:
         found_bank = await parts.memory.banks.get(tx, bank, user)
         restored = await parts.memory.blocks.restore(tx, found_bank, body.at, by=who.name)
-    return BlockList(bank=found_bank.name, blocks=[BlockView.of(each, bank=found_bank.name) for each in restored])
+    return BlockList(bank=found_bank.name, blocks=[BlockView.of(block, bank=found_bank.name) for block in restored])

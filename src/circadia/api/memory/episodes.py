@@ -96,7 +96,7 @@ async def list_episodes(
             found_bank.id, after=after, session=session, newest_first=order == "newest", limit=limit
         )
     return EpisodePage(
-        episodes=[EpisodeView.of(each, bank=found_bank.name) for each in episodes],
+        episodes=[EpisodeView.of(episode, bank=found_bank.name) for episode in episodes],
         after=episodes[-1].number if len(episodes) == limit else None,
     )
 

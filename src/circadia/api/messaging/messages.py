@@ -48,7 +48,7 @@ async def list_messages(
         await parts.threads.require_reader(tx, who, found_thread)
         messages = await tx.messages.find_by_thread(found_thread.id, after=after, limit=limit)
     return MessageList(
-        messages=[MessageView.of(each) for each in messages], after=messages[-1].number if messages else after
+        messages=[MessageView.of(message) for message in messages], after=messages[-1].number if messages else after
     )
 
 

@@ -41,7 +41,7 @@ class CloseBody(Body):
 
 async def thread_view(tx: Tx, session: str, thread: Thread) -> ThreadView:
     participants = await tx.threads.participants(thread.id)
-    return ThreadView.of(thread, session=session, participants=[each.name for each in participants])
+    return ThreadView.of(thread, session=session, participants=[participant.name for participant in participants])
 
 
 @router.get("/sessions/{session}/threads")

@@ -62,7 +62,7 @@ async def list_events(
         await require_names(tx, who, session, agent)
         events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)
         oldest = await tx.events.first_number()
-    views = [EventView.of(each) for each in events]
+    views = [EventView.of(event) for event in events]
     return EventList(events=views, after=events[-1].number if events else after, oldest=oldest)
 
 

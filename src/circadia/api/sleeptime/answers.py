@@ -101,7 +101,7 @@ async def answer_stats(
         used_share=total["used"] / total["made"] if total["made"] else None,
         wasted_tokens=total["wasted_tokens"],
         judge=waits,
-        days=[DayView.of(each, day=each.day.isoformat()) for each in days_found],
+        days=[DayView.of(row, day=row.day.isoformat()) for row in days_found],
     )
 
 
@@ -159,10 +159,13 @@ async def try_answers(bank: str, asked: TestBody, who: Who, parts: Parts, user: 
 async def _answer_views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
     """Return views of a bank's answers, with their current validity."""
     names: dict[AgentId, str] = {}
-    for agent_id in {each.scope.agent_id for each in answers}:
+    for agent_id in {answer.scope.agent_id for answer in answers}:
         agent = await tx.agents.get(agent_id)
         names[agent_id] = agent_id if agent is None else agent.reference
-    return [_answer_view(each, names[each.scope.agent_id], await _why_not(tx, parts, bank, each)) for each in answers]
+    return [
+        _answer_view(answer, names[answer.scope.agent_id], await _why_not(tx, parts, bank, answer))
+        for answer in answers
+    ]
 
 
 async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
@@ -211,11 +214,11 @@ async def _test(
     judge = parts.judge
     by_scope: list[list[tuple[CheckedMatch, LookupOutcome, str]]] = []
     for scope in scopes:
-        found = await parts.lookup.explain(tx, bank, scope, question)
-        matches = [each.match for each in found]
+        checked = await parts.lookup.explain(tx, bank, scope, question)
+        matches = [match.match for match in checked]
         verdicts = await (no_verdicts(matches) if judge is None else judge.find_verdicts(tx, bank, question, matches))
         by_scope.append([
-            (each, *_outcome(each, parts, verdict)) for each, verdict in zip(found, verdicts, strict=True)
+            (match, *_outcome(match, parts, verdict)) for match, verdict in zip(checked, verdicts, strict=True)
         ])  # fmt: skip
     ranked = sorted((sorted(group, key=_rank) for group in by_scope if group), key=lambda group: _rank(group[0]))
     best = ranked[0] if ranked else []

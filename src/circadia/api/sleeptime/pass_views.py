@@ -36,8 +36,8 @@ async def pass_detail(tx: Tx, bank: str, run: Pass) -> PassDetail:
     """Return the pass with its ledger (SLEEP-60)."""
     view = await pass_view(tx, bank, run)
     lines = [
-        PassCostLine.of(each, **dict(pass_cost_view(each.spent)))
-        for each in await tx.sleep_calls.sum_cost_by_model(run.id)
+        PassCostLine.of(line, **dict(pass_cost_view(line.spent)))
+        for line in await tx.sleep_calls.sum_cost_by_model(run.id)
     ]
     calls = await tx.sleep_calls.find_by_pass(run.id)
     failed = [f"{call.operation}: {call.error}" for call in calls if call.error not in ("", FORGOTTEN)]

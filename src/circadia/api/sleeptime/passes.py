@@ -155,7 +155,7 @@ async def list_changes(
         ]
     page = changes[:limit]
     return ChangeList(
-        changes=[ChangeView.of(each) for each in page], after=page[-1].number if len(changes) > limit else None
+        changes=[ChangeView.of(change) for change in page], after=page[-1].number if len(changes) > limit else None
     )
 
 
@@ -200,7 +200,9 @@ async def cancel_pass(run: PassPath, who: Who, parts: Parts) -> PassView:
 async def _change_result(tx: Tx, bank: Bank, run: Pass, done: Sequence[Change]) -> PassChangeResult:
     """Return the current pass and the affected changes."""
     present = await tx.passes.get(run.id) or run
-    return PassChangeResult(run=await pass_view(tx, bank.name, present), changes=[ChangeView.of(each) for each in done])
+    return PassChangeResult(
+        run=await pass_view(tx, bank.name, present), changes=[ChangeView.of(change) for change in done]
+    )
 
 
 async def _open_pass(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tuple[Pass, Bank]:

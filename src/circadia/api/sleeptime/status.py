@@ -97,6 +97,6 @@ async def explain_note(bank: str, note: str, who: Who, parts: Parts, user: User 
     return NoteDetail.of(
         explanation.note,
         bank=found_bank.name,
-        evidence=[EpisodeView.of(each, bank=found_bank.name) for each in explanation.evidence],
+        evidence=[EpisodeView.of(episode, bank=found_bank.name) for episode in explanation.evidence],
         changes=explanation.changes,
     )

@@ -161,7 +161,7 @@ async def list_wakes(
             limit=limit,
         )
     view = WakeDetail if trace else WakeView
-    return WakeList(wakes=[view.of(each) for each in wakes], before=wakes[-1].id if len(wakes) == limit else None)
+    return WakeList(wakes=[view.of(wake) for wake in wakes], before=wakes[-1].id if len(wakes) == limit else None)
 
 
 async def _resolve_filters(

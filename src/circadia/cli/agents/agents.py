@@ -148,15 +148,15 @@ def agent_table(agents: list[AgentView]) -> Any:
     now = SystemClock().now()
     rows = [
         (
-            each.name,
-            state_text(each.sleeping) if each.enabled else "disabled",
-            time_since(each.since, now),
-            _CHANGED_BY.get(each.cause, "{actor}").format(actor=each.actor),
-            each.held,
-            each.wake_events or None,
-            each.description,
+            agent.name,
+            state_text(agent.sleeping) if agent.enabled else "disabled",
+            time_since(agent.since, now),
+            _CHANGED_BY.get(agent.cause, "{actor}").format(actor=agent.actor),
+            agent.held,
+            agent.wake_events or None,
+            agent.description,
         )
-        for each in agents
+        for agent in agents
     ]
     columns = ("agent", "state", "for", "changed by", "held", "wakes when", "description")
     return table(columns, rows, numbers=("held",))

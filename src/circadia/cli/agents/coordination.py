@@ -52,11 +52,11 @@ def coordination(
     rows = [
         (
             key,
-            _format_value(each.value),
-            Text(each.source, _COLOURS.get(each.source, "dim")),
-            local_time(each.at) if each.at else "",
+            _format_value(setting.value),
+            Text(setting.source, _COLOURS.get(setting.source, "dim")),
+            local_time(setting.at) if setting.at else "",
         )
-        for key, each in answer.settings.items()
+        for key, setting in answer.settings.items()
     ]
     console().print(table(("key", "value", "source", "since"), rows))
 

@@ -46,12 +46,15 @@ def _show(answer: ScheduleView) -> None:
         note("no routine")
     else:
         columns = ("routine", "when", "next", "last", "limit", "skips", "missed", "instructions")
-        rows = [_routine_row(each, zone) for each in answer.routines]
+        rows = [_routine_row(routine, zone) for routine in answer.routines]
         console().print(table(columns, rows, numbers=("skips", "missed")))
     due = answer.occurrences
     if due:
         typer.echo()
-        rows = [(wall_time(each.at, zone), each.routine, _occurrence_text(each, zone)) for each in due[:NEXT]]
+        rows = [
+            (wall_time(occurrence.at, zone), occurrence.routine, _occurrence_text(occurrence, zone))
+            for occurrence in due[:NEXT]
+        ]
         console().print(table(("due", "routine", "becomes"), rows))
         if len(due) > NEXT:
             note(f"… and {len(due) - NEXT} more{'' if answer.complete else ', and others that the server left out'}")
@@ -76,9 +79,9 @@ def timeline(found: ScheduleView) -> list[Text]:
             marks[_place(at.astimezone(zone))] = LEFT_ALONE
             at += SLOT - (at - EPOCH) % SLOT
     # An occurrence that runs comes last, so that its mark covers a skipped one.
-    for each in sorted(found.occurrences, key=lambda each: each.runs_at is not None):
-        at = (each.runs_at or each.at).astimezone(zone)
-        marks[_place(at)] = SKIPPED if each.runs_at is None else DUE
+    for occurrence in sorted(found.occurrences, key=lambda occurrence: occurrence.runs_at is not None):
+        at = (occurrence.runs_at or occurrence.at).astimezone(zone)
+        marks[_place(at)] = SKIPPED if occurrence.runs_at is None else DUE
     lines = [Text(" " * 12 + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim")]
     day = start.date()
     while day <= end.date():

@@ -107,12 +107,12 @@ def _all_but(preset: object) -> list[str] | None:
 def _show_created(created: SessionCreated) -> None:
     typer.echo(f"session {created.name}")
     if created.agents:
-        rows = [(each.name, state_text(each.sleeping), each.token) for each in created.agents]
+        rows = [(agent.name, state_text(agent.sleeping), agent.token) for agent in created.agents]
         console().print(table(("agent", "state", "token, shown only once"), rows))
     if created.threads:
-        console().print(table(("thread", "id", "participants"), [_thread_row(each) for each in created.threads]))
-    for each in created.warnings:
-        note(f"warning: {each}")
+        console().print(table(("thread", "id", "participants"), [_thread_row(thread) for thread in created.threads]))
+    for warning in created.warnings:
+        note(f"warning: {warning}")
 
 
 def _thread_row(thread: ThreadView) -> tuple[object, ...]:
@@ -152,7 +152,7 @@ def show(server: RemoteServer, session: Name = "default", as_json: AsJson = Fals
     if answer.agents:
         console().print(agent_table(answer.agents))
     if threads:
-        rows = [(each.name, each.status, each.id, each.participants) for each in threads]
+        rows = [(thread.name, thread.status, thread.id, thread.participants) for thread in threads]
         console().print(table(("thread", "status", "id", "participants"), rows))
 
 

@@ -56,6 +56,7 @@ def _show(states: list[SleepingView], *, as_json: bool) -> None:
         return
     now = SystemClock().now()
     rows = [
-        (each.session, each.agent, state_text(each.sleeping), time_since(each.since, now), each.held) for each in states
+        (state.session, state.agent, state_text(state.sleeping), time_since(state.since, now), state.held)
+        for state in states
     ]
     console().print(table(("session", "agent", "state", "for", "held"), rows, numbers=("held",)))

@@ -136,8 +136,8 @@ def forget(
             note("nothing to forget")
             return
         confirm(f"This would delete {_describe_forgotten(would)}.", "Forget them?")
-    gone = server.ask(lambda client: forget_episodes(client, dry_run=False))
-    print_result(gone, f"deleted {_describe_forgotten(gone)}", as_json=as_json)
+    counts = server.ask(lambda client: forget_episodes(client, dry_run=False))
+    print_result(counts, f"deleted {_describe_forgotten(counts)}", as_json=as_json)
 
 
 def format_skips(counts: Mapping[str, int]) -> str:

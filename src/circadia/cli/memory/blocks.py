@@ -150,9 +150,9 @@ def diff(
 
 
 def _version(versions: Sequence[BlockView], number: int) -> BlockView:
-    for each in versions:
-        if each.version == number:
-            return each
+    for version in versions:
+        if version.version == number:
+            return version
     raise NotFound(f"block {versions[0].label!r} has no version {number}; it has 1 to {versions[-1].version}")
 
 

@@ -109,8 +109,8 @@ def _row(each: EpisodeView) -> tuple[object, ...]:
 
 def _weight(episode: EpisodeView) -> float:
     weight = 1.0
-    for each in episode.stale:
-        weight *= each.weight
+    for mark in episode.stale:
+        weight *= mark.weight
     return weight
 
 
@@ -122,10 +122,10 @@ def _show_episode(episode: EpisodeView) -> None:
         if name not in ("text", "stale")
     ]
     out.print(table(("", ""), lines, numbers=()))
-    for each in episode.stale:
+    for mark in episode.stale:
         out.print(
             Text(
-                display_text(f"stale × {each.weight:g} by {each.by}: {each.reason} ({each.evidence})"),
+                display_text(f"stale × {mark.weight:g} by {mark.by}: {mark.reason} ({mark.evidence})"),
                 "yellow",
             )
         )

@@ -105,22 +105,22 @@ def _view(each: FrequentQuestionView) -> tuple[object, ...]:
 
 
 def _show_hits(hits: Sequence[HitView]) -> None:
-    best = max(each.score for each in hits)
-    names = [name for name in COLOURS if any(name in each.parts for each in hits)]
-    if any(each.parts.get("weight", 1) != 1 for each in hits):
+    best = max(hit.score for hit in hits)
+    names = [name for name in COLOURS if any(name in hit.parts for hit in hits)]
+    if any(hit.parts.get("weight", 1) != 1 for hit in hits):
         names.append("weight")
     rows = [
         (
-            f"{each.score:.3f}",
-            bar(each.parts, best),
-            *(f"{each.parts[name]:.2f}" if name in each.parts else "" for name in names),
-            each.speaker or each.kind,
-            Text(each.trust, TRUSTS[each.trust]),
-            local_time(each.at)[:10],
-            each.id,
-            shorten(each.text, LETTERS),
+            f"{hit.score:.3f}",
+            bar(hit.parts, best),
+            *(f"{hit.parts[name]:.2f}" if name in hit.parts else "" for name in names),
+            hit.speaker or hit.kind,
+            Text(hit.trust, TRUSTS[hit.trust]),
+            local_time(hit.at)[:10],
+            hit.id,
+            shorten(hit.text, LETTERS),
         )
-        for each in hits
+        for hit in hits
     ]
     columns = ("score", "why", *names, "who", "trust", "day", "id", "text")
     out = console()
@@ -192,12 +192,12 @@ def explain(
     away = "" if answer.retired_at is None else f", retired {local_time(answer.retired_at)}"
     origin = f"made by pass {answer.pass_id}" if answer.pass_id else "made by hand"
     out.print(Text(f"{answer.kind}, trust {answer.trust}, {origin} at {local_time(answer.created_at)}{away}", "dim"))
-    for each in answer.evidence:
+    for episode in answer.evidence:
         out.print(
             Text.assemble(
-                (f"  {each.id} {local_time(each.at)} ", "dim"),
-                f"{display_text(each.speaker)}: {display_text(each.text)}",
+                (f"  {episode.id} {local_time(episode.at)} ", "dim"),
+                f"{display_text(episode.speaker)}: {display_text(episode.text)}",
             )
         )
-    for each in answer.changes:
-        out.print(Text(f"  {each.pass_id} {each.kind} {each.state}: {display_text(each.why)}", "cyan"))
+    for change in answer.changes:
+        out.print(Text(f"  {change.pass_id} {change.kind} {change.state}: {display_text(change.why)}", "cyan"))

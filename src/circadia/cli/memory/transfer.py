@@ -91,12 +91,12 @@ def import_files(
     async def send_files(client: Client) -> None:
         with _progress() as progress:
             task = progress.add_task("", total=sum(file.stat().st_size for file, _ in files))
-            for file, each in files:
+            for file, format_ in files:
                 progress.update(task, description=display_text(file.name))
-                into = bank or _named_bank(file, each)
+                into = bank or _named_bank(file, format_)
                 banks[into] = None
                 imported = formats.import_lines(
-                    file, each, into, person=person, tools=tools, saw=lambda size: progress.advance(task, size)
+                    file, format_, into, person=person, tools=tools, saw=lambda size: progress.advance(task, size)
                 )
                 try:
                     await _send_batches(client, into, imported, total)

@@ -57,9 +57,9 @@ def events(
         end = await find_last_number(client)
         start = after
         if start is None:
-            for each in await fetch_newest_events(client, filters, last):
-                _print(each, as_json=as_json)
-                end = max(end, each.number)
+            for event in await fetch_newest_events(client, filters, last):
+                _print(event, as_json=as_json)
+                end = max(end, event.number)
             start = end
         stream = client.events(start, session=session, agent=agent, types=filters.types)
         async with aclosing(stream):
@@ -130,7 +130,7 @@ def event_line(event: EventView, *, short: bool = False) -> Text:
     """Return an event as one line of text; `short` omits the number and the date."""
     kind = event.type
     colour = "yellow" if kind in _WARNINGS else _COLOURS.get(kind, "")
-    where = ":".join(each for each in (event.session, event.agent) if each)
+    where = ":".join(name for name in (event.session, event.agent) if name)
     return Text.assemble(
         (f"{local_time(event.at)[-8:]}  " if short else f"{event.number:>6}  {local_time(event.at)}  ", "dim"),
         (kind if short else f"{kind:<20}", colour),

@@ -60,14 +60,14 @@ def holds(
 def _render_holds(answer: HoldList) -> Group:
     rows = [
         (
-            each.reference,
-            each.door,
-            each.what,
-            format_duration(each.waited_seconds),
-            each.phase,
-            each.bytes,
+            hold.reference,
+            hold.door,
+            hold.what,
+            format_duration(hold.waited_seconds),
+            hold.phase,
+            hold.bytes,
         )
-        for each in answer.holds
+        for hold in answer.holds
     ]
     listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
     left = answer.total - len(rows)

@@ -92,7 +92,7 @@ class SnapshotReader:
 
     async def read_snapshot(self) -> TopSnapshot:
         client, session = self._client, self._session
-        names = [session] if session else [each.name for each in await client.list_sessions()]
+        names = [session] if session else [session.name for session in await client.list_sessions()]
         agents, holds, usage, events = await asyncio.gather(
             asyncio.gather(*(client.list_agents(name) for name in names)),
             client.list_holds(session=session),
@@ -138,7 +138,7 @@ def frame(picture: TopSnapshot, url: str, height: int | None, trouble: str = "")
 
 
 def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
-    asleep = sum(each.sleeping for each in picture.agents)
+    asleep = sum(agent.sleeping for agent in picture.agents)
     total = picture.usage.total
     tokens = f"{total.input_tokens:,} in, {total.output_tokens:,} out"
     line = Text.assemble(
@@ -153,13 +153,13 @@ def _headline(picture: TopSnapshot, url: str, trouble: str) -> Text:
 
 
 def _agents(picture: TopSnapshot, room: int | None) -> list[RenderableType]:
-    usage = {each.key: each for each in picture.usage.usage}
+    usage = {line.key: line for line in picture.usage.usage}
     longest: dict[str, float] = {}
-    for each in picture.holds.holds:
-        longest[each.reference] = max(longest.get(each.reference, 0.0), each.waited_seconds)
-    ordered = sorted(picture.agents, key=lambda each: (-each.held, not each.sleeping, each.reference))
+    for hold in picture.holds.holds:
+        longest[hold.reference] = max(longest.get(hold.reference, 0.0), hold.waited_seconds)
+    ordered = sorted(picture.agents, key=lambda agent: (-agent.held, not agent.sleeping, agent.reference))
     chosen = ordered if room is None else ordered[:room]
-    rows = [_row(each, usage.get(each.reference), longest.get(each.reference), picture.at) for each in chosen]
+    rows = [_row(agent, usage.get(agent.reference), longest.get(agent.reference), picture.at) for agent in chosen]
     columns = ("agent", "state", "for", "held", "longest", "calls", "in", "out", "cost")
     parts: list[RenderableType] = [table(columns, rows, numbers=columns[3:])]
     if len(chosen) < len(ordered):

@@ -43,7 +43,7 @@ def usage(
         print_json(report)
         return
     called = display_alias if by is UsageGrouping.END_USER else str
-    lines: list[tuple[str, UsageLine]] = [(called(each.key or "–"), each) for each in report.usage]
+    lines: list[tuple[str, UsageLine]] = [(called(line.key or "–"), line) for line in report.usage]
     rows = [_row(key, line) for key, line in (*lines, ("total", report.total))]
     columns = (by.value, "calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
     console().print(table(columns, rows, numbers=columns[1:]))

@@ -191,7 +191,7 @@ def _print_result(result: PassChangeResult, as_json: bool, nothing: str) -> None
         note(f"pass {result.run.id}: {nothing}")
         return
     print_changes(result.changes)
-    states = Counter(each.state for each in result.changes)
+    states = Counter(change.state for change in result.changes)
     note(f"pass {result.run.id}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
 
 
@@ -218,7 +218,7 @@ def _progress(details: PassView) -> str:
         f"{spent.calls} calls",
         f"{spent.tokens} tokens",
     ]
-    return " · ".join(each for each in [*words, format_price(spent.tokens, spent.usd), _counts(details.counts)] if each)
+    return " · ".join(word for word in [*words, format_price(spent.tokens, spent.usd), _counts(details.counts)] if word)
 
 
 def _generation(view: PassDetail) -> str:
@@ -247,14 +247,14 @@ def _show(view: PassDetail) -> None:
     if view.ledger:
         columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
         lines = [
-            (each.operation, each.model, each.calls, each.failed, each.tokens, format_price(each.tokens, each.usd),
-             f"{each.seconds:.1f}")
-            for each in view.ledger
+            (line.operation, line.model, line.calls, line.failed, line.tokens, format_price(line.tokens, line.usd),
+             f"{line.seconds:.1f}")
+            for line in view.ledger
         ]  # fmt: skip
         console().print()
         console().print(table(columns, lines, numbers=columns[2:]))
-    for each in view.errors:
-        console().print(Text(display_text(each), "red"))
+    for error in view.errors:
+        console().print(Text(display_text(error), "red"))
 
 
 def _row(each: PassView) -> tuple[object, ...]:

@@ -94,12 +94,12 @@ def _show(answer: SleeptimeStatusView) -> None:
             f"{format_duration(spent.seconds)}",
         ),
     ]
-    for each in answer.leftovers:
-        word = "set apart" if each.quarantined else "tried again"
-        rows.append((word, f"episodes {each.first} to {each.last}: {each.cause}"))
+    for leftover in answer.leftovers:
+        word = "set apart" if leftover.quarantined else "tried again"
+        rows.append((word, f"episodes {leftover.first} to {leftover.last}: {leftover.cause}"))
     console().print(table((display_text(answer.bank), ""), rows))
     if answer.balances:
-        lines = [_balance(each) for each in answer.balances]
+        lines = [_balance(balance) for balance in answer.balances]
         console().print(table(_BALANCE, lines, numbers=_BALANCE[1:7]))
     if answer.red:
         console().print(Text(display_text(answer.red), "red"))
@@ -124,7 +124,7 @@ def show_all(answer: SleeptimeView) -> None:
     spent = answer.spent
     if answer.banks:
         numbers = ("waiting", "turns", "failed", "spent")
-        console().print(table(_COLUMNS, [_row(each) for each in answer.banks], numbers=numbers))
+        console().print(table(_COLUMNS, [_row(bank) for bank in answer.banks], numbers=numbers))
     else:
         note("nothing waits in any bank")
     if answer.more:

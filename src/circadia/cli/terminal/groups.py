@@ -40,7 +40,7 @@ class LazyGroup(TyperGroup):
         headings = {heading.lower().replace("-", ""): list(listed) for heading, listed in self.sections.items()}
         names = headings.get(args[0], list(self.commands))
         below = [f"{name} {word}" for name in names for word in getattr(self.load_command(name), "commands", ())]
-        if same := [each for each in below if each.split()[1:] == args[1:2]]:
+        if same := [command for command in below if command.split()[1:] == args[1:2]]:
             return did_you_mean(" ".join(args[:2]), same)
         return did_you_mean(args[0], names if args[0] in headings else [*names, *below])
 

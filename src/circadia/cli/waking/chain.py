@@ -42,7 +42,7 @@ def chain(
     if as_json:
         print_json(answer)
         return
-    counts = ", ".join(f"{getattr(answer, each)} {each}" for each in ("messages", "wakes", "pulses"))
+    counts = ", ".join(f"{getattr(answer, kind)} {kind}" for kind in ("messages", "wakes", "pulses"))
     console().print(tree(answer, Text(f"{display_text(answer.root)}: {counts}, depth {answer.depth}", "bold")))
 
 

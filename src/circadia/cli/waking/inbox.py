@@ -52,12 +52,12 @@ def inbox(
         print_json(page)
         return
     counts = page.counts
-    typer.echo(", ".join(f"{counts.get(each, 0)} {each.value}" for each in DeliveryState))
+    typer.echo(", ".join(f"{counts.get(state, 0)} {state.value}" for state in DeliveryState))
     if not page.messages:
         return
     now = SystemClock().now()
     columns = ("message", "from", "priority", "type", "age", "state", "text")
-    console().print(table(columns, [_row(each, now) for each in page.messages]))
+    console().print(table(columns, [_row(message, now) for message in page.messages]))
     if page.after is not None:
         note(f"more than {limit}; --limit shows them")
 

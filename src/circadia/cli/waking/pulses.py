@@ -47,7 +47,7 @@ def pulses(
                 limit=limit,
             )
             rows += answer.pulses
-        return sorted(rows, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
+        return sorted(rows, key=lambda pulse: (pulse.created_at, pulse.id), reverse=True)[:limit]
 
     rows = server.ask(fetch_pulses)
     print_list({"pulses": rows}, rows, _COLUMNS, _row, as_json=as_json, nothing="no pulse", numbers=("attempt",))
@@ -87,7 +87,7 @@ def cancel(
 
 
 async def _agents(client: Client, session: str) -> list[str]:
-    return [f"{session}:{each.name}" for each in await client.list_agents(session)]
+    return [f"{session}:{agent.name}" for agent in await client.list_agents(session)]
 
 
 def _row(pulse: PulseView) -> tuple[object, ...]:

@@ -44,12 +44,12 @@ async def fetch_replay_data(client: Client, since: datetime, *, limit: int) -> R
                 answer = await client.show_coordination(reference)
             except NotFound:
                 return DEFAULT  # it was deleted
-            return build_coordination({key: each.value for key, each in answer.settings.items()})
+            return build_coordination({key: setting.value for key, setting in answer.settings.items()})
 
     targets = sorted({view.agent for view in page.wakes})
     own = await asyncio.gather(*(fetch_coordination(target) for target in targets))
     return ReplayData(
-        wakes=[wake_of(each) for each in page.wakes if isinstance(each, WakeDetail)],
+        wakes=[wake_of(wake) for wake in page.wakes if isinstance(wake, WakeDetail)],
         coordinations={AgentId(name): coordination for name, coordination in zip(targets, own, strict=True)},
         complete=page.before is None,
     )
@@ -83,5 +83,5 @@ def wake_of(view: WakeDetail) -> Wake:
         parent_id=view.parent,
         depth=view.depth,
         overridden_by=view.overridden_by,
-        trace=tuple(GuardrailCheck(**dict(each)) for each in view.trace),
+        trace=tuple(GuardrailCheck(**dict(check)) for check in view.trace),
     )

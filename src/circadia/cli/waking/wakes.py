@@ -81,9 +81,9 @@ def wakes(
 def explain(server: RemoteServer, wake: WakeKey, as_json: AsJson = False) -> None:
     """Show the decision on a wake request, and the result of each guardrail."""
     details = server.ask(lambda client: client.show_wake(wake))
-    why = ": ".join(each for each in (details.rule, details.detail) if each)
-    asked = f"{details.sender} asked to wake {details.agent} for {details.reason}"
-    _show_trace(details, f"{asked}: {details.decision}" + (f" ({why})" if why else ""), as_json=as_json)
+    why = ": ".join(part for part in (details.rule, details.detail) if part)
+    request = f"{details.sender} asked to wake {details.agent} for {details.reason}"
+    _show_trace(details, f"{request}: {details.decision}" + (f" ({why})" if why else ""), as_json=as_json)
 
 
 @app.command("why-not", epilog="Example: circadia wakes why-not writer --from lead")
@@ -114,13 +114,13 @@ def _show_trace(document: WakeDetail | WakeOutcome, summary: str, *, as_json: bo
         return
     rows = [
         (
-            each.rule,
-            Text("passes", "green") if each.passed else Text("fails", "red"),
-            _number(each.value),
-            _number(each.limit),
-            each.detail,
+            check.rule,
+            Text("passes", "green") if check.passed else Text("fails", "red"),
+            _number(check.value),
+            _number(check.limit),
+            check.detail,
         )
-        for each in document.trace
+        for check in document.trace
     ]
     console().print(table(("guardrail", "result", "counts", "limit", "why"), rows, numbers=("counts", "limit")))
     typer.echo(display_text(summary))
@@ -186,18 +186,18 @@ def cancel(
 
 def matrix_table(pairs: Sequence[WakePairCounts]) -> Listing:
     """Return a matrix with a row per sender and a column per target, or a list if it would be too wide."""
-    targets = sorted({each.to for each in pairs})
+    targets = sorted({pair.to for pair in pairs})
     if len(targets) > WIDEST:
-        rows = [(each.sender, each.to, each.total, _not_granted(each)) for each in pairs]
+        rows = [(pair.sender, pair.to, pair.total, _not_granted(pair)) for pair in pairs]
         return table(("from", "to", "asked", "not granted"), rows, numbers=("asked", "not granted"))
-    cells = {(each.sender, each.to): each for each in pairs}
-    senders = sorted({each.sender for each in pairs})
+    cells = {(pair.sender, pair.to): pair for pair in pairs}
+    senders = sorted({pair.sender for pair in pairs})
     rows = [(name, *(_cell(cells.get((name, target))) for target in targets)) for name in senders]
     return table(("from \\ to", *map(display_text, targets)), rows, numbers=targets)
 
 
 def _not_granted(pair: WakePairCounts) -> int:
-    return sum(pair.decisions.get(each, 0) for each in (Decision.REFUSED, Decision.EXPIRED))
+    return sum(pair.decisions.get(decision, 0) for decision in (Decision.REFUSED, Decision.EXPIRED))
 
 
 def _cell(pair: WakePairCounts | None) -> Text:
@@ -215,7 +215,7 @@ def _row(wake: WakeView) -> tuple[object, ...]:
         wake.sender,
         wake.reason,
         Text(wake.decision, _COLOURS.get(wake.decision, "")),
-        ": ".join(each for each in (wake.rule, wake.detail) if each),
+        ": ".join(part for part in (wake.rule, wake.detail) if part),
     )
 
 
@@ -250,16 +250,16 @@ def _show_replay(outcomes: Sequence["replaying.ReplayOutcome"], data: ReplayData
         typer.echo()
         rows = [
             (
-                each.wake.id,
-                local_time(each.wake.at),
-                each.wake.agent,
-                each.wake.sender,
-                each.wake.decision.value,
-                Text(each.decision.value, _COLOURS.get(each.decision.value, "")),
-                f"{each.rule}: {_number(each.value)} of {_number(each.limit)}" if each.rule else "",
-                each.assumed or "",
+                line.wake.id,
+                local_time(line.wake.at),
+                line.wake.agent,
+                line.wake.sender,
+                line.wake.decision.value,
+                Text(line.decision.value, _COLOURS.get(line.decision.value, "")),
+                f"{line.rule}: {_number(line.value)} of {_number(line.limit)}" if line.rule else "",
+                line.assumed or "",
             )
-            for each in changed
+            for line in changed
         ]
         columns = ("wake", "asked", "agent", "from", "was", "would be", "guardrail", "no record of")
         console().print(table(columns, rows))

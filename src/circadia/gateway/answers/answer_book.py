@@ -120,16 +120,16 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
 
     async def write(self, batch: Sequence[AnswerBookEntry | SameQuestionVerdict]) -> None:
         frames, self._frames = self._frames, {}
-        entries = [each for each in batch if isinstance(each, AnswerBookEntry)]
+        entries = [line for line in batch if isinstance(line, AnswerBookEntry)]
         try:
             async with self._store.begin_write() as tx:
-                bank_ids = {each.bank for each in entries} | {bank_id for bank_id, _ in frames}
+                bank_ids = {entry.bank for entry in entries} | {bank_id for bank_id, _ in frames}
                 banks = {bank_id: bank for bank_id in bank_ids if (bank := await tx.banks.get(bank_id)) is not None}
                 new_frames = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if new_frames:
                     await tx.answers.save_frames(new_frames)
-                await tx.answers.save_verdicts([each for each in batch if isinstance(each, SameQuestionVerdict)])
-                await self._write(tx, banks, [each for each in entries if each.bank in banks])
+                await tx.answers.save_verdicts([line for line in batch if isinstance(line, SameQuestionVerdict)])
+                await self._write(tx, banks, [entry for entry in entries if entry.bank in banks])
         except StorageUnavailable:
             self._frames = {**frames, **self._frames}
             raise

@@ -174,9 +174,9 @@ class JudgeLimits:
     async def find_verdicts(self, tx: Tx, bank: Bank, asked: str, matches: Sequence[Match]) -> Sequence[bool | None]:
         """Return for each match whether it asks the same; None without a verdict or if a negative one has expired."""
         ids = [self._verdict_id(bank, asked, match) for match in matches]
-        if unknown := [each for each in ids if self._cached(each) is None]:
-            self._verdicts.update((each.id, each) for each in await tx.answers.find_verdicts(bank.id, unknown))
-        return [self._cached(each) for each in ids]
+        if unknown := [key for key in ids if self._cached(key) is None]:
+            self._verdicts.update((verdict.id, verdict) for verdict in await tx.answers.find_verdicts(bank.id, unknown))
+        return [self._cached(key) for key in ids]
 
     def _cached(self, verdict_id: str) -> bool | None:
         known = self._verdicts.get(verdict_id)

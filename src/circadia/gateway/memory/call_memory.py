@@ -306,19 +306,19 @@ def _keeps_turns(policy: AgentPolicy) -> bool:
 
 def _question_utterances(call: ModelCall, turn: ConversationCall, pending: PendingTurn) -> Iterator[Utterance]:
     trust = first_value(call.headers, b"x-circadia-trust")
-    for part, heard in enumerate(pending.heard):
-        if heard.back > len(call.request.chain):
+    for part, utterance in enumerate(pending.heard):
+        if utterance.back > len(call.request.chain):
             continue
-        name = None if heard.name == "user" else heard.name
+        name = None if utterance.name == "user" else utterance.name
         yield Utterance(
-            text=heard.text,
-            speaker="tool" if heard.tool else display_alias(name or turn.user or "user"),
-            trust=Trust.TOOL if heard.tool else _trust(heard, trust),
-            key=f"{_message_key(call, turn, heard.back)}:{f'tool{part}' if heard.tool else 'user'}",
+            text=utterance.text,
+            speaker="tool" if utterance.tool else display_alias(name or turn.user or "user"),
+            trust=Trust.TOOL if utterance.tool else _trust(utterance, trust),
+            key=f"{_message_key(call, turn, utterance.back)}:{f'tool{part}' if utterance.tool else 'user'}",
             unique=pending.continues,
             at=pending.at,
-            tool=heard.tool,
-            turn=not heard.tool,
+            tool=utterance.tool,
+            turn=not utterance.tool,
             vouched=trust is not None,
         )
 

@@ -83,20 +83,20 @@ def build_prompt(
 
     A last message that begins the model's answer is not an answer yet: everything before it is new.
     """
-    heard: list[NewUtterance] = []
+    utterances: list[NewUtterance] = []
     messages = [
         replace(message, text=strip_harness_text(message.text)) if message.side is Side.USER else message
         for message in messages
     ]
-    begun = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].text)
-    begun = begun and messages[-2].side is Side.USER
-    asked_messages = messages[:-1] if begun else messages
-    for back, message in enumerate(reversed(asked_messages), 1 + int(begun)):
+    is_reply = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].text)
+    is_reply = is_reply and messages[-2].side is Side.USER
+    asked_messages = messages[:-1] if is_reply else messages
+    for back, message in enumerate(reversed(asked_messages), 1 + int(is_reply)):
         if message.side is Side.MODEL:
             break
         if message.side is Side.USER and message.text:
-            heard.append(NewUtterance(text=message.text, back=back, tool=False, name=message.name))
-        heard += [NewUtterance(text=text, back=back, tool=True) for text in reversed(message.results)]
+            utterances.append(NewUtterance(text=message.text, back=back, tool=False, name=message.name))
+        utterances += [NewUtterance(text=text, back=back, tool=True) for text in reversed(message.results)]
     lead = lead or next((message.text for message in messages[:1] if message.side is Side.OPERATOR), "")
     continues = continues or any(message.side is Side.MODEL for message in asked_messages)
     last = next((message for message in reversed(messages) if message.side is Side.USER and message.text), None)
@@ -104,8 +104,8 @@ def build_prompt(
         body=body,
         question="" if last is None else last.text,
         texts=frozenset(message.text.strip() for message in messages),
-        heard=heard[::-1],
-        chore=is_chore(lead, [utterance.text for utterance in heard if not utterance.tool], continues=continues),
+        heard=utterances[::-1],
+        chore=is_chore(lead, [utterance.text for utterance in utterances if not utterance.tool], continues=continues),
         continues=continues,
         system=system,
         user=None if last is None or last.slot is None else last.slot(),

@@ -114,8 +114,8 @@ class PassTasks:
     async def close(self) -> None:
         """Cancel all questions: no pass runs any more."""
         flying = tuple(self._flying.values())
-        for asked in flying:
-            asked.cancel()
+        for task in flying:
+            task.cancel()
         await asyncio.gather(*flying, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -216,11 +216,12 @@ class SleeptimeService:
         kept_pauses = [pause for pause in state.pauses if pause.operation not in names]
         new = [OperationPause(operation=balance.operation, at=now, until=until) for balance in short]
         await tx.sleep_states.put(replace(state, pauses=(*kept_pauses, *new)))
-        for each in short:
+        for balance in short:
             data: dict[str, object] = {
-                "bank": bank.name, "operation": each.operation, "unit": each.unit, "ratio": each.ratio,
-                "uses": each.uses, "saved_tokens": each.saved_tokens, "saved_usd": each.saved_nanousd / _NANOUSD,
-                "calls": each.calls, "spent_tokens": each.spent_tokens, "spent_usd": each.spent_nanousd / _NANOUSD,
+                "bank": bank.name, "operation": balance.operation, "unit": balance.unit, "ratio": balance.ratio,
+                "uses": balance.uses, "calls": balance.calls,
+                "saved_tokens": balance.saved_tokens, "saved_usd": balance.saved_nanousd / _NANOUSD,
+                "spent_tokens": balance.spent_tokens, "spent_usd": balance.spent_nanousd / _NANOUSD,
                 "window_days": settings.window_days, "until": until.isoformat(),
             }  # fmt: skip
             await self.events.record(tx, EventType.OPERATION_PAUSED, data)

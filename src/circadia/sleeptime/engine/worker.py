@@ -312,12 +312,12 @@ class SleepWorker:
             late = await self._tier.is_late(tx, bank)
             hours = await self._tier.load_hours(tx, bank)
         self._register(bank)
-        each = ActivePass(run=claimed_pass, bank=bank, newest=newest, asleep=since is not None, late=late)
+        active_pass = ActivePass(run=claimed_pass, bank=bank, newest=newest, asleep=since is not None, late=late)
         if run.trigger is Trigger.SCHEDULE:
-            each.until = hours.end_of_window(self._clock.now())
-        each.task = self._jobs.start(run.id, self._runs.run_to_end(each))
-        self._running[run.id] = each
-        each.task.add_done_callback(lambda _: self._running.pop(run.id, None))
+            active_pass.until = hours.end_of_window(self._clock.now())
+        active_pass.task = self._jobs.start(run.id, self._runs.run_to_end(active_pass))
+        self._running[run.id] = active_pass
+        active_pass.task.add_done_callback(lambda _: self._running.pop(run.id, None))
 
     async def _write_askings(self, *, now: bool = False) -> None:
         """Store frequent questions, rarely and in batches, since searches do not wait for it."""

@@ -67,12 +67,12 @@ def _load_languages() -> Sequence[_Language]:
 def _build_language(code: str, rows: Sequence[tuple[str, int, str]]) -> _Language:
     wordings = sorted((row[2] for row in rows), key=len, reverse=True)  # longest first, since some begin alike
     space, edge = (r"\s?", "") if code in UNSPACED else (r"\s+", r"\b")
-    parts = (re.escape(each).replace(r"\ ", space).replace(r"\{0\}", r"(?<![\d–~-])\d{1,3}") for each in wordings)
+    parts = (re.escape(wording).replace(r"\ ", space).replace(r"\{0\}", r"(?<![\d–~-])\d{1,3}") for wording in wordings)
     return _Language(
         code,
         re.compile(f"{edge}(?:{'|'.join(parts)}){edge}", re.IGNORECASE),
         {_key(wording): (unit, number) for unit, number, wording in rows},
-        frozenset(max(_RUN.findall(each.lower()), key=len) for each in wordings),
+        frozenset(max(_RUN.findall(wording.lower()), key=len) for wording in wordings),
     )
 
 

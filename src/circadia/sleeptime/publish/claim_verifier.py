@@ -88,12 +88,14 @@ class ClaimVerifier:
         rows = await view.look.fetch_episodes(sorted(ids))
         verdicts: dict[int, list[str]] = {}
         claims = [claim for at, change in enumerate(view.proposed) for claim in _find_claims(at, change, rows)]
-        together = [each for each in claims if not each.alone]
-        for part in (*_split_questions(together), *({"c1": each} for each in claims if each.alone)):
+        together = [claim for claim in claims if not claim.alone]
+        for part in (*_split_questions(together), *({"c1": claim} for claim in claims if claim.alone)):
             most = VERDICT_TOKENS * (len(part) + 2)
             answer = await ask(build_fixed_prompt(self.name, _build_question(part)), ClaimVerdicts, most_tokens=most)
             for key, claim in part.items():
-                results = {each.verdict for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
+                results = {
+                    verdict.verdict for verdict in answer.verdicts if verdict.id.strip("[]() .,;:").lower() == key
+                }
                 verdicts.setdefault(claim.number, []).append(next(iter(sorted(results - {SAID}) or results), MISSING))
         return [
             replace(change, after={**(change.after or {}), VERDICT: next((v for v in verdicts[at] if v != SAID), SAID)})
@@ -155,17 +157,17 @@ def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
     if len(cited) <= FEW_LINES:
         return cited
     missing = Counter(dict.fromkeys(question_terms(text), LINES_A_WORD))
-    terms = {each.number: missing.keys() & question_terms(each.text) for each in cited}
-    shown: set[int] = set()
-    while terms and len(shown) < MOST_LINES:
-        wanted = (+missing).keys()
-        gains = {number: len(wanted & has) for number, has in terms.items()}
+    terms = {source.number: missing.keys() & question_terms(source.text) for source in cited}
+    chosen: set[int] = set()
+    while terms and len(chosen) < MOST_LINES:
+        terms_left = (+missing).keys()
+        gains = {number: len(terms_left & has) for number, has in terms.items()}
         best = max(gains, key=gains.__getitem__)
-        if not gains[best] and len(shown) >= FEW_LINES:
+        if not gains[best] and len(chosen) >= FEW_LINES:
             break
         missing.subtract(terms.pop(best))
-        shown.add(best)
-    return [each for each in cited if each.number in shown]
+        chosen.add(best)
+    return [source for source in cited if source.number in chosen]
 
 
 def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
@@ -180,17 +182,17 @@ def _split_questions(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
 
 def _build_question(part: Mapping[str, Claim]) -> str:
     """Return the text of a question: all lines, each once, then the claims with the ids of those that they cite."""
-    sheet = NumberedLines()
-    sheet.add_heading("Lines")
-    sheet.add_episodes(sorted((row for each in part.values() for row in each.sources), key=lambda row: row.number))
+    lines = NumberedLines()
+    lines.add_heading("Lines")
+    lines.add_episodes(sorted((row for claim in part.values() for row in claim.sources), key=lambda row: row.number))
     replaced: dict[str, list[str]] = {}
     for key, claim in part.items():
         if claim.before:
             replaced.setdefault(claim.before, []).append(key)
     for before, keys in replaced.items():
-        sheet.add_block(f"Replaced by {' '.join(keys)}", before)
-    sheet.add_heading("Claims")
+        lines.add_block(f"Replaced by {' '.join(keys)}", before)
+    lines.add_heading("Claims")
     for key, claim in part.items():
-        ids = " ".join(sheet.id_of(each) for each in claim.sources)
-        sheet.add_line(f"{key}{claim.mark} [{ids}] {claim.text}")
-    return sheet.text
+        ids = " ".join(lines.id_of(source) for source in claim.sources)
+        lines.add_line(f"{key}{claim.mark} [{ids}] {claim.text}")
+    return lines.text

@@ -28,11 +28,11 @@ _DELETE: Final = Statement(
 
 
 def save_verdicts(connection: Connection, verdicts: Sequence[SameQuestionVerdict]) -> None:
-    found = fetch_by_ids(connection, _ANSWERS, {each.answer_id for each in verdicts})
-    live = {(row.bank_id, row.id) for row in found if not row.dropped}
-    kept = {each.id: each for each in verdicts if (each.bank_id, each.answer_id) in live}
-    _SAVE.run_many(connection, [[getattr(each, name) for name in _COLUMNS] for each in kept.values()])
-    for bank_id in {each.bank_id for each in kept.values()}:
+    answers = fetch_by_ids(connection, _ANSWERS, {verdict.answer_id for verdict in verdicts})
+    live = {(row.bank_id, row.id) for row in answers if not row.dropped}
+    live_verdicts = {verdict.id: verdict for verdict in verdicts if (verdict.bank_id, verdict.answer_id) in live}
+    _SAVE.run_many(connection, [[getattr(verdict, name) for name in _COLUMNS] for verdict in live_verdicts.values()])
+    for bank_id in {verdict.bank_id for verdict in live_verdicts.values()}:
         _TRIM.execute(connection, {"bank": bank_id})
 
 
@@ -41,7 +41,7 @@ def find_verdicts(connection: Connection, bank_id: BankId, ids: Collection[str])
 
 
 def delete_verdicts(connection: Connection, answer_ids: Collection[str]) -> None:
-    _DELETE.run_many(connection, [(each,) for each in answer_ids])
+    _DELETE.run_many(connection, [(answer_id,) for answer_id in answer_ids])
 
 
 def _verdict(row: Row[Any]) -> SameQuestionVerdict:

@@ -106,13 +106,13 @@ class WebhookLauncher:
         message = _start_message(launch)
         # Wait for the report first: it can overtake the answer.
         report = asyncio.ensure_future(self._reports.wait_for_report(launch.pulse_id, epoch=launch.epoch))
-        begun = False
+        has_begun = False
 
         async def begin() -> None:
-            nonlocal begun
-            if not begun and not report.done():  # else the report has started and ended the pulse
+            nonlocal has_begun
+            if not has_begun and not report.done():  # else the report has started and ended the pulse
                 await started()
-            begun = True
+            has_begun = True
 
         try:
             try:
