@@ -10,17 +10,18 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from circadia.records.agent import AgentPolicy
+from circadia.records.coordination import Guardrails, WakeRules
+from circadia.records.schedule import BlackoutPolicies
 from circadia.settings import (
     AgentSettings,
     DefaultsSettings,
     FleetSettings,
     LimitsSettings,
     McpServerSettings,
-    PolicySettings,
     ServerSettings,
     UpstreamSettings,
 )
-from circadia.settings.coordination import CoordinationSettings, GuardrailsSettings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
     ContainerLauncherSettings,
@@ -28,7 +29,7 @@ from circadia.settings.launchers import (
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
 )
-from circadia.settings.schedule import BlackoutPoliciesSettings, BlackoutSettings, RoutineSettings, ScheduleSettings
+from circadia.settings.schedule import BlackoutSettings, RoutineSettings, ScheduleSettings
 
 HEAD: Final = ("| key | type | default | unit | description |", "| --- | --- | --- | --- | --- |")
 
@@ -36,13 +37,13 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
     "server": (ServerSettings,),
     "upstreams": (UpstreamSettings,),
     "mcp_servers": (McpServerSettings,),
-    "defaults": (PolicySettings, DefaultsSettings),
+    "defaults": (AgentPolicy, DefaultsSettings),
     "agents": (AgentSettings, ScheduleSettings),
-    "agents`: `coordination": (CoordinationSettings,),
-    "agents`: `wake_guardrails": (GuardrailsSettings,),
+    "agents`: `coordination": (WakeRules,),
+    "agents`: `wake_guardrails": (Guardrails,),
     "agents`: `routines": (RoutineSettings,),
     "agents`: `blackouts": (BlackoutSettings,),
-    "agents`: `blackout_policies": (BlackoutPoliciesSettings,),
+    "agents`: `blackout_policies": (BlackoutPolicies,),
     "launchers`: `subprocess": (SubprocessLauncherSettings,),
     "launchers`: `container": (ContainerLauncherSettings,),
     "launchers`: `webhook": (WebhookLauncherSettings,),

@@ -138,7 +138,7 @@ async def test_status_says_what_the_preset_of_a_bank_means(operator: CircadiaPro
     async with worker.store.begin_write() as tx:
         bank = await tx.banks.get_by_name("nights")
         assert bank is not None
-        await tx.banks.save(replace(bank, policy=replace(bank.policy, sleeptime={"when": "nightly"})))
+        await tx.banks.save(replace(bank, policy=bank.policy.model_copy(update={"sleeptime": {"when": "nightly"}})))
     lines = [line.split() for line in (await told("status", "nights")).splitlines()]
     assert ["when", "nightly"] in lines
     assert ["schedule", "`0", "3", "*", "*", "*`", "(UTC),", "for", "3", "h"] in lines

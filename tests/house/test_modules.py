@@ -106,6 +106,12 @@ def test_each_record_is_frozen_and_keyword_only() -> None:
         given = {word.arg: ast.unparse(word.value) for word in (call.keywords if call else [])}
         if given.get("frozen") != "True" or given.get("kw_only") != "True":
             loose.append(f"{shown(path)} {node.name}")
+    for path in python_files("src/circadia/records"):
+        for node in syntax(path).body:
+            if isinstance(node, ast.ClassDef) and "BaseModel" in map(ast.unparse, node.bases):
+                options = [ast.unparse(line.value) for line in node.body if isinstance(line, ast.Assign)]
+                if not any(option.startswith("ConfigDict(") and "frozen=True" in option for option in options):
+                    loose.append(f"{shown(path)} {node.name}")
     assert not loose
 
 

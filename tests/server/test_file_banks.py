@@ -38,10 +38,10 @@ async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person
     async with sqlite_store.begin_write() as tx:
         ann = await tx.banks.get_by_name("support-ann")
         assert ann is not None
-        await tx.banks.save(replace(ann, policy=replace(ann.policy, keep_days=None, own=True)))
+        await tx.banks.save(replace(ann, policy=ann.policy.model_copy(update={"keep_days": None, "own": True})))
         team = await tx.banks.get_by_name("team")
         assert team is not None
-        await tx.banks.save(replace(team, policy=replace(team.policy, min_importance=0.3)))
+        await tx.banks.save(replace(team, policy=team.policy.model_copy(update={"min_importance": 0.3})))
     await start(7)
     async with sqlite_store.begin_read() as tx:
         found = {bank.name: bank for bank in await tx.banks.find_all()}

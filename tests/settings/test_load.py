@@ -37,6 +37,14 @@ def test_off_is_a_word_and_may_stand_for_false_too(file: Path) -> None:
     assert settings.sleeptime.enabled is False
 
 
+def test_a_policy_takes_a_whole_number_for_a_fraction_but_no_quoted_number(file: Path) -> None:
+    file.write_text("agents: {ann: {max_usd_per_day: 2, coordination: {defer_max_seconds: 60}}}", "utf-8")
+    ann = load_settings(file).agents["ann"]
+    assert (ann.max_usd_per_day, ann.coordination.defer_max_seconds) == (2.0, 60.0)
+    expected = "agents.ann.max_calls_per_day: Input should be a valid integer (got '5')"
+    assert refusal(file, 'agents: {ann: {max_calls_per_day: "5"}}') == expected
+
+
 @pytest.mark.parametrize("word", ["off", "Off", "on", "yes", "NO", "y"])
 def test_only_true_and_false_are_truth_values(word: str) -> None:
     assert parse_yaml(word) == word

@@ -109,7 +109,7 @@ def test_blackouts_in_the_file_may_have_unquoted_times_and_dates() -> None:
             start=datetime(2026, 12, 22, 23, tzinfo=UTC), end=datetime(2026, 12, 27, 11, tzinfo=UTC), label="Holidays"
         ),
     )
-    assert settings.blackout_policies.record() == BlackoutPolicies(wake=BlackoutPolicy.RUN)
+    assert settings.blackout_policies == BlackoutPolicies(wake=BlackoutPolicy.RUN)
 
 
 @pytest.mark.spec("WAKE-40", "WAKE-42")

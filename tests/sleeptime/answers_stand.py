@@ -147,7 +147,7 @@ class Hall:
         """Make an agent, or change its policy."""
         async with self.store.begin_write() as tx:
             found = await tx.agents.get(AgentId(f"agt_{name}"))
-            wanted = replace(AgentPolicy(bank="ann", upstreams=("mock",)), **policy)
+            wanted = AgentPolicy.model_validate({"bank": "ann", "upstreams": ("mock",), **policy})
             if found is None:
                 now = self.clock.now()
                 found = Agent(

@@ -1,7 +1,6 @@
 """A bank that wants it leaves out what next to nothing of what was found lies below."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -60,7 +59,7 @@ def at_least(row: object, least: float) -> bool:
 async def wanting(stand: Stand, **keys: object) -> Bank:
     """Return the bank with this policy."""
     async with stand.store.begin_write() as tx:
-        return await stand.memory.banks.change(tx, stand.bank, by="ann", policy=replace(BankPolicy(), **keys))
+        return await stand.memory.banks.change(tx, stand.bank, by="ann", policy=BankPolicy.model_validate(keys))
 
 
 async def ended(stand: Stand, bank: Bank, run: Pass | None = None) -> tuple[dict[str, int], float]:
@@ -90,7 +89,7 @@ async def test_a_pass_tunes_a_bank_that_wants_it_once_and_tells_it(stand: Stand)
         present = await tx.banks.get(bank.id)
     assert told[-1] == {"bank": "ann", "by": "pass p7", "tuned_importance": 0.2, "before": 0.0}
     assert present is not None
-    assert replace(present.policy, tuned=None) == bank.policy, "nothing else is changed"
+    assert present.policy.model_copy(update={"tuned": None}) == bank.policy, "nothing else is changed"
 
 
 @pytest.mark.parametrize(("keys", "review"), [({}, False), ({"tune_importance": True}, True)])

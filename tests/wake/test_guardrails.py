@@ -98,7 +98,8 @@ def test_with_those_before_it_out_of_the_way_each_decides_in_turn() -> None:
         nonlocal agent
         own = agent.coordination
         agent = replace(
-            agent, coordination=replace(own, wake_guardrails=replace(own.wake_guardrails, **changes))
+            agent,
+            coordination=own.model_copy(update={"wake_guardrails": own.wake_guardrails.model_copy(update=changes)}),
         )  # fmt: skip
         return agent
 
@@ -109,7 +110,7 @@ def test_with_those_before_it_out_of_the_way_each_decides_in_turn() -> None:
     cure("max_chain_visits", target=limits(max_chain_visits=1))
     cure("blackout", blackout=None)
     cure("busy", tally=replace(now.tally, under_way=0))
-    agent = replace(agent, coordination=replace(agent.coordination, max_concurrent_pulse_sessions=1))
+    agent = replace(agent, coordination=agent.coordination.model_copy(update={"max_concurrent_pulse_sessions": 1}))
     cure("max_concurrent_pulse_sessions", target=agent)
     cure("cooldown_seconds", target=limits(cooldown_seconds=0.0))
     cure("max_wakes_per_day", target=limits(max_wakes_per_day=1))

@@ -1,9 +1,9 @@
 """Agents: create, change, disable and delete them, and issue their tokens."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import Protocol
 
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
@@ -146,11 +146,10 @@ class AgentRegistry:
 
     def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:
         """Return the policy with these type-checked keys changed. Raises InvalidRequest for a bad key or bank."""
-        known = AgentPolicy.__slots__
         for key in changes:
-            if key not in known:
-                raise InvalidRequest(f"no policy {key!r}; there are {', '.join(sorted(known))}")
-        changed = replace(policy, **{key: _freeze(value) for key, value in changes.items()})
+            if key not in AgentPolicy.model_fields:
+                raise InvalidRequest(f"no policy {key!r}; there are {', '.join(sorted(AgentPolicy.model_fields))}")
+        changed = AgentPolicy.model_validate({**dict(policy), **changes})
         named = {"bank": (changed.bank,), "write_banks": changed.write_banks, "read_banks": changed.read_banks}
         for key in named.keys() & changes.keys():
             for wrong in filter(None, (explain_invalid_bank_name(bank) for bank in named[key] if bank is not None)):
@@ -167,7 +166,3 @@ class AgentRegistry:
 
     async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
         await self._events.record(tx, kind, data, session=agent.session, agent=agent.name)
-
-
-def _freeze(value: object) -> object:
-    return tuple(cast("Sequence[object]", value)) if isinstance(value, list) else value

@@ -17,7 +17,6 @@ from circadia.api.parts import ApiParts, HoldRegistry
 from circadia.api.problems import MEDIA_TYPE, Problem, handle_errors
 from circadia.api.sleeptime import answers, passes, status
 from circadia.api.waking import chains, direct_messages, pulses, wake_stats, wakes
-from circadia.settings import BankSettings, PolicySettings
 from circadia.settings.sleeptime import SleepPolicySettings
 
 _ABOUT: Final = """The control plane of Circadia. Each request needs a token, as `Authorization: Bearer TOKEN` or
@@ -25,11 +24,6 @@ _ABOUT: Final = """The control plane of Circadia. Each request needs a token, as
 name or id, and a thread by id or, if only one open thread has it, by name. Times are ISO 8601 in UTC."""
 
 _REFERENCE: Final = "#/components/schemas/{model}"
-_DESCRIBED_BY: Final = {
-    **dict.fromkeys(("PolicyView", "PolicyBody", "AgentBody", "AgentChange"), PolicySettings),
-    **dict.fromkeys(("BankPolicyKeys", "BankPolicyBody"), BankSettings),
-}
-"""The settings of the same keys; `schemas` does without them, since the client would load slowly."""
 
 
 def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
@@ -45,10 +39,6 @@ def build_openapi_document(routes: list[BaseRoute]) -> dict[str, Any]:
     schemas["SleeptimeStatusView"]["properties"]["policy"] = {
         "$ref": _REFERENCE.format(model="SleepPolicySettings"), "description": "Effective policy of the bank."
     }  # fmt: skip
-    for name, settings in _DESCRIBED_BY.items():
-        for key, value in schemas[name]["properties"].items():
-            if "description" not in value:
-                value["description"] = settings.model_fields[key].description
     document["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Final, cast
 from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
-from circadia.schemas.policies import FirstMistake, Name
+from circadia.records.agent import FirstMistake, Name
 from circadia.stores.nul_check import NUL, holds_nul
 from circadia.suggestions import closest
 

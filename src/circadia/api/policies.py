@@ -4,15 +4,15 @@ from pydantic import Field
 
 from circadia.api.bodies import Body
 from circadia.errors import InvalidRequest
-from circadia.schemas.policies import PolicyKeys
+from circadia.records.agent import AgentPolicy
 
 
-class PolicyBody(PolicyKeys, Body):
+class PolicyBody(AgentPolicy, Body):
     """Policy keys. Missing keys come from the server's `defaults`; in a change, they stay unchanged."""
 
     def changes(self) -> dict[str, object]:
         """Return the policy keys of the request."""
-        return {name: getattr(self, name) for name in PolicyKeys.model_fields if name in self.model_fields_set}
+        return {name: getattr(self, name) for name in AgentPolicy.model_fields if name in self.model_fields_set}
 
 
 class BodyWithPolicy(PolicyBody):

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from circadia.ids import AgentId, SessionId
 from circadia.records.answer import AnswerMode
@@ -12,8 +14,24 @@ from circadia.records.coordination import DEFAULT, Coordination, Setting
 
 RESERVED: Final = frozenset({"operator", "circadia"})
 """Names that messages and events use for people and for Circadia itself; no agent may have one."""
+MOST_COUNTED: Final = 2**53
+"""Largest whole number that every JSON reader reads exactly (RFC 8259, section 6)."""
+MOST_MEASURED: Final = 10.0**9
+"""Largest number of seconds or dollars."""
 
 
+class FirstMistake(FailFast):
+    """Stops the validation of a list at its first mistake: a body can hold half a million."""
+
+    def __hash__(self) -> int:
+        """Return a hash, which a type that may be null needs."""
+        return hash(self.fail_fast)
+
+
+Name = Annotated[str, StringConstraints(max_length=200)]
+"""A name or a reference; nothing has a longer one."""
+AccessList = Annotated[tuple[Name, ...], FirstMistake()]
+"""Names that a policy grants, or `*`."""
 ToolGroup = Literal["*", "threads", "waits", "inbox", "memory", "sleep"]
 """A group of Circadia's own tools, or `*` for all."""
 
@@ -53,57 +71,95 @@ class OnWake(StrEnum):
     REFRESH = "refresh"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AgentPolicy:
-    """Access, budgets and hold behaviour of an agent. Access lists hold names, or `*` for all."""
+class AgentPolicy(BaseModel):
+    """What an agent may access and spend, and how its held prompts are handled."""
 
-    upstreams: tuple[str, ...] = ("*",)
-    mcp_servers: tuple[str, ...] = ("*",)
-    tools: tuple[str, ...] = ("*",)
-    """Visible groups of Circadia's own tools: `threads`, `waits`, `inbox`, `memory`, `sleep`."""
-    sessions: tuple[str, ...] = ()
-    """Other sessions whose agents it may contact (GATE-07)."""
-    may_wake: tuple[str, ...] = ()
-    """Agents that it may wake through `set_sleeping` or REST."""
-    may_sleep: tuple[str, ...] = ()
-    """Agents that it may put to sleep through `set_sleeping` or REST."""
-    models: tuple[str, ...] | None = None
-    """None allows all models."""
-    max_calls_per_day: int | None = None
-    """Per UTC day; none means no limit."""
-    max_tokens_per_day: int | None = None
-    """Input and output tokens per UTC day; none means no limit."""
-    max_usd_per_day: float | None = None
-    """Per UTC day; none means no limit."""
-    on_wake: OnWake = OnWake.NOTICE
-    include_usage: bool = True
-    """Add `stream_options.include_usage` to streams that lack it, and remove the extra chunk from the answer."""
-    hold_max_seconds: float | None = None
-    """None holds the call until the agent wakes."""
-    hold_lists: bool = False
-    """Strict mode: hold MCP list requests too."""
-    abort_streams: bool = False
-    """Cut model streams in flight when the agent falls asleep."""
-    bank: str | None = None
-    """The bank that stores its conversations and supplies its context; `{user}` is replaced by the end user."""
-    write_banks: tuple[str, ...] = ()
-    """Other banks, or bank templates, that its tools and REST calls may read and write."""
-    read_banks: tuple[str, ...] = ()
-    """Banks that it may only read; the bound bank can be one of them."""
-    multi_user: bool = False
-    """The agent serves many people: without a known end user, a turn is neither captured nor given context."""
-    capture: bool = True
-    """Store turns that pass the gateway as episodes, if a bank is bound."""
-    inject: bool = True
-    """Add context to calls that pass the gateway, if a bank is bound."""
-    stable_tokens: int = 2_000
-    """Token budget for blocks in each call."""
-    fitting_tokens: int = 1_000
-    """Token budget for notes and episodes that fit the question."""
-    answer_mode: AnswerMode = AnswerMode.HINT
-    """Use of ready answers, if a bank is bound."""
-    sleeptime_agent: bool = False
-    """A sleep-time agent: it may write blocks even where the bank has no `hot_edits`."""
+    model_config = ConfigDict(frozen=True)
+
+    upstreams: AccessList = Field(
+        default=("*",), description="Model providers that the agent may call; `*` means all.", examples=[["openai"]]
+    )
+    mcp_servers: AccessList = Field(
+        default=("*",), description="Proxied MCP servers that it may call; `*` means all.", examples=[["*"]]
+    )
+    tools: Annotated[tuple[ToolGroup, ...], FirstMistake()] = Field(
+        default=("*",),
+        description="Groups of Circadia's MCP tools that the agent may see and call; `*` means all. Its model reads "
+        "their descriptions with each call.",
+    )
+    sessions: AccessList = Field(default=(), description="Other sessions whose agents it may address.")
+    may_wake: AccessList = Field(
+        default=(), description="Agents that it may wake with `set_sleeping` or over REST.", examples=[["writer"]]
+    )
+    may_sleep: AccessList = Field(default=(), description="Agents that it may put to sleep.")
+    models: AccessList | None = Field(
+        default=None,
+        description="Models that its calls may name, also in paths; the gateway refuses a call that names none. All "
+        "by default.",
+    )
+    max_calls_per_day: StrictInt | None = Field(
+        default=None, ge=0, le=MOST_COUNTED, description="Maximum model calls per UTC day."
+    )
+    max_tokens_per_day: StrictInt | None = Field(
+        default=None, ge=0, le=MOST_COUNTED, description="Maximum input and output tokens per UTC day."
+    )
+    max_usd_per_day: StrictFloat | None = Field(
+        default=None, ge=0, le=MOST_MEASURED, description="Maximum spend per UTC day, at list prices."
+    )
+    on_wake: OnWake = Field(
+        default=OnWake.NOTICE,
+        description="Handling of a held prompt on wake: `notice` adds a line, `forward` sends it unchanged, `refresh` "
+        "asks the caller to send it again.",
+    )
+    include_usage: StrictBool = Field(
+        default=True,
+        description="Request usage in OpenAI streams when the caller does not, and remove the extra chunk.",
+    )
+    hold_max_seconds: StrictFloat | None = Field(
+        default=None, gt=0, le=MOST_MEASURED, description="Longest hold; by default until the wake."
+    )
+    hold_lists: StrictBool = Field(default=False, description="Also hold MCP list requests.")
+    abort_streams: StrictBool = Field(
+        default=False, description="Abort running model streams when the agent is put to sleep."
+    )
+    bank: Name | None = Field(
+        default=None,
+        description="Bank that stores its conversations and provides its context; `{user}` stands for the end user, "
+        "so that each has a separate bank.",
+        examples=["support-{user}"],
+    )
+    write_banks: AccessList = Field(
+        default=(), description="Other banks that its tools and REST calls may read and write."
+    )
+    read_banks: AccessList = Field(default=(), description="Banks that it may only read; may include the bound one.")
+    multi_user: StrictBool = Field(
+        default=False,
+        description="The agent serves many people: a turn without a known end user is neither captured nor given "
+        "context.",
+    )
+    capture: StrictBool = Field(
+        default=True, description="Store turns that pass the gateway as episodes, if a bank is bound."
+    )
+    inject: StrictBool = Field(
+        default=True, description="Add context to calls that pass the gateway, if a bank is bound."
+    )
+    stable_tokens: StrictInt = Field(
+        default=2_000, ge=0, le=MOST_COUNTED, description="Maximum tokens that blocks add to a call."
+    )
+    fitting_tokens: StrictInt = Field(
+        default=1_000,
+        ge=0,
+        le=MOST_COUNTED,
+        description="Maximum tokens that notes and episodes for the question add to a call.",
+    )
+    answer_mode: AnswerMode = Field(
+        default=AnswerMode.HINT,
+        description="How its calls use ready answers: `off` ignores them, `hint` shows them in the context, `serve` "
+        "returns those that are certain.",
+    )
+    sleeptime_agent: StrictBool = Field(
+        default=False, description="Make it a sleep-time agent, which may write blocks even without `hot_edits`."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat
 
 from circadia.ids import BankId
+from circadia.records.agent import MOST_MEASURED
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
 
@@ -61,29 +64,55 @@ class ImportanceTuning:
     """The pass that set it; empty after an undo."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BankPolicy:
-    """Rules for writing to a bank."""
+class BankRules(BaseModel):
+    """Rules for writing to a bank: the keys that the configuration file, REST and exports share."""
 
-    capture_mode: CaptureMode = CaptureMode.CONTENT
-    capture_tools: bool = False
-    """Store tool calls and their results too."""
-    min_importance: float = 0.0
-    """Skip and count turns that score less, 0 to 1; 0 leaves the threshold to `tuned`."""
-    tune_importance: bool = False
-    """Let passes tune the threshold in `tuned`, used where `min_importance` is 0."""
+    model_config = ConfigDict(frozen=True)
+
+    capture_mode: CaptureMode = Field(
+        default=CaptureMode.CONTENT,
+        description="Turns to keep of the conversations that pass the gateway: `all`, those with `content`, or only "
+        "explicit memories (`explicit`).",
+    )
+    capture_tools: StrictBool = Field(default=False, description="Also keep tool calls and their results.")
+    min_importance: StrictFloat = Field(
+        default=0.0, ge=0, le=1, description="Minimum importance score; turns below it are counted but not stored."
+    )
+    tune_importance: StrictBool = Field(
+        default=False,
+        description="If `min_importance` is 0, let passes raise it, up to 0.3, based on which turns searches find.",
+    )
+    hot_edits: StrictBool = Field(default=False, description="Let agents write blocks while somebody waits.")
+    duplicate_seconds: StrictFloat = Field(
+        default=3600.0, ge=0, le=MOST_MEASURED, description="Time within which an exact repetition is only counted."
+    )
+    keep_days: StrictFloat | None = Field(
+        default=None,
+        gt=0,
+        le=1_000_000,
+        description="Age at which episodes are deleted with everything derived from them; by default never.",
+    )
+
+
+class BankPolicyKeys(BankRules):
+    """The policy of a bank."""
+
+    sleeptime: Mapping[str, Any] = Field(
+        default_factory=dict[str, Any],
+        description="Settings of its passes that differ from section `sleeptime`, nested as in the file. A change "
+        "replaces the keys it contains; null removes one.",
+        examples=[{"frequency_turns": 10}],
+    )
+    own: StrictBool = Field(
+        default=False,
+        description="Whether the policy was set over REST, so that the file no longer changes it. Sending any key "
+        "sets this; `own: false` returns the bank to the file.",
+    )
+
+
+class BankPolicy(BankPolicyKeys):
     tuned: ImportanceTuning | None = None
     """The threshold that passes have learned from later use of the stored turns; none if they have not."""
-    hot_edits: bool = False
-    """Let agents write blocks during a call; otherwise only people and the sleep tier do (MEM-10)."""
-    duplicate_seconds: float = 3600.0
-    """An exact repetition within this time is linked to the first episode instead of being stored again (MEM-04)."""
-    keep_days: float | None = None
-    """Episodes older than this are deleted with everything derived from them; none keeps them forever."""
-    sleeptime: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Settings of this bank that override section `sleeptime`, in the form of the configuration file."""
-    own: bool = False
-    """A person has set this policy, so the configuration file no longer changes it."""
 
     @property
     def tuned_importance(self) -> float:

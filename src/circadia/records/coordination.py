@@ -1,17 +1,23 @@
 """Coordination: an agent's guardrails, launcher, time zone and blackouts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from circadia.records.schedule import Blackout, BlackoutPolicies
 
 MOST: Final = 10**9
 """Largest allowed limit."""
+Count = Annotated[StrictInt, Field(ge=0, le=MOST)]
+Amount = Annotated[StrictFloat, Field(ge=0, le=MOST)]
+ConsecutiveSkips = Annotated[
+    StrictInt,
+    Field(ge=1, le=1_000_000, description="Consecutive skipped occurrences that raise an alert."),
+]
 
 
 class PairMode(StrEnum):
@@ -30,64 +36,86 @@ class OnBlock(StrEnum):
     REFUSE = "refuse"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Guardrails:
-    """Limits of wakes. 0 allows none; none means no limit (WAKE-16)."""
+class Guardrails(BaseModel):
+    """Limits of wakes: 0 allows none, null means no limit (WAKE-16)."""
 
-    cooldown_seconds: Annotated[float, Field(ge=0, le=MOST)] | None = 300.0
-    """Minimum time between two wakes of the agent."""
-    max_daily_session_minutes: Annotated[float, Field(ge=0, le=MOST)] | None = 120.0
-    """Total pulse minutes per day in the agent's zone."""
-    max_wakes_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = 12
-    """Per day in the agent's zone."""
-    max_wakes_per_pair_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = 5
-    """Wakes by the same agent, per day in the target's zone."""
-    max_wakes_per_session: Annotated[int, Field(ge=0, le=MOST)] | None = 3
-    """Wakes that a sender may request in one pulse or waking period; per day if that has no time limit."""
-    pair_mode: PairMode = PairMode.DIRECTED
-    max_chain_depth: Annotated[int, Field(ge=0, le=MOST)] | None = 24
-    """Wakes from the root of a chain."""
-    max_chain_visits: Annotated[int, Field(ge=0, le=MOST)] | None = None
-    """Wakes of the same agent in a chain."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cooldown_seconds: Amount | None = Field(default=300.0, description="Minimum time between two wakes of the agent.")
+    max_daily_session_minutes: Amount | None = Field(
+        default=120.0, description="Maximum total run time of its pulses per day."
+    )
+    max_wakes_per_day: Count | None = Field(default=12, description="Maximum wakes per day, in the agent's time zone.")
+    max_wakes_per_pair_per_day: Count | None = Field(default=5, description="Maximum wakes per day by one sender.")
+    max_wakes_per_session: Count | None = Field(
+        default=3,
+        description="Maximum wakes by a sender in one pulse or wake period; per day if that has no time limit.",
+    )
+    pair_mode: PairMode = Field(
+        default=PairMode.DIRECTED, description="Count A→B and B→A separately (`directed`) or together."
+    )
+    max_chain_depth: Count | None = Field(default=24, description="Maximum wakes from the root of a chain.")
+    max_chain_visits: Count | None = Field(default=None, description="Maximum wakes of the same agent in a chain.")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Coordination:
-    wakes_enabled: bool = True
-    """False leaves waking to people."""
-    launcher: str = "resident"
+class WakeRules(BaseModel):
+    """The key `coordination` of an agent in the configuration file: how it may be woken."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    wakes_enabled: StrictBool = Field(default=True, description="Allow wakes; people can always wake the agent.")
+    launcher: str = Field(
+        default="resident",
+        description="How its pulses run: `resident` opens its gate; or a name of `launchers`.",
+    )
+    max_concurrent_pulse_sessions: Count | None = Field(
+        default=2, description="Maximum number of its concurrent pulses."
+    )
+    wake_guardrails: Guardrails = Field(default_factory=Guardrails, description="Limits of wakes.")
+    on_busy: OnBlock = Field(
+        default=OnBlock.DEFER, description="`defer` or `refuse` a wake while the agent has a pulse."
+    )
+    on_cooldown: OnBlock = Field(default=OnBlock.DEFER, description="`defer` or `refuse` a wake during its cooldown.")
+    on_concurrency: OnBlock = Field(
+        default=OnBlock.DEFER, description="`defer` or `refuse` a wake while all slots are in use."
+    )
+    guard_thread_events: StrictBool = Field(default=False, description="Apply the guardrails to its `wake_events` too.")
+    wake_on_high_priority: StrictBool = Field(
+        default=True, description="Request a wake for `high` and `urgent` messages."
+    )
+    defer_max_seconds: StrictFloat = Field(
+        default=86_400.0, gt=0, le=30 * 86_400, description="Lifetime of a deferred wake."
+    )
+    pulse_timeout_seconds: StrictFloat | None = Field(
+        default=3600.0, gt=0, le=86_400, description="Longest pulse, unless its routine sets a limit."
+    )
+    prompt_tokens: StrictInt = Field(
+        default=4000, ge=100, le=1_000_000, description="Maximum prompt size of a launched pulse."
+    )
+    heartbeat_minutes: StrictInt | None = Field(
+        default=30,
+        ge=1,
+        le=43_200,
+        description="Interval at which a launched agent without routines checks for unread messages; `null` means "
+        "never.",
+    )
+
+
+class Coordination(WakeRules):
+    """How an agent may be woken, with its time zone and blackouts."""
+
     zone: str = "UTC"
     """IANA time zone of its days, blackouts and crons."""
-    max_concurrent_pulse_sessions: Annotated[int, Field(ge=0, le=MOST)] | None = 2
-    wake_guardrails: Guardrails = field(default_factory=Guardrails)
-    on_busy: OnBlock = OnBlock.DEFER
-    """Applies while the agent has a pulse."""
-    on_cooldown: OnBlock = OnBlock.DEFER
-    on_concurrency: OnBlock = OnBlock.DEFER
-    """Applies while all pulse slots of the agent or the fleet are taken."""
-    guard_thread_events: bool = False
-    """Apply the guardrails to wake events too (WAKE-07)."""
-    wake_on_high_priority: bool = True
-    """Let messages of priority high and urgent request a wake (WAKE-06)."""
-    defer_max_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 86_400.0
-    """Time after which a deferred wake expires."""
-    pulse_timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = 3600.0
-    """Time limit of pulses without one, from wakes and routines."""
-    prompt_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 4000
-    """Size of the prompt of a launched pulse."""
-    heartbeat_minutes: Annotated[int, Field(ge=1, le=43_200)] | None = 30
-    """Interval of the default routine of a launched agent without routines; none disables it."""
-    max_consecutive_skips: Annotated[int, Field(ge=1, le=1_000_000)] = 5
-    """Consecutive skips of a routine before people are alerted."""
+    max_consecutive_skips: ConsecutiveSkips = 5
     blackouts: tuple[Blackout, ...] = ()
     """In the agent's zone."""
-    blackout_policies: BlackoutPolicies = field(default_factory=BlackoutPolicies)
+    blackout_policies: BlackoutPolicies = Field(default_factory=BlackoutPolicies)
 
 
 _GROUPS: Final = {"wake_guardrails": Guardrails, "blackout_policies": BlackoutPolicies}
 KEYS: Final = (
-    *(setting.name for setting in fields(Coordination) if setting.name not in _GROUPS),
-    *(f"{group}.{setting.name}" for group, kind in _GROUPS.items() for setting in fields(kind)),
+    *(name for name in Coordination.model_fields if name not in _GROUPS),
+    *(f"{group}.{name}" for group, kind in _GROUPS.items() for name in kind.model_fields),
 )
 """Flat names of all settings, such as `zone` and `wake_guardrails.cooldown_seconds`."""
 DEFAULT: Final = Coordination()
@@ -127,14 +155,11 @@ def build_coordination(values: Mapping[str, Any]) -> Coordination:
         if name in KEYS:
             group, dot, inner = name.partition(".")
             (own[group] if dot else own)[inner or group] = value
-    return _ADAPTER.validate_python(own)
+    return Coordination.model_validate(own)
 
 
 def flatten_coordination(coordination: Coordination) -> dict[str, object]:
     """Return all settings by flat name as JSON values."""
-    dumped: dict[str, Any] = _ADAPTER.dump_python(coordination, mode="json")
+    dumped: dict[str, Any] = coordination.model_dump(mode="json")
     flat = {name: value for name, value in dumped.items() if name not in _GROUPS}
     return flat | {f"{group}.{name}": value for group in _GROUPS for name, value in dumped[group].items()}
-
-
-_ADAPTER: Final = TypeAdapter(Coordination)

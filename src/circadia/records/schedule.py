@@ -12,6 +12,7 @@ from typing import Final, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
+from pydantic import BaseModel, ConfigDict, Field
 
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, RoutineId
@@ -62,16 +63,14 @@ class BlackoutPolicy(StrEnum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BlackoutPolicies:
-    """The blackout policy of each kind of run."""
+class BlackoutPolicies(BaseModel):
+    """How each kind of run is handled during a blackout: `run`, `defer` to its end, or `skip`."""
 
-    wake: BlackoutPolicy = BlackoutPolicy.DEFER
-    """Wake requests."""
-    schedule: BlackoutPolicy = BlackoutPolicy.SKIP
-    """Recurring routines."""
-    one_off: BlackoutPolicy = BlackoutPolicy.RUN
-    """Routines with single instants."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    wake: BlackoutPolicy = Field(default=BlackoutPolicy.DEFER, description="Policy for wake requests.")
+    schedule: BlackoutPolicy = Field(default=BlackoutPolicy.SKIP, description="Policy for recurring routines.")
+    one_off: BlackoutPolicy = Field(default=BlackoutPolicy.RUN, description="Policy for routines with single instants.")
 
     def policy_for(self, kind: RunKind) -> BlackoutPolicy:
         return {RunKind.WAKE: self.wake, RunKind.SCHEDULE: self.schedule, RunKind.ONE_OFF: self.one_off}[kind]

@@ -4,8 +4,7 @@ from datetime import datetime
 
 from pydantic import AliasChoices, Field
 
-from circadia.records.agent import Cause, SleepEvent, WakeEvent
-from circadia.schemas.policies import PolicyView
+from circadia.records.agent import AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.schemas.view import View
 
 
@@ -28,7 +27,7 @@ class AgentView(View):
     held: int = Field(description="Number of its held calls.")
     sleep_events: list[SleepEvent] = Field(description="Events that put it to sleep.")
     wake_events: list[WakeEvent] = Field(description="Events that wake it.")
-    policy: PolicyView | None = Field(description="What it may access and spend; null if another agent asks.")
+    policy: AgentPolicy | None = Field(description="What it may access and spend; null if another agent asks.")
     in_file: bool = Field(
         description="Whether the configuration file defines it. If so, each start and each change of the file sets "
         "its description, events and policy."

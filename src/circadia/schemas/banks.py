@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from circadia.schemas.policies import BankPolicyKeys
+from circadia.records.bank import BankPolicyKeys
 from circadia.schemas.view import View
 
 

@@ -48,6 +48,7 @@ from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
+from circadia.records.agent import AgentPolicy
 from circadia.records.session import DEFAULT_SESSION
 from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.front import DoorRouter, HostGuard
@@ -64,7 +65,7 @@ from circadia.server.sleeptime_wiring import (
 )
 from circadia.server.sweeps import Sweeps
 from circadia.server.wake_wiring import build_agent_services, build_wake_services, build_wake_worker
-from circadia.settings import ConfigFile, PolicySettings, Settings
+from circadia.settings import ConfigFile, Settings
 from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
@@ -331,7 +332,7 @@ async def _apply_file_agents(
         for name, file_agent in settings.agents.items():
             token = _secret(basis, f"agents.{name}", file_agent.token_env)
             agent = await tx.agents.get_by_name(default.id, name)
-            policy = {key: getattr(file_agent, key) for key in PolicySettings.model_fields}
+            policy = {key: getattr(file_agent, key) for key in AgentPolicy.model_fields}
             if agent is None:
                 new = NewAgent(
                     name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,

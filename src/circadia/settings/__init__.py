@@ -1,7 +1,7 @@
 """Settings: one model per section; the file and the environment are read once, in `load`."""
 
-from circadia.settings.agents import AgentSettings, PolicySettings
-from circadia.settings.coordination import FleetSettings
+from circadia.settings.agents import AgentSettings
+from circadia.settings.fleet import FleetSettings
 from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.load import ConfigFile, load_settings, settings_from
@@ -22,7 +22,6 @@ __all__ = [
     "LimitsSettings",
     "McpServerSettings",
     "MemorySettings",
-    "PolicySettings",
     "ServerSettings",
     "Settings",
     "UpstreamSettings",

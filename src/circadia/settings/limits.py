@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from circadia.settings.agents import PolicySettings
+from circadia.records.agent import AgentPolicy
 from circadia.settings.section import Section
 
 
-class DefaultsSettings(PolicySettings):
+class DefaultsSettings(AgentPolicy, Section):
     """Policy of agents that state none, and the timing of holds."""
 
     hold_grace_seconds: float = Field(
@@ -35,6 +35,9 @@ class DefaultsSettings(PolicySettings):
     stall_seconds: float = Field(
         300.0, gt=0, description="Time that all agents of a session must sleep before the event `session_stalled`."
     )
+
+    def policy(self) -> AgentPolicy:
+        return AgentPolicy.model_validate(dict(self))
 
     @property
     def silent_seconds(self) -> float:

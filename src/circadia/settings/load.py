@@ -9,9 +9,8 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from circadia.errors import ConfigError
-from circadia.records.agent import RESERVED
+from circadia.records.agent import RESERVED, AgentPolicy
 from circadia.records.bank import explain_invalid_bank_name
-from circadia.settings.agents import PolicySettings
 from circadia.settings.root import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.settings.validation_messages import describe_mistakes
@@ -117,7 +116,7 @@ def _with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
     agents = filled.get("agents")
     if isinstance(defaults, Mapping) and isinstance(agents, Mapping):
         stated = cast("Mapping[str, Any]", defaults)
-        shared = {key: stated[key] for key in PolicySettings.model_fields if key in stated}
+        shared = {key: stated[key] for key in AgentPolicy.model_fields if key in stated}
         filled["agents"] = {
             name: {**shared, **(agent or {})} if isinstance(agent, Mapping | None) else agent
             for name, agent in cast("Mapping[str, Any]", agents).items()

@@ -1,12 +1,11 @@
 """Sections `memory` and `banks`."""
 
 import re
-from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from circadia.records.bank import BankPolicy, CaptureMode
+from circadia.records.bank import BankPolicy, BankRules
 from circadia.settings.section import Section
 from circadia.settings.sleeptime import SleepPolicySettings
 
@@ -89,28 +88,10 @@ class MemorySettings(Section):
     )
 
 
-class BankSettings(Section):
+class BankSettings(BankRules, Section):
     """A bank, or a template of banks: a name with `{user}` in it."""
 
     description: str = Field("", description="Purpose of the bank.")
-    capture_mode: CaptureMode = Field(
-        CaptureMode.CONTENT,
-        description="Turns to keep of the conversations that pass the gateway: `all`, those with `content`, or only "
-        "explicit memories (`explicit`).",
-    )
-    capture_tools: bool = Field(False, description="Also keep tool calls and their results.")
-    min_importance: float = Field(
-        0.0, ge=0, le=1, description="Minimum importance score; turns below it are counted but not stored."
-    )
-    tune_importance: bool = Field(
-        False,
-        description="If `min_importance` is 0, let passes raise it, up to 0.3, based on which turns searches find.",
-    )
-    hot_edits: bool = Field(False, description="Let agents write blocks while somebody waits.")
-    duplicate_seconds: float = Field(3600.0, ge=0, description="Time within which an exact repetition is only counted.")
-    keep_days: float | None = Field(
-        None, gt=0, description="Age at which episodes are deleted with everything derived from them; by default never."
-    )
     sleeptime: SleepPolicySettings = Field(
         SleepPolicySettings.model_validate({}),
         description="Passes over this bank: keys stated here replace those of section `sleeptime`.",
@@ -124,4 +105,4 @@ class BankSettings(Section):
         stated = {name: getattr(self, name) for name in self.model_fields_set - {"description"}}
         if "sleeptime" in stated:
             stated["sleeptime"] = self.sleeptime.model_dump(mode="json", exclude_unset=True)
-        return replace(before, **stated)
+        return before.model_copy(update=stated)

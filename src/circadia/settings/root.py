@@ -4,7 +4,7 @@ from pydantic import Field
 
 from circadia.settings.agents import AgentSettings
 from circadia.settings.answers import AnswersSettings
-from circadia.settings.coordination import FleetSettings
+from circadia.settings.fleet import FleetSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.memory import BankSettings, MemorySettings

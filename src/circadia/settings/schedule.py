@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BeforeValidator, Field, model_validator
 
 from circadia.errors import InvalidRequest
+from circadia.records.coordination import ConsecutiveSkips
 from circadia.records.schedule import (
     DAY_MINUTES,
     MAX_EVERY_SECONDS,
@@ -171,25 +172,14 @@ class BlackoutSettings(Section):
         return frozenset(Weekday) if self.weekdays is None else frozenset(self.weekdays)
 
 
-class BlackoutPoliciesSettings(Section):
-    """How each kind of run is handled during a blackout: `run`, `defer` to its end, or `skip`."""
-
-    wake: BlackoutPolicy = Field(BlackoutPolicy.DEFER, description="Policy for wake requests.")
-    schedule: BlackoutPolicy = Field(BlackoutPolicy.SKIP, description="Policy for recurring routines.")
-    one_off: BlackoutPolicy = Field(BlackoutPolicy.RUN, description="Policy for routines with single instants.")
-
-    def record(self) -> BlackoutPolicies:
-        return BlackoutPolicies(wake=self.wake, schedule=self.schedule, one_off=self.one_off)
-
-
 class ScheduleSettings(Section):
     timezone: str = Field("UTC", description="IANA name of the agent's time zone, such as `Europe/Berlin`.")
     routines: tuple[RoutineSettings, ...] = Field((), description="Tasks that it runs by itself.")
     blackouts: tuple[BlackoutSettings, ...] = Field((), description="Times in which it is left alone.")
-    blackout_policies: BlackoutPoliciesSettings = Field(
-        BlackoutPoliciesSettings.model_validate({}), description="How each kind of run is handled during a blackout."
+    blackout_policies: BlackoutPolicies = Field(
+        BlackoutPolicies(), description="How each kind of run is handled during a blackout."
     )
-    max_consecutive_skips: int = Field(5, ge=1, description="Consecutive skipped occurrences that raise an alert.")
+    max_consecutive_skips: ConsecutiveSkips = 5
     pulse_enabled: bool | None = Field(
         None, description="Turns the routine `pulse` of the other `pulse_*` keys on or off; on if one of them is set."
     )

@@ -1,8 +1,9 @@
 """The base class of all sections: no unknown keys, no change after loading."""
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 OsUserName = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*|\d+:\d+)$")]
 """An operating-system user: a name, or `uid:gid`."""
@@ -11,8 +12,28 @@ USER_DESCRIPTION: Final = (
     "who can read its files."
 )
 
+_WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+
 
 class Section(BaseModel):
     """One section of `circadia.yaml`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_words_as_booleans(cls, given: Any) -> Any:
+        """Read `yes`, `off` and the like, which the file keeps as words, where REST takes true or false only."""
+        if not isinstance(given, Mapping):
+            return given
+        stated = cast("Mapping[str, Any]", given)
+        words = {
+            name: _WORDS[value.lower()]
+            for name, value in stated.items()
+            if isinstance(value, str)
+            and value.lower() in _WORDS
+            and name in cls.model_fields
+            and cls.model_fields[name].annotation is bool
+            and any(isinstance(metadata, Strict) for metadata in cls.model_fields[name].metadata)
+        }
+        return {**stated, **words}

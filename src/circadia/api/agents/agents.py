@@ -10,10 +10,9 @@ from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.policies import BodyWithPolicy
-from circadia.records.agent import Agent, SleepEvent, WakeEvent
+from circadia.records.agent import Agent, FirstMistake, Name, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
 from circadia.schemas.agents import AgentCreated, AgentList, AgentToken, AgentView
-from circadia.schemas.policies import FirstMistake, Name, PolicyView
 
 router = noun_router("agents")
 
@@ -73,7 +72,7 @@ def agent_view(agent: Agent, parts: ApiParts, principal: Principal) -> AgentView
         held=parts.holds.count_held(agent.id),
         sleep_events=sorted(agent.sleep_events),
         wake_events=sorted(agent.wake_events),
-        policy=PolicyView.of(agent.policy) if principal.is_operator or own else None,
+        policy=agent.policy if principal.is_operator or own else None,
         in_file=agent.id in parts.registry.in_file,
     )
 

@@ -7,11 +7,9 @@ from fastapi import Body
 from circadia.agents.access import require_operator
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import named_agent, own_agent
-from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
 from circadia.records.coordination import KEYS, SettingSource, flatten_coordination
 from circadia.schemas.coordination import CoordinationView, SettingView
-from circadia.wake.coordination import flatten_keys
 
 router = noun_router("coordination")
 
@@ -41,7 +39,6 @@ async def change_coordination(
     async with parts.store.begin_write() as tx:
         found_agent = await named_agent(tx, who, agent)
         changed = await parts.wake.coordinations.patch(tx, found_agent, body, by=who.name)
-        _require_same_types(flatten_keys(body), flatten_coordination(changed.coordination))
     return _view(changed)
 
 
@@ -54,18 +51,6 @@ async def reset_coordination(agent: str, key: str, who: Who, parts: Parts) -> Co
     require_operator(who)
     async with parts.store.begin_write() as tx:
         return _view(await parts.wake.coordinations.reset(tx, await named_agent(tx, who, agent), key, by=who.name))
-
-
-def _require_same_types(given: dict[str, object], made: dict[str, object]) -> None:
-    """Raise InvalidRequest where a value was converted to another type; this rolls the change back."""
-    for name, value in given.items():
-        if not isinstance(value, list) and _kind(value) is not _kind(made[name]):
-            raise InvalidRequest(f"{name}: {value!r} is of the wrong type; write it as {made[name]!r}")
-
-
-def _kind(value: object) -> type:
-    """Return the JSON type: all numbers are one."""
-    return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
 
 
 def _view(agent: Agent) -> CoordinationView:

@@ -13,7 +13,7 @@ from circadia.api.agents.agents import AgentBody, agent_created, agent_view, set
 from circadia.api.bodies import Body, Names
 from circadia.api.messaging.threads import ThreadBody, thread_view
 from circadia.api.parts import Parts, Who, noun_router
-from circadia.schemas.policies import FirstMistake, Name
+from circadia.records.agent import FirstMistake, Name
 from circadia.schemas.sessions import SessionCreated, SessionDetail, SessionList, SessionView
 
 router = noun_router("sessions")

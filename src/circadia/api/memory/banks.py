@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Any, Final, cast
 
@@ -16,11 +15,11 @@ from circadia.api.references import Instant
 from circadia.errors import InvalidRequest
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
-from circadia.records.bank import Bank, BankPolicy
+from circadia.records.agent import MOST_MEASURED, FirstMistake, Name
+from circadia.records.bank import Bank, BankPolicy, BankPolicyKeys
 from circadia.records.end_user import shorten_name
 from circadia.records.event import EventType
 from circadia.schemas.banks import BankList, BankView, ForgottenView
-from circadia.schemas.policies import MOST_MEASURED, BankPolicyKeys, FirstMistake, Name
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.settings.validation_messages import describe_mistakes
 from circadia.stores.base import Tx
@@ -84,7 +83,7 @@ class BankPolicyBody(BankPolicyKeys, Body):
             both = {**before.sleeptime, **self.sleeptime}
             removed_names = {name for name, value in self.sleeptime.items() if value is None}
             sent["sleeptime"] = {name: value for name, value in both.items() if name not in removed_names}
-        return replace(before, **{"own": bool(sent) or before.own, **sent})
+        return before.model_copy(update={"own": bool(sent) or before.own, **sent})
 
 
 class BankBody(Body):
@@ -121,7 +120,6 @@ class ForgetBody(Body):
 async def bank_view(tx: Tx, bank: Bank) -> BankView:
     return BankView.of(
         bank,
-        policy=BankPolicyKeys.model_validate(bank.policy, from_attributes=True),
         tuned_importance=bank.policy.tuned_importance,
         episodes=await tx.episodes.count(bank.id),
     )

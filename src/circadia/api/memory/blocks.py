@@ -12,8 +12,8 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest, NotFound
 from circadia.memory.blocks import BlockUpdate, writer_of
+from circadia.records.agent import MOST_COUNTED
 from circadia.schemas.blocks import BlockList, BlockView
-from circadia.schemas.policies import MOST_COUNTED
 
 router = noun_router("blocks")
 

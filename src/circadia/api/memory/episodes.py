@@ -14,11 +14,11 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
 from circadia.memory.episodes import NewEpisode
+from circadia.records.agent import MOST_COUNTED, Name
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.principal import Principal
 from circadia.schemas.episodes import EpisodePage, EpisodeView, StaleChange, StoredEpisodeView
-from circadia.schemas.policies import MOST_COUNTED, Name
 
 router = noun_router("episodes")
 

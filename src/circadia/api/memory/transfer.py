@@ -14,8 +14,8 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.errors import StorageUnavailable
 from circadia.memory.transfer.export import export_lines
 from circadia.memory.transfer.importer import read_lines
+from circadia.records.agent import MOST_COUNTED
 from circadia.schemas.banks import ImportedView
-from circadia.schemas.policies import MOST_COUNTED
 
 router = noun_router("memory transfer")
 

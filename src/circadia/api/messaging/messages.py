@@ -8,8 +8,8 @@ from pydantic import Field
 from circadia.agents.directory import find_session, find_thread
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import Parts, Who, noun_router
+from circadia.records.agent import MOST_COUNTED, Name
 from circadia.schemas.messages import MessageList, MessageView
-from circadia.schemas.policies import MOST_COUNTED, Name
 
 router = noun_router("messages")
 

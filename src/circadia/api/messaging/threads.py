@@ -8,8 +8,8 @@ from pydantic import Field
 from circadia.agents.directory import find_session, find_thread
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import Parts, Who, noun_router
+from circadia.records.agent import Name
 from circadia.records.thread import Thread
-from circadia.schemas.policies import Name
 from circadia.schemas.threads import ThreadList, ThreadView
 from circadia.stores.base import Tx
 

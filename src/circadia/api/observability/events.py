@@ -16,9 +16,9 @@ from circadia.agents.directory import require_names
 from circadia.api.observability.event_tail import PAGE, SWEEP_SECONDS, EventTail, event_block
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
+from circadia.records.agent import MOST_COUNTED
 from circadia.records.event import Event, EventType
 from circadia.schemas.events import EventList, EventView
-from circadia.schemas.policies import MOST_COUNTED
 
 _logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
-from circadia.records.agent import Agent
+from circadia.records.agent import Agent, Name
 from circadia.records.answer import Answer, AnswerScope, DropReason, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
 from circadia.schemas.answers import (
@@ -32,7 +32,6 @@ from circadia.schemas.answers import (
     TestedMatch,
     TestView,
 )
-from circadia.schemas.policies import Name
 from circadia.stores.base import Tx
 
 router = noun_router("answers")

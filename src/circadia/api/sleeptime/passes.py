@@ -15,12 +15,12 @@ from circadia.api.sleeptime.pass_views import pass_detail, pass_view
 from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
 from circadia.memory.episodes import is_text
+from circadia.records.agent import MOST_COUNTED
 from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeState
 from circadia.records.principal import Principal
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.schemas.passes import ChangeList, ChangeView, PassChangeResult, PassDetail, PassList, PassView
-from circadia.schemas.policies import MOST_COUNTED
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
 

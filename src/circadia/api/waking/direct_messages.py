@@ -11,9 +11,9 @@ from circadia.api.references import home_of
 from circadia.api.waking.wake_views import message_outcome, require_speaker
 from circadia.errors import InvalidRequest
 from circadia.ids import MessageId
+from circadia.records.agent import Name
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import WakeReason
-from circadia.schemas.policies import Name
 from circadia.schemas.wakes import SendOutcome
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.inbox import OutgoingMessage

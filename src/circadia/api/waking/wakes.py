@@ -12,11 +12,10 @@ from circadia.api.waking.direct_messages import Key, SenderBody, resolve_idempot
 from circadia.api.waking.wake_views import dry_run_outcome, require_speaker, wake_outcome
 from circadia.errors import Forbidden, InvalidRequest, NotFound
 from circadia.ids import WakeId
-from circadia.records.agent import Agent
+from circadia.records.agent import Agent, Name
 from circadia.records.message import Priority
 from circadia.records.principal import Principal
 from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
-from circadia.schemas.policies import Name
 from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome, WakePairCounts, WakeView
 from circadia.stores.base import Tx
 from circadia.wake.admission.budgets import fetch_budgets

@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, ValidationError
 
 from circadia.cli.import_djinnbot.reading import CONFIG, PULSE, AgentFolder, Path_
+from circadia.records.coordination import Guardrails, WakeRules
 from circadia.records.schedule import MAX_EVERY_SECONDS, MAX_TIMEOUT_SECONDS, MIN_EVERY_SECONDS
-from circadia.settings.coordination import CoordinationSettings, GuardrailsSettings
 from circadia.settings.schedule import BlackoutSettings
 from circadia.suggestions import did_you_mean
 
@@ -218,9 +218,9 @@ class AgentMapping:
         for name, inner in cast("Mapping[str, object]", value).items():
             if name == _GUARDRAILS and isinstance(inner, Mapping):
                 for limit, number in cast("Mapping[str, object]", inner).items():
-                    self._set((key, name, str(limit)), number, GuardrailsSettings)
+                    self._set((key, name, str(limit)), number, Guardrails)
             else:
-                self._set((key, str(name)), inner, CoordinationSettings)
+                self._set((key, str(name)), inner, WakeRules)
 
     def _set(self, path: tuple[str, ...], value: object, section: type[BaseModel]) -> None:
         """Copy a key that has the same name in Circadia."""

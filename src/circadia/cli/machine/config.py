@@ -11,7 +11,8 @@ from rich.text import Text
 
 from circadia.cli.machine.serve import config_file
 from circadia.cli.terminal.output import AsJson, console, display_text, format_setting, print_json, table
-from circadia.settings import PolicySettings, Settings, load_settings
+from circadia.records.agent import AgentPolicy
+from circadia.settings import Settings, load_settings
 from circadia.settings.yaml_parsing import parse_yaml
 
 app = typer.Typer(no_args_is_help=True, help="Check and show the configuration.")
@@ -85,7 +86,7 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 def _source(path: tuple[str, ...], raw: Mapping[str, Any]) -> str:
     if _is_set_in_file(raw, path):
         return "file"
-    own_policy = path[0] == "agents" and path[-1] in PolicySettings.model_fields
+    own_policy = path[0] == "agents" and path[-1] in AgentPolicy.model_fields
     return "defaults" if own_policy and _is_set_in_file(raw, ("defaults", path[-1])) else "built in"
 
 

@@ -106,7 +106,7 @@ class BankImporter:
             or await tx.banks.get_by_end_user(template, user) is not None
         ):
             template = user = None  # a copy under another name does not belong to the user
-        policy = BankPolicy(**{key: getattr(first.policy, key) for key in type(first.policy).model_fields})
+        policy = BankPolicy.model_validate(dict(first.policy))
         _require_text(description=first.description, template=template, end_user=user)
         new = NewBank(name=name, description=first.description, policy=policy, template=template, end_user=user)
         return await self._banks.create(tx, new, by=by)

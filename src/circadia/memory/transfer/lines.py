@@ -13,7 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
-from circadia.records.bank import Bank, CaptureMode, Trust
+from circadia.records.bank import Bank, BankPolicyKeys, Trust
 from circadia.records.block import Block
 from circadia.records.end_user import LONGEST, shorten_name
 from circadia.records.episode import Episode, EpisodeKind
@@ -42,16 +42,8 @@ class ExportLine(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class PolicyPart(ExportLine):
-    capture_mode: CaptureMode = CaptureMode.CONTENT
-    capture_tools: bool = False
-    min_importance: Share = 0.0
-    tune_importance: bool = False
-    hot_edits: bool = False
-    duplicate_seconds: Annotated[float, Field(ge=0, le=1e9)] = 3600.0
-    keep_days: Annotated[float | None, Field(gt=0, le=1e6)] = None
-    sleeptime: dict[str, Any] = {}
-    own: bool = False
+class PolicyPart(BankPolicyKeys, ExportLine):
+    """The bank's policy."""
 
 
 class BankLine(ExportLine):
@@ -180,7 +172,7 @@ def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
             "description": bank.description,
             "template": bank.template,
             "end_user": bank.end_user,
-            "policy": {name: getattr(bank.policy, name) for name in PolicyPart.model_fields},
+            "policy": bank.policy.model_dump(include=set(PolicyPart.model_fields)),
             "exported_at": at,
         }
     )

@@ -66,7 +66,7 @@ def _is_tunable(bank: Bank) -> bool:
 
 async def _save(tx: Tx, events: EventLog, bank: Bank, tuned: ImportanceTuning, *, by: str) -> None:
     before = bank.policy.tuned_importance
-    await tx.banks.save(replace(bank, policy=replace(bank.policy, tuned=tuned)))
+    await tx.banks.save(replace(bank, policy=bank.policy.model_copy(update={"tuned": tuned})))
     data = {"bank": bank.name, "by": by, "tuned_importance": tuned.importance, "before": before}
     await events.record(tx, EventType.BANK_CHANGED, data)
 

@@ -1,7 +1,6 @@
 """Agent rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -11,8 +10,7 @@ from sqlalchemy import Connection, Row, Text, bindparam, cast, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
-from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
-from circadia.records.answer import AnswerMode
+from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.nearby_names import NamesNear
@@ -60,10 +58,6 @@ _SLEEP_EVENTS: Final = {event.value: event for event in SleepEvent}
 _WAKE_EVENTS: Final = {event.value: event for event in WakeEvent}
 _REMEMBERED: Final = 4096
 """Number of cached policies and settings: parsing one costs more than reading the row."""
-_POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
-_POLICY_TUPLES: Final = (
-    "upstreams", "mcp_servers", "tools", "sessions", "may_wake", "may_sleep", "models", "write_banks", "read_banks",
-)  # fmt: skip
 _NAMES = NamesNear(
     select(agents).where(agents.c.session_id == bindparam("session_id"), agents.c.deleted_at.is_(None)),
     agents.c.name,
@@ -137,7 +131,7 @@ def _settings(agent: Agent) -> dict[str, object]:
         "enabled": agent.enabled,
         "sleep_events": sorted(agent.sleep_events),
         "wake_events": sorted(agent.wake_events),
-        "policy": asdict(agent.policy),
+        "policy": agent.policy.model_dump(mode="json"),
         "coordination": {name: _dump_setting(setting) for name, setting in agent.settings.items()},
         "description": agent.description,
         "deleted_at": agent.deleted_at,
@@ -230,15 +224,7 @@ def _load_coordination(values: bytes) -> Coordination:
 @lru_cache(maxsize=_REMEMBERED)
 def _policy(stored: str) -> AgentPolicy:
     """Return the policy without keys that only a newer version knows."""
-    values = {name: value for name, value in orjson.loads(stored).items() if name in _POLICY_FIELDS}
-    for name in _POLICY_TUPLES:
-        if values.get(name) is not None:
-            values[name] = tuple(values[name])
-    if "on_wake" in values:
-        values["on_wake"] = OnWake(values["on_wake"])
-    if "answer_mode" in values:
-        values["answer_mode"] = AnswerMode(values["answer_mode"])
-    return AgentPolicy(**values)
+    return AgentPolicy.model_validate_json(stored)
 
 
 def _dump_setting(setting: Setting) -> dict[str, object]:

@@ -1,15 +1,17 @@
 """Memory banks."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
+import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
-from circadia.records.bank import Bank, BankPolicy, CaptureMode, ImportanceTuning
+from circadia.records.bank import Bank, BankPolicy
 from circadia.records.index_entry import IndexDelta, Layer
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
@@ -21,7 +23,6 @@ from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sle
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_POLICY: Final = frozenset(field.name for field in fields(BankPolicy))
 _COLUMNS: Final = [column.name for column in banks.c if column.name in {field.name for field in fields(Bank)}]
 _ADD = Statement(Upsert(banks), _COLUMNS)
 _IS = banks.c.id == bindparam("key")
@@ -94,6 +95,8 @@ LOGGED: Final = 64
 """Generations of a bank whose removed rows are recorded, for indexes that have not seen them."""
 LOGGED_ROWS: Final = 1_000
 """Maximum number of recorded rows per generation: for more, reloading an index is faster."""
+_REMEMBERED: Final = 4096
+"""Number of cached policies: validating one costs more than reading the row."""
 _NAMES = NamesNear(select(banks), banks.c.name)
 
 
@@ -107,7 +110,7 @@ class SqlBanks:
         """Bank rows with `HEADS` that were read, if `steady`."""
 
     async def add(self, bank: Bank) -> None:
-        values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": asdict(bank.policy)}
+        values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": bank.policy.model_dump(mode="json")}
         if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
             raise Conflict(f"there is a bank {bank.name!r} already")
 
@@ -169,7 +172,7 @@ class SqlBanks:
     async def save(self, bank: Bank) -> None:
         values = {
             "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
-            "new_policy": asdict(bank.policy),
+            "new_policy": bank.policy.model_dump(mode="json"),
         }  # fmt: skip
         await self._run(lambda connection: _SAVE.execute(connection, values))
 
@@ -227,10 +230,13 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
         _SKIPS.execute(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _policy(stored: bytes) -> BankPolicy:
+    """Return the policy without keys that only a newer version knows."""
+    return BankPolicy.model_validate_json(stored)
+
+
 def _bank(row: Row[Any]) -> Bank:
-    policy: dict[str, Any] = {name: value for name, value in row.policy.items() if name in _POLICY}
-    policy["capture_mode"] = CaptureMode(policy.get("capture_mode", CaptureMode.CONTENT))
-    policy["tuned"] = ImportanceTuning(**policy["tuned"]) if policy.get("tuned") else None
     return Bank(
         id=BankId(row.id),
         name=row.name,
@@ -238,7 +244,7 @@ def _bank(row: Row[Any]) -> Bank:
         automatic=row.automatic,
         template=row.template,
         end_user=row.end_user,
-        policy=BankPolicy(**policy),
+        policy=_policy(orjson.dumps(row.policy)),
         generation=row.generation,
         demotions=row.demotions,
         vectors=row.vectors,
