@@ -133,7 +133,7 @@ async def _ours(
                         for turn in part:
                             new = NewEpisode(
                                 text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at,
-                                session=turn.session,
+                                conversation=turn.session,
                             )  # fmt: skip
                             await episodes.remember(tx, bank, new)
                     await running.run_pass(bank)

@@ -131,7 +131,7 @@ async def remembered(store: Store, history: Talk, *, name: str = "talk") -> Bank
         )
         for turn in history.turns:
             new = NewEpisode(
-                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, session=turn.session
+                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, conversation=turn.session
             )
             await episodes.remember(tx, bank, new)
     return bank

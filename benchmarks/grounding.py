@@ -68,7 +68,7 @@ def claims(language: str) -> Sequence[Claim]:
             number, at = len(rows) + 1, datetime.fromisoformat(f"{day}T12:00:00+00:00")
             rows[key] = Episode(
                 id=EpisodeId(f"epi_{number}"), number=number, bank_id=_BANK.id, at=at, text=text, speaker=who,
-                session="s", stored_at=at, terms=stored_terms(text), trust=Trust.PERSON, importance=0.5,
+                conversation="s", stored_at=at, terms=stored_terms(text), trust=Trust.PERSON, importance=0.5,
             )  # fmt: skip
         else:
             found.append(Claim(kind=key, text=text, sources=[rows[each] for each in who.split()]))

@@ -167,7 +167,7 @@ async def _one(
     await _kept(server, caller, questions[0], -1)
     if case == BACKGROUND:
         for turn in new:
-            body = {"text": turn.text, "speaker": turn.speaker, "session": turn.session}
+            body = {"text": turn.text, "speaker": turn.speaker, "conversation": turn.session}
             await server.ask("POST", f"banks/{OTHER}/episodes", body)
         await server.ask("POST", f"banks/{OTHER}/passes", {})
     if case == INLINE:

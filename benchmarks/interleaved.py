@@ -255,7 +255,7 @@ class InterleavedOperations:
 
     async def _remember(self, text: str, speaker: str) -> Episode:
         self.told.writes += 1
-        new = NewEpisode(text=text, speaker=speaker, trust=Trust.PERSON, session=None)
+        new = NewEpisode(text=text, speaker=speaker, trust=Trust.PERSON, conversation=None)
         async with self.writer.store.begin_write() as tx:
             made = (await self.writer.episodes.remember(tx, self.bank, new)).episode
             episode = await self.writer.episodes.get(tx, self.bank, made.id)

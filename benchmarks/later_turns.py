@@ -101,8 +101,9 @@ async def _entries(texts: Sequence[tuple[str, str, str | None]], embedder: Bundl
     vectors = await embedder.embed([searched for searched, _, _ in texts])
     return [
         IndexEntry(
-            number=at, at=0.0, session=session, speaker="", kind="turn", trust="person", importance=None, weight=1.0,
-            terms=stored_terms(searched, text), vector=stored_vector(vector), embedder=embedder.name, text=text,
+            number=at, at=0.0, conversation=session, speaker="", kind="turn", trust="person", importance=None,
+            weight=1.0, terms=stored_terms(searched, text), vector=stored_vector(vector),
+            embedder=embedder.name, text=text,
         )
         for at, ((searched, text, session), vector) in enumerate(zip(texts, vectors, strict=True), 1)
     ]  # fmt: skip

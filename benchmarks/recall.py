@@ -186,7 +186,7 @@ async def _ours(
         bank = await banks.create(tx, NewBank(name="recall", policy=BankPolicy(duplicate_seconds=0)), by="benchmark")
         for turn in conversation.turns:
             new = NewEpisode(
-                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, session=turn.session
+                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, conversation=turn.session
             )
             await episodes.remember(tx, bank, new)
     async with store.begin_write() as tx:

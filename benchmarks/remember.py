@@ -148,7 +148,9 @@ async def _served(where: str, size: Size) -> list[RememberResult]:
             )
 
         async def write(turn: Turn) -> None:
-            new = NewEpisode(text=turn.text, speaker=turn.speaker, session=turn.session, at=turn.at, trust=Trust.PERSON)
+            new = NewEpisode(
+                text=turn.text, speaker=turn.speaker, conversation=turn.session, at=turn.at, trust=Trust.PERSON
+            )
             async with store.begin_write() as tx:
                 made = await episodes.remember(tx, bank, new)
             assert made.new
@@ -164,7 +166,7 @@ async def _through_rest(
     await server.ask("POST", "banks", {"name": BANK})
 
     async def write(turn: Turn) -> None:
-        body = {"text": turn.text, "speaker": turn.speaker, "session": turn.session, "at": turn.at.isoformat()}
+        body = {"text": turn.text, "speaker": turn.speaker, "conversation": turn.session, "at": turn.at.isoformat()}
         await server.ask("POST", f"banks/{BANK}/episodes", body)
 
     return await _measured(way, write, beside, turns, size)

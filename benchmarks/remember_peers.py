@@ -80,7 +80,12 @@ async def _ours(folder: Path, turns: Sequence[Turn]) -> PeerRememberResult:
             await server.ask("POST", "banks", {"name": BANK})
             times: list[float] = []
             for turn in turns:
-                body = {"text": turn.text, "speaker": turn.speaker, "session": turn.session, "at": turn.at.isoformat()}
+                body = {
+                    "text": turn.text,
+                    "speaker": turn.speaker,
+                    "conversation": turn.session,
+                    "at": turn.at.isoformat(),
+                }
                 began = time.monotonic()
                 await server.ask("POST", f"banks/{BANK}/episodes", body)
                 times.append((time.monotonic() - began) * 1000)

@@ -130,7 +130,7 @@ def _episodes(bank: BankId, begin: int, turns: Sequence[Turn]) -> list[Episode]:
         Episode(
             id=EpisodeId(f"{bank}-{number}"), number=0, bank_id=bank, at=turn.at, text=turn.text, trust=Trust.PERSON,
             terms=stored_terms(searched_text(turn.at, turn.speaker, turn.text)), speaker=turn.speaker,
-            session=turn.session, stored_at=turn.at, digest=str(number), vector=stored_vector(turn.vector),
+            conversation=turn.session, stored_at=turn.at, digest=str(number), vector=stored_vector(turn.vector),
             embedder=EMBEDDER,
         )
         for number, turn in enumerate(turns, begin)

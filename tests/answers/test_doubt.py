@@ -93,7 +93,7 @@ async def test_a_question_states_nothing(layer: str, world: World, shops: tuple[
     await world.remember("Ann lives near the fjord in Oslo")
     await shops[0].ready(HOME, "In Oslo.")
     asked = {"the same question": HOME, "a stranger": "Where does Bob live?", "a paraphrase": "Ann lives where?"}
-    await world.remember(asked[layer], session="s")
+    await world.remember(asked[layer], conversation="s")
     assert await outcomes(shops) == [LookupOutcome.HIT, LookupOutcome.HIT]
 
 

@@ -99,7 +99,7 @@ async def test_writes_elsewhere_leave_it(shop: Shop, local: World) -> None:
     await local.remember("Ann lives near the fjord in Oslo")
     await shop.ready(HOME, "In Oslo.")
     for at, text in enumerate(("The printer is out of ink", "We watched a film about whales", "Tea is at four")):
-        await local.remember(text, speaker="Bob", session=f"s{at}")
+        await local.remember(text, speaker="Bob", conversation=f"s{at}")
         assert await shop.told(HOME) == "In Oslo."
     await local.write("printers", "The printer stands in the hall.", pinned=False)
     other_bank = await local.add_bank("bob")
@@ -118,9 +118,9 @@ async def test_the_question_asked_and_the_answer_given_again_leave_it(shop: Shop
         (HOME, Trust.PERSON), ("Where does Ann live again?", Trust.PERSON),
         ("Ann lives in Oslo, near the fjord.", Trust.AGENT), ("Near the fjord in Oslo.", Trust.AGENT),
     ):  # fmt: skip
-        await local.remember(text, speaker=trust.value, trust=trust, session="s")
+        await local.remember(text, speaker=trust.value, trust=trust, conversation="s")
         assert await shop.told(HOME), text
-    await local.remember("Ann does not live in Oslo", session="t")
+    await local.remember("Ann does not live in Oslo", conversation="t")
     assert not await shop.told(HOME)
 
 
@@ -303,11 +303,11 @@ async def test_a_call_reads_the_texts_of_so_many_later_rows_at_most_and_the_next
     await shop.ready(HOME, "In Oslo.")
     assert (await shop.ask(HOME)).answer is not None
     for at in range(20):  # `again`: only its text tells whether it is about the question
-        await local.remember(f"The printer broke again, {at}", speaker="Bob", session=f"s{at}")
+        await local.remember(f"The printer broke again, {at}", speaker="Bob", conversation=f"s{at}")
     found = [(await shop.ask(HOME)).answer is not None for _ in range(4)]
     assert found == [False, False, True, True]
     for at in range(8):
-        await local.remember(f"The printer jams again, {at}", speaker="Bob", session=f"t{at}")
+        await local.remember(f"The printer jams again, {at}", speaker="Bob", conversation=f"t{at}")
     assert (await shop.ask(HOME)).answer is not None, "those that were looked at are not read again"
 
 

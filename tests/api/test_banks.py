@@ -94,7 +94,7 @@ async def test_banks_are_listed_page_by_page(service: Service) -> None:
 async def test_an_episode_keeps_all_that_was_said_of_it(service: Service) -> None:
     await bank(service, "team")
     given = {
-        "text": "Ann has moved to Porto.", "speaker": "ann", "at": LONG_AGO, "kind": "fact", "session": "s1",
+        "text": "Ann has moved to Porto.", "speaker": "ann", "at": LONG_AGO, "kind": "fact", "conversation": "s1",
         "trust": "external", "importance": 0.7, "metadata": {"from": ["mail", 3]}, "key": "k1",
     }  # fmt: skip
     made = await service.ok("POST", "/banks/team/episodes", given)
@@ -120,16 +120,16 @@ async def test_what_was_remembered_is_found_at_once_with_the_parts_of_its_score(
 @pytest.mark.spec("MEM-05")
 async def test_a_search_keeps_to_its_filters(service: Service) -> None:
     await bank(service, "team")
-    await say(service, "team", "deploy one", speaker="ann", session="a", at=LONG_AGO)
-    await say(service, "team", "deploy two", speaker="bob", session="b", kind="fact")
-    await say(service, "team", "deploy three", speaker="bob", session="b", trust="external")
+    await say(service, "team", "deploy one", speaker="ann", conversation="a", at=LONG_AGO)
+    await say(service, "team", "deploy two", speaker="bob", conversation="b", kind="fact")
+    await say(service, "team", "deploy three", speaker="bob", conversation="b", trust="external")
     for query, found in (
-        ("session=a", {"one"}),
+        ("conversation=a", {"one"}),
         ("speaker=bob", {"two", "three"}),
         ("kind=fact", {"two"}),
         ("kind=fact&kind=turn", {"one", "two", "three"}),
         ("trust=external", {"three"}),
-        ("trust=external&trust=person&session=b", {"two", "three"}),
+        ("trust=external&trust=person&conversation=b", {"two", "three"}),
         ("since=2025-12-01", {"two", "three"}),
         ("until=2025-12-01", {"one"}),
         ("layer=notes", set[str]()),
@@ -176,7 +176,7 @@ async def test_bad_episodes_are_refused_and_nothing_is_stored(service: Service) 
         ({"text": "a", "at": "2026-01-01T00:06:00Z"}, "invalid_request"),
         ({"text": "a", "at": "2025-01-01T00:00:00"}, "invalid_request"),
         ({"text": "a", "speaker": ""}, "invalid_request"),
-        ({"text": "a", "session": "s" * 201}, "invalid_request"),
+        ({"text": "a", "conversation": "s" * 201}, "invalid_request"),
         ({"text": "a", "kind": "rumour"}, "invalid_request"),
         ({"text": "a", "trust": "god"}, "invalid_request"),
         ({"text": "a", "metadata": {"a": "\ud800"}}, "invalid_request"),
@@ -208,12 +208,12 @@ async def test_a_key_makes_a_repeat_harmless_and_an_exact_repetition_is_counted(
 async def test_episodes_are_read_page_by_page_either_way(service: Service) -> None:
     await bank(service, "team")
     for number in range(5):
-        await say(service, "team", f"n{number}", session="even" if number % 2 == 0 else "odd")
+        await say(service, "team", f"n{number}", conversation="even" if number % 2 == 0 else "odd")
     page = await service.ok("GET", "/banks/team/episodes?limit=3")
     assert [each["text"] for each in page["episodes"]] == ["n0", "n1", "n2"]
     assert await texts(service, f"/banks/team/episodes?after={page['after']}") == ["n3", "n4"]
     assert await texts(service, "/banks/team/episodes?order=newest&limit=2") == ["n4", "n3"]
-    assert await texts(service, "/banks/team/episodes?session=odd") == ["n1", "n3"]
+    assert await texts(service, "/banks/team/episodes?conversation=odd") == ["n1", "n3"]
     for wrong in ("limit=0", "order=best", "after=-1"):
         assert (await service.call("GET", f"/banks/team/episodes?{wrong}")).code == "invalid_request"
 

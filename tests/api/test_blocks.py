@@ -190,8 +190,10 @@ async def test_what_is_forgotten_goes_with_all_that_rests_on_it_and_nothing_else
 @pytest.mark.spec("MEM-03")
 async def test_forget_takes_ids_and_conditions_and_never_means_all(service: Service) -> None:
     made = [
-        await service.ok("POST", "/banks/team/episodes", {"text": f"n{number}", "speaker": who, "session": session})
-        for number, (who, session) in enumerate([("ann", "a"), ("ann", "b"), ("bob", "a"), ("bob", "b")])
+        await service.ok(
+            "POST", "/banks/team/episodes", {"text": f"n{number}", "speaker": who, "conversation": conversation}
+        )
+        for number, (who, conversation) in enumerate([("ann", "a"), ("ann", "b"), ("bob", "a"), ("bob", "b")])
     ]
 
     async def left(**body: object) -> list[str]:
@@ -205,7 +207,7 @@ async def test_forget_takes_ids_and_conditions_and_never_means_all(service: Serv
     assert await left(ids=["epi_nowhere"]) == ["n0", "n1", "n2", "n3"]
     assert await left(until="2026-01-01") == ["n0", "n1", "n2", "n3"]
     assert await left(ids=[made[0]["id"], made[3]["id"]], speaker="bob") == ["n0", "n1", "n2"]
-    assert await left(speaker="ann", session="a") == ["n1", "n2"]
+    assert await left(speaker="ann", conversation="a") == ["n1", "n2"]
     assert await left(ids=[made[1]["id"]]) == ["n2"]
     assert await left(since="2026-01-01") == []
     assert len(await service.events("forgotten")) == 7

@@ -48,11 +48,11 @@ async def filled(service: Service) -> None:
     first = await service.ok(
         "POST", "/banks/home/episodes",
         {
-            "text": "I live in Bern.", "speaker": "Ann", "session": "s", "importance": 0.5, "key": "k",
+            "text": "I live in Bern.", "speaker": "Ann", "conversation": "s", "importance": 0.5, "key": "k",
             "metadata": {"a": [1]},
         },
     )  # fmt: skip
-    await service.ok("POST", "/banks/home/episodes", {"text": "I live in Bern.", "speaker": "Ann", "session": "s"})
+    await service.ok("POST", "/banks/home/episodes", {"text": "I live in Bern.", "speaker": "Ann", "conversation": "s"})
     await service.ok(
         "POST", "/banks/home/episodes", {"text": "So do I.", "speaker": "Bob", "at": "2025-06-01T12:00:00Z"}
     )
@@ -134,7 +134,7 @@ async def test_ids_that_another_bank_has_become_others_and_notes_and_spans_follo
 
 @pytest.mark.spec("MEM-16")
 async def test_lines_without_id_and_key_are_known_again_by_what_they_say(service: Service) -> None:
-    lines = [FIRST, said("hello"), said("hello", at="2025-01-01T00:00:00Z"), said("hello", session="s")]
+    lines = [FIRST, said("hello"), said("hello", at="2025-01-01T00:00:00Z"), said("hello", conversation="s")]
     assert (await bring(service, "away", lines)).body["episodes"] == 3
     again = (await bring(service, "away", [*lines, said("new", key="k")])).body
     assert (again["episodes"], again["known"]) == (1, 3)

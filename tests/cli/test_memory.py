@@ -86,7 +86,7 @@ async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(op
         "bob",
         "--trust",
         "external",
-        "--session",
+        "--conversation",
         "s",
     )
     await fetch(
@@ -102,7 +102,7 @@ async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(op
         (("--trust", "external"), ["Ann has moved to Porto."]),
         (("--trust", "person"), ["Porto is nice."]),
         (("--speaker", "ann"), ["Porto is nice."]),
-        (("--session", "s"), ["Ann has moved to Porto."]),
+        (("--conversation", "s"), ["Ann has moved to Porto."]),
         (("--kind", "turn"), ["Porto is nice."]),
         (("--until", "2025-06-01"), ["Porto is nice."]),
         (("--layer", "notes"), []),
@@ -126,7 +126,9 @@ async def test_on_a_narrow_terminal_ids_and_texts_are_in_one_piece(
 ) -> None:
     await fetch("banks", "add", "narrow")
     text = "Ann has moved to Porto in the summer."
-    made = await fetch("episodes", "add", "narrow", text, "--speaker", "ann-of-the-long-name", "--session", "s" * 40)
+    made = await fetch(
+        "episodes", "add", "narrow", text, "--speaker", "ann-of-the-long-name", "--conversation", "s" * 40
+    )
     monkeypatch.setenv("NO_COLOR", "1")
     for words in (("banks", "search", "narrow", "moved to Porto"), ("episodes", "narrow")):
         for columns in ("80", "200"):

@@ -60,8 +60,8 @@ async def fill(store: Store, memory: Memory) -> None:
         for number in range(6):
             full = NewEpisode(
                 text=f"said {number} – ü \U0001f600\n", speaker="Ann", trust=Trust.PERSON, at=NOON,
-                kind=EpisodeKind.FACT, session="s", importance=0.25, metadata={"a": [1, {"b": None}]}, incomplete=True,
-                key=f"k{number}",
+                kind=EpisodeKind.FACT, conversation="s", importance=0.25, metadata={"a": [1, {"b": None}]},
+                incomplete=True, key=f"k{number}",
             )  # fmt: skip
             made.append((await memory.episodes.append(tx, HOME, full, repeats=number, stale=stale)).id)
             bare = NewEpisode(text="the same", speaker="Bob", trust=Trust.TOOL, at=NOON)

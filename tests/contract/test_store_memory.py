@@ -76,7 +76,9 @@ async def test_a_bank_is_kept_as_it_was_given_and_counts_what_it_leaves_out(bank
 @pytest.mark.spec("MEM-01", "MEM-03", "MEM-04")
 async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_was_said(banks: Store) -> None:
     stale = (Demotion(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
-    one = episode("e1", key="k", importance=0.5, metadata={"a": [1]}, kind=EpisodeKind.FACT, session="s", terms=b"\0\1")
+    one = episode(
+        "e1", key="k", importance=0.5, metadata={"a": [1]}, kind=EpisodeKind.FACT, conversation="s", terms=b"\0\1"
+    )
     async with banks.begin_write() as tx:
         await tx.episodes.add(one)
         await tx.episodes.add(episode("e2", bank=OTHER.id, key="k", digest="e1"))
@@ -117,14 +119,14 @@ async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_w
 async def test_episodes_come_in_order_and_those_without_the_present_vector_are_found(banks: Store) -> None:
     async with banks.begin_write() as tx:
         for n in range(5):
-            await tx.episodes.add(episode(f"e{n}", session="s" if n % 2 else None))
+            await tx.episodes.add(episode(f"e{n}", conversation="s" if n % 2 else None))
         await tx.episodes.add(episode("x", bank=OTHER.id))
         numbers = [each.number for each in await tx.episodes.find_all(BANK.id)]
         every = await tx.episodes.find_all(BANK.id, after=numbers[1], limit=2)
         assert [each.number for each in every] == numbers[2:4]
         newest = await tx.episodes.find_all(BANK.id, newest_first=True, limit=2)
         assert [each.number for each in newest] == numbers[:2:-1]
-        assert [each.id for each in await tx.episodes.find_all(BANK.id, session="s")] == ["e1", "e3"]
+        assert [each.id for each in await tx.episodes.find_all(BANK.id, conversation="s")] == ["e1", "e3"]
         assert await tx.episodes.count(BANK.id) == 5
         await tx.episodes.save_vectors({numbers[0]: b"\1\2", numbers[1]: b"\3\4"}, "old")
         await tx.episodes.save_vectors({numbers[2]: b"\5\6"}, "new")

@@ -32,11 +32,11 @@ async def kept(store: Store, *passes: Pass) -> None:
 async def said(
     store: Store, bank: BankId, key: str, *, seconds: float = 0, trust: Trust = Trust.AGENT,
     kind: EpisodeKind = EpisodeKind.TURN, importance: float | None = None, incomplete: bool = False,
-    session: str | None = None,
+    conversation: str | None = None,
 ) -> int:  # fmt: skip
     episode = Episode(
         id=EpisodeId(key), number=0, bank_id=bank, at=at(seconds), stored_at=at(seconds), text=key, trust=trust,
-        kind=kind, importance=importance, incomplete=incomplete, speaker="ann", digest=key, session=session,
+        kind=kind, importance=importance, incomplete=incomplete, speaker="ann", digest=key, conversation=conversation,
     )  # fmt: skip
     async with store.begin_write() as tx:
         await tx.episodes.add(episode)
@@ -171,9 +171,9 @@ async def test_passes_that_ended_long_ago_are_deleted_with_their_changes(store: 
 async def test_what_waits_is_counted_from_the_episodes_behind_the_cursor(store: Store) -> None:
     team, quiet, empty = await banks_of(store, "team", "quiet", "empty")
     first = await said(store, team, "e1", seconds=1)
-    await said(store, team, "e2", seconds=2, importance=0.5, session="talk")
-    await said(store, team, "e3", seconds=3, trust=Trust.PERSON, importance=0.25, session="talk")
-    await said(store, team, "e4", seconds=4, incomplete=True, session="other")
+    await said(store, team, "e2", seconds=2, importance=0.5, conversation="talk")
+    await said(store, team, "e3", seconds=3, trust=Trust.PERSON, importance=0.25, conversation="talk")
+    await said(store, team, "e4", seconds=4, incomplete=True, conversation="other")
     last = await said(store, team, "e5", seconds=5, kind=EpisodeKind.FACT)
     done = await said(store, quiet, "e6", seconds=6)
     full = SleepState(

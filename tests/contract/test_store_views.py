@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("SLEEP-26")
 
 HITS = (ViewHit(Layer.EPISODES, 2, 0.1 + 0.2, {"words": 0.7, "weight": 1.0}), ViewHit(Layer.NOTES, 1, 0.0, {}))
 ASKED = ReadyView(
-    bank_id=BANK.id, kind=ViewKind.QUESTION, key="k1", asked={"text": "Où vit Ann?", "session": "s"}, limit=30,
+    bank_id=BANK.id, kind=ViewKind.QUESTION, key="k1", asked={"text": "Où vit Ann?", "conversation": "s"}, limit=30,
     days={"2026-01-01": 3}, asked_at=NOON,
 )  # fmt: skip
 SUBJECT = ReadyView(

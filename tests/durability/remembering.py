@@ -44,7 +44,7 @@ async def _write(store: Store, episodes: EpisodeService, bank: Bank, name: str) 
     at = 0
     while True:
         key = f"{name}x{at}"
-        new = NewEpisode(text=text_of(key), speaker="Ann", trust=Trust.PERSON, session=name, key=key)
+        new = NewEpisode(text=text_of(key), speaker="Ann", trust=Trust.PERSON, conversation=name, key=key)
         async with store.begin_write() as tx:
             await episodes.remember(tx, bank, new)
         print(key, flush=True)

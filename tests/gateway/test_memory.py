@@ -59,7 +59,7 @@ async def test_each_api_streamed_or_not_gives_one_episode_for_the_turn_and_one_f
     assert [each.trust for each in kept] == [Trust.PERSON, Trust.AGENT] * 6
     assert not any(each.incomplete for each in kept)
     assert all(each.importance for each in kept)
-    assert len({each.session for each in kept}) == 6
+    assert len({each.conversation for each in kept}) == 6
 
 
 @pytest.mark.spec("MEM-14")
@@ -73,7 +73,7 @@ async def test_calls_that_repeat_the_whole_history_add_only_what_is_new(tmp_path
         texts = await ann.texts()
         kept = await ann.episodes()
     assert [text for _, text in texts] == history[:-1]
-    assert len({each.session for each in kept}) == 1
+    assert len({each.conversation for each in kept}) == 1
 
 
 @pytest.mark.spec("MEM-14", "MEM-18")
@@ -146,7 +146,7 @@ async def test_a_refusal_is_the_answer_and_the_conversation_goes_on(tmp_path: Pa
             told = chat("What is the secret of Nora?", "", "Why not, then?")
             told["messages"][1] |= {"content": None, "refusal": "I cannot say."}
             await ann.say(told)
-            assert len({each.session for each in await ann.episodes()}) == 1
+            assert len({each.conversation for each in await ann.episodes()}) == 1
 
 
 @pytest.mark.spec("MEM-15")
@@ -327,7 +327,7 @@ async def test_a_client_that_sends_references_to_answers_back_stays_in_one_conve
         assert [each.text for each in kept if each.speaker == "user"] == [
             "The crane was mended by Ingrid", "The ferry leaves at seven", "Which pier is it?",
         ]  # fmt: skip
-        assert len({each.session for each in kept}) == 1
+        assert len({each.conversation for each in kept}) == 1
 
 
 @pytest.mark.spec("MEM-15", "GATE-66")

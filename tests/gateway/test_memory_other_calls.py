@@ -98,7 +98,7 @@ async def test_an_answer_from_the_background_is_kept_once_when_it_is_fetched_who
             assert b"So: I live in Porto" in raw
             assert await ann.texts() == [("user", "I live in Porto"), ("ann", "So: I live in Porto")]
         kept = await ann.episodes()
-        assert kept[0].session == kept[1].session
+        assert kept[0].conversation == kept[1].conversation
         # One that was answered at once is known; fetching it again says nothing new.
         done = json.loads(await ann.say({"model": "m", "input": "I have a dog"}, path=RESPONSES))
         await fetch(ann, done)

@@ -217,7 +217,7 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
         assert (await ann.ask(chat(ASKED))).outcome == "miss", "a block has changed"
         assert "answer:" not in json.dumps(ann.sent)
     assert [each.text for each in kept] == [*history, "Still ninety."]
-    assert len({each.session for each in kept}) == 1
+    assert len({each.conversation for each in kept}) == 1
     assert sorted(each["calls"] for each in usage) == [1, 4]
 
 

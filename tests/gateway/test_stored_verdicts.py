@@ -84,7 +84,7 @@ async def test_a_verdict_is_gone_with_what_it_was_about(tmp_path: Path, how: str
         assert await ask(ann, REWORDED, YES) == ("hit", 1)
         assert len(rows(tmp_path)) == 1
         if how == "forget":
-            gone: Mapping[str, object] = {"session": "no conversation has this name"}
+            gone: Mapping[str, object] = {"conversation": "no conversation has this name"}
             status, _ = await ann.at.rest("POST", "/banks/memory/forget", gone)
             assert status == 200
         else:

@@ -73,9 +73,9 @@ async def test_a_recall_keeps_to_its_filters(tmp_path: Path) -> None:
     async with stand(tmp_path) as at:
         await at.agent("ann", policy={"bank": "own"})
         async with at.client("ann") as ann:
-            await did(ann, "remember", text="deploy one", session="a", speaker="bob")
-            await did(ann, "remember", text="deploy two", session="b")
-            assert await texts(ann, "deploy", session="a") == ["deploy one"]
+            await did(ann, "remember", text="deploy one", conversation="a", speaker="bob")
+            await did(ann, "remember", text="deploy two", conversation="b")
+            assert await texts(ann, "deploy", conversation="a") == ["deploy one"]
             assert await texts(ann, "deploy", speaker="ann") == ["deploy two"]
             assert await texts(ann, "deploy", since="2020-01-01", until="2999-01-01T00:00:00Z") != []
             assert await texts(ann, "deploy", until="2020-01-01") == []

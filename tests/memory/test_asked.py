@@ -45,7 +45,7 @@ def test_a_question_is_the_same_whatever_its_spaces_its_limit_and_the_order_of_i
 @pytest.mark.parametrize(
     "other",
     [
-        {"text": "where is ann?"}, {"layers": (Layer.NOTES,)}, {"since": 0.0}, {"until": 1.0}, {"session": "s"},
+        {"text": "where is ann?"}, {"layers": (Layer.NOTES,)}, {"since": 0.0}, {"until": 1.0}, {"conversation": "s"},
         {"speaker": "Ann"}, {"kinds": ("fact",)}, {"trusts": ("tool",)}, {"importance": 0.5},
     ],
 )  # fmt: skip

@@ -19,12 +19,12 @@ def said(world: World, text: str, **more: Any) -> Utterance:
     return Utterance(text=text, at=world.clock.now(), **given)
 
 
-async def kept(world: World, *utterances: Utterance, session: str = "s", bank: str = "ann") -> list[Episode]:
+async def kept(world: World, *utterances: Utterance, conversation: str = "s", bank: str = "ann") -> list[Episode]:
     """Have an exchange kept, and return what the bank holds then."""
     capturing = ExchangeRecorder(world.clock, world.banks, world.episodes)
     async with world.store.begin_write() as tx:
         policy = AgentPolicy(bank=bank)
-        exchange = Exchange(policy=policy, user=None, session=session, said=utterances)
+        exchange = Exchange(policy=policy, user=None, conversation=conversation, said=utterances)
         await capturing.keep(tx, await capturing.clean([exchange]))
     async with world.store.begin_read() as tx:
         found = await tx.banks.get_by_name(bank)
@@ -36,11 +36,11 @@ async def test_a_conversation_that_begins_with_the_same_words_is_a_retry_for_an_
     world: World,
 ) -> None:
     first = said(world, "What is the plan?")
-    await kept(world, first, session="one")
+    await kept(world, first, conversation="one")
     world.clock.advance(3_599)
-    assert len(await kept(world, said(world, "What is the plan?"), session="two")) == 1
+    assert len(await kept(world, said(world, "What is the plan?"), conversation="two")) == 1
     world.clock.advance(2)
-    assert len(await kept(world, said(world, "What is the plan?"), session="three")) == 2
+    assert len(await kept(world, said(world, "What is the plan?"), conversation="three")) == 2
 
 
 @pytest.mark.spec("MEM-14")
@@ -50,9 +50,11 @@ async def test_what_is_said_again_after_something_else_is_kept_again_and_a_retry
 
     async def says(text: str, speaker: str = "user") -> list[str]:
         world.clock.advance(120)
-        session = f"s{world.clock.now()}"
+        conversation = f"s{world.clock.now()}"
         answer = said(world, "Noted.", key=f"{speaker} {text} said", speaker="helper", trust=Trust.AGENT)
-        made = await kept(world, said(world, text, speaker=speaker, key=f"{speaker} {text}"), answer, session=session)
+        made = await kept(
+            world, said(world, text, speaker=speaker, key=f"{speaker} {text}"), answer, conversation=conversation
+        )
         people = [each.text for each in made if each.trust is Trust.PERSON]
         assert len(made) == 2 * len(people), "each is answered"
         return people
@@ -72,7 +74,7 @@ async def test_what_is_said_again_after_something_else_is_kept_again_and_a_retry
 async def test_what_was_said_later_in_a_conversation_is_kept_once_for_ever(world: World) -> None:
     await kept(world, said(world, "And my dog?", unique=True))
     world.clock.advance(1e6)
-    assert len(await kept(world, said(world, "And my dog?", unique=True), session="another")) == 1
+    assert len(await kept(world, said(world, "And my dog?", unique=True), conversation="another")) == 1
 
 
 @pytest.mark.spec("MEM-14")
@@ -161,7 +163,7 @@ async def test_exchanges_that_are_written_together_are_kept_once_each_in_order_a
     policy = AgentPolicy(bank="support-{user}")
 
     def exchange(user: str | None, *utterances: Utterance) -> Exchange:
-        return Exchange(policy=policy, user=user, session=f"of {user}", said=utterances)
+        return Exchange(policy=policy, user=user, conversation=f"of {user}", said=utterances)
 
     async def written(*exchanges: Exchange) -> dict[str, list[str]]:
         async with world.store.begin_write() as tx:

@@ -28,8 +28,8 @@ BAD: list[dict[str, Any]] = [
     {"speaker": ""},
     {"speaker": "\0"},
     {"speaker": "x" * (MAX_NAME + 1)},
-    {"session": "\udfff"},
-    {"session": ""},
+    {"conversation": "\udfff"},
+    {"conversation": ""},
     {"key": ""},
     {"key": "x" * (MAX_NAME + 1)},
     {"at": START.replace(tzinfo=None)},
@@ -57,7 +57,7 @@ async def given_to(world: World, given: dict[str, Any]) -> StoredEpisode:
 async def test_an_episode_has_what_it_was_given(world: World) -> None:
     at = START - timedelta(days=1)
     given: dict[str, Any] = {
-        "speaker": "Bo", "at": at, "session": "s", "kind": EpisodeKind.FACT, "metadata": {"a": [1, None, "ü"]},
+        "speaker": "Bo", "at": at, "conversation": "s", "kind": EpisodeKind.FACT, "metadata": {"a": [1, None, "ü"]},
         "importance": 0.25, "trust": Trust.EXTERNAL, "incomplete": True, "key": "k",
     }  # fmt: skip
     made = await world.remember("téa\n", **given)
@@ -124,7 +124,7 @@ async def test_an_exact_repetition_within_the_window_is_counted_and_what_differs
     first = await world.remember("tea")
     world.clock.advance(3600)
     assert not (await world.remember("tea")).new
-    for other in ({"text": "tea "}, {"speaker": "Bo"}, {"session": "None"}, {"session": "s"}):
+    for other in ({"text": "tea "}, {"speaker": "Bo"}, {"conversation": "None"}, {"conversation": "s"}):
         assert (await given_to(world, {"text": "tea", **other})).new, other
     async with world.store.begin_read() as tx:
         kept = await world.episodes.get(tx, world.bank, first.episode.id)

@@ -51,7 +51,7 @@ class Row:
 
     text: str
     speaker: str
-    session: str | None
+    conversation: str | None
     kind: str
     trust: str
     at: float
@@ -62,8 +62,8 @@ class Row:
 
     def entry(self, number: int) -> IndexEntry:
         return IndexEntry(
-            number=number, at=self.at, session=self.session, speaker=self.speaker, kind=self.kind, trust=self.trust,
-            importance=self.importance, weight=self.weight, terms=stored_terms(self.text),
+            number=number, at=self.at, conversation=self.conversation, speaker=self.speaker, kind=self.kind,
+            trust=self.trust, importance=self.importance, weight=self.weight, terms=stored_terms(self.text),
             vector=None if self.meaning is None else stored_vector(vector(self.meaning)),
             embedder=None if self.meaning is None else EMBEDDER, text=self.text,
         )  # fmt: skip
@@ -73,7 +73,7 @@ rows_of = st.builds(
     Row,
     text=st.tuples(texts, st.sampled_from(["", "?"])).map("".join),
     speaker=st.sampled_from(SPEAKERS),
-    session=st.sampled_from([None, "s1", "s2"]),
+    conversation=st.sampled_from([None, "s1", "s2"]),
     kind=st.sampled_from(["turn", "fact"]),
     trust=st.sampled_from(["person", "tool"]),
     at=st.integers(0, 1000).map(float),
@@ -94,7 +94,7 @@ def questions(draw: st.DrawFn) -> Question:
         layers=draw(st.sampled_from([tuple(Layer), (Layer.NOTES,), (Layer.EPISODES,)])),
         since=draw(st.none() | st.just(300.0)),
         until=draw(st.none() | st.just(700.0)),
-        session=draw(st.sampled_from([None, None, "s1", "unknown"])),
+        conversation=draw(st.sampled_from([None, None, "s1", "unknown"])),
         speaker=draw(st.sampled_from([None, None, "bob", "unknown"])),
         kinds=draw(st.sampled_from([(), (), ("fact",), ("unknown",)])),
         trusts=draw(st.sampled_from([(), (), ("person",)])),
@@ -128,7 +128,7 @@ def allowed(row: Row, question: Question) -> bool:
         row.layer in question.layers
         and (question.since is None or row.at >= question.since)
         and (question.until is None or row.at < question.until)
-        and (question.session is None or row.session == question.session)
+        and (question.conversation is None or row.conversation == question.conversation)
         and (question.speaker is None or row.speaker == question.speaker)
         and (not question.kinds or row.kind in question.kinds)
         and (not question.trusts or row.trust in question.trusts)
@@ -196,10 +196,10 @@ def _beside(rows: Sequence[Row]) -> tuple[dict[int, int], dict[int, int]]:
     before: dict[int, int] = {}
     latest: dict[str, int] = {}
     for at, row in enumerate(rows):
-        if row.session is not None:
-            if row.session in latest:
-                before[at] = latest[row.session]
-            latest[row.session] = at
+        if row.conversation is not None:
+            if row.conversation in latest:
+                before[at] = latest[row.conversation]
+            latest[row.conversation] = at
     return before, {previous: at for at, previous in before.items()}
 
 
@@ -288,7 +288,15 @@ def test_what_was_removed_is_as_if_it_had_never_been_there(
 
 
 ROW = Row(
-    text="cow", speaker="bob", session="s", kind="turn", trust="person", at=0, importance=None, weight=1, meaning=None
+    text="cow",
+    speaker="bob",
+    conversation="s",
+    kind="turn",
+    trust="person",
+    at=0,
+    importance=None,
+    weight=1,
+    meaning=None,
 )
 
 
@@ -334,7 +342,7 @@ def test_a_text_without_words_takes_a_row_and_is_never_found() -> None:
 @pytest.mark.spec("MEM-08")
 def test_rows_of_two_embedders_are_found_each_by_its_own_and_other_dimensions_are_passed_over() -> None:
     index = BankIndex()
-    entries = [replace(ROW, text="", session=None).entry(number) for number in (1, 2, 3)]
+    entries = [replace(ROW, text="", conversation=None).entry(number) for number in (1, 2, 3)]
     vectors = [("old/8", vector("cow")), ("new/8", vector("cow")), ("odd/8", vector("cow", 4))]
     index.add(Layer.EPISODES, [
         entry._replace(vector=stored_vector(values), embedder=name)

@@ -23,10 +23,10 @@ HOME = "Where does Ann live?"
 
 
 def row(
-    number: int, text: str, vector: Array | None = FAR, *, session: str | None = None, weight: float = 1.0
+    number: int, text: str, vector: Array | None = FAR, *, conversation: str | None = None, weight: float = 1.0
 ) -> IndexEntry:
     return IndexEntry(
-        number=number, at=0.0, session=session, speaker="Eve", kind="turn", trust="person", importance=None,
+        number=number, at=0.0, conversation=conversation, speaker="Eve", kind="turn", trust="person", importance=None,
         weight=weight, terms=stored_terms(f"Eve: {text}"), vector=None if vector is None else stored_vector(vector),
         embedder=None if vector is None else NAME, text=text,
     )  # fmt: skip
@@ -57,12 +57,12 @@ def test_a_row_weighs_more_by_words_by_meaning_and_as_the_answer_to_a_related_qu
     rows = [
         row(12, "Ann lives in Lisbon now"),
         row(13, "she has left the town for good", NEAR),
-        row(14, "where does Ann live?", session="s"),
-        row(15, "by the sea, they say", session="s"),
-        row(16, "by the sea, they say", session="t"),
+        row(14, "where does Ann live?", conversation="s"),
+        row(15, "by the sea, they say", conversation="s"),
+        row(16, "by the sea, they say", conversation="t"),
         row(17, "the printer is out of ink"),
-        row(18, "is the printer working?", session="u"),
-        row(19, "by the sea, they say", session="u"),
+        row(18, "is the printer working?", conversation="u"),
+        row(19, "by the sea, they say", conversation="u"),
     ]
     found = weights(rows, layer=layer)
     assert {12, 13, 14, 15} <= found.keys()

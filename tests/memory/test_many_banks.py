@@ -31,7 +31,7 @@ async def said(world: World, bank: Bank, count: int = 20) -> None:
     async with world.store.begin_read() as tx:
         before = len(await tx.episodes.find_all(bank.id, limit=1000))
     for at in range(before, before + count):
-        await world.remember(SAID.format(at=at), bank=bank, session=f"conversation-{at // 10}")
+        await world.remember(SAID.format(at=at), bank=bank, conversation=f"conversation-{at // 10}")
     async with world.store.begin_read() as tx:
         new = [each for each in await tx.episodes.find_all(bank.id, limit=1000) if each.vector is None]
     draw = np.random.default_rng(1)

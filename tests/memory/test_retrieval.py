@@ -83,8 +83,8 @@ async def test_a_bank_read_once_in_a_transaction_shows_that_state_and_the_next_o
 async def test_each_filter_leaves_out_the_others_and_what_they_would_lend_to_their_neighbours(world: World) -> None:
     at = world.clock.now()
     world.clock.advance(3600)
-    await world.remember("where does the whale live?", session="s", speaker="Bob", at=at, trust=Trust.TOOL)
-    await world.remember("in the sea", session="s", kind=EpisodeKind.FACT)
+    await world.remember("where does the whale live?", conversation="s", speaker="Bob", at=at, trust=Trust.TOOL)
+    await world.remember("in the sea", conversation="s", kind=EpisodeKind.FACT)
     asked = "whale"
     assert await world.texts(asked) == ["in the sea", "where does the whale live?"]
     assert await world.texts(asked, speaker="Ann") == []
@@ -96,8 +96,8 @@ async def test_each_filter_leaves_out_the_others_and_what_they_would_lend_to_the
     assert await world.texts(asked, since=since) == []
     assert await world.texts(asked, until=since) == ["where does the whale live?"]
     assert await world.texts("sea", since=since) == ["in the sea"]
-    assert await world.texts("sea", session="s", limit=1) == ["in the sea"]
-    assert await world.texts("sea", session="t") == []
+    assert await world.texts("sea", conversation="s", limit=1) == ["in the sea"]
+    assert await world.texts("sea", conversation="t") == []
 
 
 @pytest.mark.spec("MEM-05")
@@ -206,7 +206,7 @@ async def test_searches_of_one_bank_at_once_and_a_caller_who_goes_away_spoil_not
 async def test_each_of_eight_writers_finds_at_once_what_it_wrote(world: World) -> None:
     async def write(writer: int) -> None:
         for at in range(10):
-            made = await world.remember(f"word{writer}x{at} of a writer", session=f"s{writer}")
+            made = await world.remember(f"word{writer}x{at} of a writer", conversation=f"s{writer}")
             found = await world.find(f"word{writer}x{at}", limit=3)
             assert made.episode.id in {each.item.id for each in found}
 
@@ -225,7 +225,7 @@ async def test_both_databases_find_the_same_with_the_same_scores(tmp_path: Path,
         for at in range(60):
             text = f"{'who' if at % 7 else 'what'} saw animal{at % 5} near river{at % 3}{'?' if at % 4 == 0 else ''}"
             made = await world.remember(
-                f"{text} day{at}", session=f"s{at % 2}", speaker=("Ann", "Bo")[at % 3 == 0], importance=at / 100
+                f"{text} day{at}", conversation=f"s{at % 2}", speaker=("Ann", "Bo")[at % 3 == 0], importance=at / 100
             )
             ids.append(made.episode.id)
             world.clock.advance(3600)

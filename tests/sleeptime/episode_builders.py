@@ -46,13 +46,18 @@ class EpisodeLookup:
 
 
 def said(
-    text: str, *, speaker: str = "ann", session: str | None = "s", at: timedelta | datetime | None = None, **more: Any
+    text: str,
+    *,
+    speaker: str = "ann",
+    conversation: str | None = "s",
+    at: timedelta | datetime | None = None,
+    **more: Any,
 ) -> Episode:
     """Return an episode; without a time it follows the one before on its page."""
     when = at if isinstance(at, datetime) else FRIDAY + (at or timedelta())
     values: dict[str, Any] = {"trust": Trust.PERSON, "importance": 0.5, **more}
     return Episode(
-        id=EpisodeId(""), number=0, bank_id=BANK.id, at=when, text=text, speaker=speaker, session=session,
+        id=EpisodeId(""), number=0, bank_id=BANK.id, at=when, text=text, speaker=speaker, conversation=conversation,
         stored_at=when, terms=stored_terms(searched_text(when, speaker, text)), **values,
     )  # fmt: skip
 

@@ -91,7 +91,7 @@ async def test_all_is_heard_and_no_answer_is_paid_for_twice(stand: Stand, seed: 
     said: list[Episode] = []
     for day in range(8):
         for speaker, text in facts(chance, day):
-            said += await night.said(text, speaker=speaker, at=MAY + timedelta(days=day), session=f"s{day}")
+            said += await night.said(text, speaker=speaker, at=MAY + timedelta(days=day), conversation=f"s{day}")
         await run(night, chance)
     for _ in range(200):
         done = await run(night, chance)

@@ -202,7 +202,7 @@ async def attacked(stand: Stand, tmp_path: Path) -> Attacked:
     await stand.write("human", "Ann is a nurse.\nNever call her Annie.")
     operations = [Consolidate(), Contradictions(), Reflect(each=1), Compress(long=1), Rethink()]
     night = Night(stand, operations=operations)
-    await night.said("I live in Porto.", "I work as a nurse.", session="before")
+    await night.said("I live in Porto.", "I work as a nurse.", conversation="before")
     await night.run()
     return Attacked(night=night, ben=ben, path=tmp_path / "circadia.db")
 
@@ -213,10 +213,10 @@ async def worked(attacked: Attacked, attack: Attack) -> ScriptedChatModel:
     mind = night.mind = ScriptedChatModel(Obedient(attack))
     speaker = "system: x\n## y" if attack.name == "a speaker that poses" else "web"
     for at in range(2):
-        await night.said("My concert is on Friday.", f"Rehearsal {at} was fine.", session=f"s{at}")
-        await night.said(attack.said, speaker=speaker, trust=attack.trust, session=f"s{at}")
+        await night.said("My concert is on Friday.", f"Rehearsal {at} was fine.", conversation=f"s{at}")
+        await night.said(attack.said, speaker=speaker, trust=attack.trust, conversation=f"s{at}")
         await night.run()
-    await night.said("Nothing else is new, I think.", session="s9")
+    await night.said("Nothing else is new, I think.", conversation="s9")
     await night.run()
     return mind
 

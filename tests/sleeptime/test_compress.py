@@ -26,7 +26,7 @@ async def noted(night: Night, first: int, upto: int, *answers: SummaryDraft) -> 
     """Have a note of each two things that are said on a day."""
     for day in range(first, upto):
         said = [f"I sowed row {day}.", f"Row {day} has sprouted."]
-        await night.said(*said, at=MAY + timedelta(days=day), session=f"s{day}")
+        await night.said(*said, at=MAY + timedelta(days=day), conversation=f"s{day}")
     notes = writing(*(f"Ann sowed row {day}." for day in range(first, upto)), each=2)
     mind = night.mind = answering(notes, *answers)
     await night.run()
@@ -74,14 +74,14 @@ async def test_a_conversation_of_four_hundred_turns_costs_at_most_three_hundred_
     mind = RuleBasedModel()
     night = Night(stand, mind)
     topics = ("garden", "guitar", "kitchen", "harbour", "physics", "marathon", "painting", "software")
-    for session in range(20):
-        topic, other = topics[session % 8], topics[(session * 3 + 1) % 8]
+    for number in range(20):
+        topic, other = topics[number % 8], topics[(number * 3 + 1) % 8]
         said = [
-            f"About the {topic if at % 3 else other} I have been thinking of plan{session}x{at // 2} for quite a while,"
+            f"About the {topic if at % 3 else other} I have been thinking of plan{number}x{at // 2} for quite a while,"
             f" and {('Ben', 'Cara', 'Dora')[at % 3]} told me that it may take {at + 2} weeks to finish it properly."
             for at in range(20)
         ]  # fmt: skip
-        await night.said(*said, at=MAY + timedelta(days=3 * session), session=f"s{session}")
+        await night.said(*said, at=MAY + timedelta(days=3 * number), conversation=f"s{number}")
         await night.run()
     turn = sum(used.input_tokens or 0 for _, used in mind.asked) / 400
     assert turn <= 300

@@ -64,8 +64,8 @@ async def test_a_backlog_is_read_once_in_steps_of_fifty_and_to_its_end(stand: St
 @pytest.mark.spec("SLEEP-20")
 async def test_a_long_step_is_parted_by_its_tokens(stand: Stand) -> None:
     night = Night(stand, operations=[Consolidate()])
-    for session in range(12):
-        await night.said(*(f"{'word ' * 140}{at}" for at in range(2)), session=f"s{session}", at=MAY)
+    for conversation in range(12):
+        await night.said(*(f"{'word ' * 140}{at}" for at in range(2)), conversation=f"s{conversation}", at=MAY)
     mind = answering()
     night.mind = mind
     await night.run()
@@ -203,7 +203,7 @@ async def test_a_note_is_as_trusted_as_its_least_trusted_source(stand: Stand) ->
 @pytest.mark.spec("SLEEP-13")
 async def test_what_has_failed_is_read_again_and_what_is_in_a_note_is_not(stand: Stand) -> None:
     night = Night(stand, operations=[Consolidate()])
-    await night.said("I live in Porto.", "I work as a nurse.", session="a")
+    await night.said("I live in Porto.", "I work as a nurse.", conversation="a")
     night.mind = answering(lambda _: ModelAnswerError("prose instead of JSON"))
     assert (await night.run()).status is PassStatus.FAILED
     night.mind = RuleBasedModel()

@@ -48,10 +48,10 @@ async def two_notes(night: Night, *, trust: Trust = Trust.PERSON, days: int = 30
     """Have two notes of two days, of which neither knows the other; the third pass compares them."""
     night.mind = answering(writing("The launch of the Heron rocket is on 1 July."))
     first = ["The Heron rocket starts on 1 July.", "So the launch is on 1 July, good."]
-    await night.said(*first, at=MAY, session="a")
+    await night.said(*first, at=MAY, conversation="a")
     await night.run()
     second = ["The Heron rocket starts on 9 August.", "The launch on 9 August it is."]
-    await night.said(*second, at=MAY + timedelta(days=days), session="b", trust=trust)
+    await night.said(*second, at=MAY + timedelta(days=days), conversation="b", trust=trust)
 
 
 @pytest.mark.spec("SLEEP-22")

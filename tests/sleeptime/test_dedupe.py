@@ -85,8 +85,8 @@ HOME = "My home is the yellow house in Porto."
 
 def again(text: str, other: str | None = None, **more: Any) -> PageContext:
     """Return the view of what was said long ago and is said now."""
-    (old,) = numbered([said(text, session="old", at=timedelta(days=-90))])
-    new = numbered([said(other or text, session="new", **more)], first=2)
+    (old,) = numbered([said(text, conversation="old", at=timedelta(days=-90))])
+    new = numbered([said(other or text, conversation="new", **more)], first=2)
     return page(new, past=[old])
 
 
@@ -127,14 +127,14 @@ async def test_what_is_stale_is_not_demoted_again() -> None:
 
 
 async def test_within_a_page_all_but_the_newest_are_demoted() -> None:
-    days: list[Episode] = [said(HOME, at=timedelta(days=day), session=str(day)) for day in range(4)]
+    days: list[Episode] = [said(HOME, at=timedelta(days=day), conversation=str(day)) for day in range(4)]
     changes = await found(page(days))
     assert [change.target for change in changes] == ["epi_1", "epi_2", "epi_3"]
     assert {(change.after or {})["evidence"] for change in changes} == {"epi_4"}
 
 
 async def test_a_repetition_is_demoted_in_the_bank_and_can_be_taken_back(stand: Stand) -> None:
-    old, new = await stand.said(HOME, session="a"), await stand.said(HOME, session="b")
+    old, new = await stand.said(HOME, conversation="a"), await stand.said(HOME, conversation="b")
     changes = await found(page([*old, *new]))
     run = await stand.begun()
     await stand.publish(run, *changes)

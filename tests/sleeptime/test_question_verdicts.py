@@ -39,7 +39,7 @@ async def test_phrasings_that_ask_for_something_else_than_the_first_are_left_out
 async def test_a_verdict_says_whether_an_answer_is_one_and_who_may_find_it(
     one: Hall, answered: bool, alone: bool, kept: bool
 ) -> None:
-    await one.said("I moved last year.", session="s1")
+    await one.said("I moved last year.", conversation="s1")
     frame = await one.seen()
 
     def verdicts(data: str) -> QuestionVerdicts:
@@ -56,7 +56,7 @@ async def test_a_verdict_says_whether_an_answer_is_one_and_who_may_find_it(
 async def test_without_a_verdict_only_the_first_phrasing_is_kept_and_only_if_it_names_something_for_all(
     one: Hall,
 ) -> None:
-    await one.said("I moved last year.", session="s1")
+    await one.said("I moved last year.", conversation="s1")
     await one.seen()
     failed = ModelAnswerError("prose")
     await one.run(tier_mind(expecting([HOME, "Ann lives where?"], "What is the rent?"), verdicts=lambda _: failed))

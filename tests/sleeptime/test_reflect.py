@@ -30,7 +30,7 @@ async def noted(night: Night, first: int, upto: int, *answers: ReflectionAnswer)
     """Have a note of each two things that are said, one on each day."""
     for day in range(first, upto):
         said = [f"I went running in park {day}.", f"Running {day} kilometres was fine."]
-        await night.said(*said, at=MAY + timedelta(days=day), session=f"s{day}")
+        await night.said(*said, at=MAY + timedelta(days=day), conversation=f"s{day}")
     notes = writing(*(f"Ann ran {day} kilometres." for day in range(first, upto)), each=2)
     mind = night.mind = answering(notes, *answers)
     await night.run()
@@ -89,7 +89,7 @@ async def test_a_belief_on_what_was_not_shown_is_refused(night: Night) -> None:
 @pytest.mark.spec("SLEEP-21")
 async def test_a_belief_is_asked_about_again_when_its_evidence_falls_and_is_given_up(night: Night) -> None:
     await noted(night, 1, 5, RUNS)
-    await night.said("I never ran, I made that up.", at=MAY + timedelta(days=40), session="late")
+    await night.said("I never ran, I made that up.", at=MAY + timedelta(days=40), conversation="late")
 
     def key_of(prompt: Prompt, text: str) -> str:
         return next((row.key for row in parse_rows(prompt.data) if row.text == text), "")

@@ -182,7 +182,9 @@ async def everything(home: Home, draw: random.Random, episodes: list[EpisodeId],
         bank = await tx.banks.get(home.bank.id)
     assert bank is not None
     if act == "say":
-        episodes += await writer.said(f"Ann {draw.choice(['likes', 'left'])} {word} {draw.randrange(99)}", session="s")
+        episodes += await writer.said(
+            f"Ann {draw.choice(['likes', 'left'])} {word} {draw.randrange(99)}", conversation="s"
+        )
     elif act == "embed":
         await home.close(views=0)
     elif act == "block":
@@ -211,7 +213,7 @@ async def everything(home: Home, draw: random.Random, episodes: list[EpisodeId],
 async def test_a_search_finds_the_same_with_and_without_views_whatever_happens_between(home: Home, seed: int) -> None:
     draw = random.Random(seed)
     asked: Sequence[dict[str, Any]] = [
-        {}, {"limit": 3}, {"layers": (Layer.NOTES,)}, {"session": "s"}, {"importance": 0.5}, {"recency": 0.5},
+        {}, {"limit": 3}, {"layers": (Layer.NOTES,)}, {"conversation": "s"}, {"importance": 0.5}, {"recency": 0.5},
         {"since": home.clock.now().timestamp()},
     ]  # fmt: skip
     episodes, notes = await home.said("Ann lives in Porto.", "Ann has a cat."), list[NoteId]()

@@ -49,7 +49,7 @@ def test_a_change_of_topic_begins_a_segment() -> None:
 @pytest.mark.spec("SLEEP-20")
 def test_conversations_that_run_at_the_same_time_are_kept_apart() -> None:
     both = [
-        said(text, session=name)
+        said(text, conversation=name)
         for pair in zip(BOAT, SCHOOL, strict=True)
         for name, text in zip("ab", pair, strict=True)
     ]
@@ -112,16 +112,16 @@ def test_each_new_episode_is_in_exactly_one_segment_that_is_not_too_long(
     parts: list[tuple[str, str | None, int]],
 ) -> None:
     at, told = timedelta(), list[tuple[str, str | None, timedelta]]()
-    for text, session, minutes in parts:
+    for text, conversation, minutes in parts:
         at += timedelta(minutes=minutes)
-        told.append((text, session, at))
-    view = page([said(text, session=session, at=when) for text, session, when in told])
+        told.append((text, conversation, at))
+    view = page([said(text, conversation=conversation, at=when) for text, conversation, when in told])
     found = split_segments(view)
     assert sorted(each.number for segment in found for each in segment.all_episodes) == [
         each.number for each in view.page
     ]
     assert all(0 < len(segment.all_episodes) <= RECENT_WINDOW for segment in found)
-    assert all(len({each.session for each in segment.all_episodes}) == 1 for segment in found)
+    assert all(len({each.conversation for each in segment.all_episodes}) == 1 for segment in found)
     assert split_segments(view) == found
 
 

@@ -143,7 +143,7 @@ async def test_a_refused_summary_is_judged_once_however_often_it_is_proposed(sta
     one = Night(stand, operations=[Consolidate(), Compress(long=5)])
     for day in range(6):
         bikes = [f"I bought bike {day}.", f"Bike {day} is red."]
-        await one.said(*bikes, speaker="Anna", session=f"s{day}")
+        await one.said(*bikes, speaker="Anna", conversation=f"s{day}")
         mind = one.mind = answering(writing(f"Anna bought bike {day}."), summary, judge)
         await one.run()
         assert sum(summary.text in each.data for each in mind.asked) == (day == 3)

@@ -224,7 +224,7 @@ async def test_conversations_are_counted_anew_after_each_pass(stand: Stand) -> N
     worker = tier.worker()
     for day, talks in enumerate((2, 1, 2, 3)):
         for talk in range(talks):
-            await stand.said(f"{day} {talk} a", f"{day} {talk} b", session=f"talk {day}-{talk}")
+            await stand.said(f"{day} {talk} a", f"{day} {talk} b", conversation=f"talk {day}-{talk}")
         stand.clock.advance(86_400)
         await worker.step()
         await tier.until(lambda found: all(not run.is_open for run in found))

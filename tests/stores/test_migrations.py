@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection
+from sqlalchemy import Connection, create_engine
 
 from circadia.errors import StartError
+from circadia.ids import BankId
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.memory_tables import metadata
@@ -28,6 +31,15 @@ async def main():
     await (await open_postgres(sys.argv[1])).close()
 asyncio.run(main())
 """
+CALLED_SESSION = (
+    """INSERT INTO banks (id, name, description, policy, generation, skipped, created_at)
+    VALUES ('b', 'team', '', '{}', 1, '[]', 0)""",
+    """INSERT INTO episodes (id, bank_id, at, text, trust, terms, speaker, kind, session, metadata, incomplete, digest,
+    stored_at, stale) VALUES ('e', 'b', 0, 'tea', 'person', '', 'ann', 'turn', 'call-7', '{}', false, '', 0, '[]')""",
+    """INSERT INTO views (bank_id, kind, key, asked, "limit", days, depth, hits)
+    VALUES ('b', 'question', 'old', '{"text":"tea?","session":"call-7"}', 1, '[]', 0, '[]'),
+    ('b', 'question', 'kept', '{"text":"is \\"session\\": a key?"}', 1, '[]', 0, '[]')""",
+)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -84,6 +96,23 @@ async def test_a_database_that_a_newer_version_has_changed_is_refused(
         await postgres_server.execute(statement, database=name)
     with pytest.raises(StartError, match="newer version"):
         await database.open()
+
+
+async def test_an_older_database_keeps_the_conversation_of_each_episode(tmp_path: Path) -> None:
+    path = tmp_path / "circadia.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(MIGRATIONS))
+        command.upgrade(config, "0007")
+        for statement in CALLED_SESSION:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+    store = await open_sqlite(path)
+    async with store.begin_read() as tx:
+        assert [episode.id for episode in await tx.episodes.find_all(BankId("b"), conversation="call-7")] == ["e"]
+        assert [view.key for view in await tx.views.find_all(BankId("b"))] == ["kept"]
+    await store.close()
 
 
 async def test_processes_that_start_together_make_the_tables_once(empty_postgres_url: str) -> None:

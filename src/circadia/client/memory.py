@@ -74,7 +74,7 @@ class MemoryCalls:
         bank: str,
         *,
         ids: Sequence[str] | None = None,
-        session: str | None = None,
+        conversation: str | None = None,
         speaker: str | None = None,
         since: str | None = None,
         until: str | None = None,
@@ -86,7 +86,7 @@ class MemoryCalls:
         `ids` may also name notes.
         """
         body = {
-            "ids": None if ids is None else list(ids), "session": session, "speaker": speaker, "since": since,
+            "ids": None if ids is None else list(ids), "conversation": conversation, "speaker": speaker, "since": since,
             "until": until, "dry_run": dry_run,
         }  # fmt: skip
         return await self._http.fetch(ForgottenView, "POST", "banks", bank, "forget", body=body, query={"user": user})
@@ -99,7 +99,7 @@ class MemoryCalls:
         speaker: str | None = None,
         at: str | None = None,
         kind: str = "turn",
-        session: str | None = None,
+        conversation: str | None = None,
         trust: str | None = None,
         importance: float | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -109,7 +109,7 @@ class MemoryCalls:
     ) -> StoredEpisodeView:
         """Append an episode; it is on disk when this returns. `key` makes repeats safe."""
         body = {
-            "text": text, "speaker": speaker, "at": at, "kind": kind, "session": session, "trust": trust,
+            "text": text, "speaker": speaker, "at": at, "kind": kind, "conversation": conversation, "trust": trust,
             "importance": importance, "metadata": dict(metadata or {}), "incomplete": incomplete, "key": key,
         }  # fmt: skip
         return await self._http.fetch(
@@ -120,14 +120,14 @@ class MemoryCalls:
         self,
         bank: str,
         *,
-        session: str | None = None,
+        conversation: str | None = None,
         order: str = "oldest",
         after: int = 0,
         limit: int = 100,
         user: str | None = None,
     ) -> EpisodePage:
         """Return episodes in order, `oldest` or `newest` first."""
-        query = {"session": session, "order": order, "after": str(after), "limit": str(limit), "user": user}
+        query = {"conversation": conversation, "order": order, "after": str(after), "limit": str(limit), "user": user}
         return await self._http.fetch(EpisodePage, "GET", "banks", bank, "episodes", query=query)
 
     async def show_episode(self, bank: str, episode: str, *, user: str | None = None) -> EpisodeView:
@@ -161,7 +161,7 @@ class MemoryCalls:
         question: str,
         *,
         limit: int = 10,
-        session: str | None = None,
+        conversation: str | None = None,
         speaker: str | None = None,
         kinds: Sequence[str] = (),
         trusts: Sequence[str] = (),
@@ -175,7 +175,7 @@ class MemoryCalls:
     ) -> HitList:
         """Return episodes and notes, best match first, each with the parts of its score."""
         query = {
-            "q": question, "limit": str(limit), "session": session, "speaker": speaker, "kind": list(kinds),
+            "q": question, "limit": str(limit), "conversation": conversation, "speaker": speaker, "kind": list(kinds),
             "trust": list(trusts), "since": since, "until": until, "layer": list(layers), "recency": str(recency),
             "half_life_days": str(half_life_days), "importance": str(importance), "user": user,
         }  # fmt: skip

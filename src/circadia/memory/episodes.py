@@ -23,7 +23,7 @@ from circadia.stores.event_log import EventLog
 MAX_CHARACTERS: Final = 100_000
 """Characters of an episode; longer texts belong in files, and embedders read only a few hundred words."""
 MAX_NAME: Final = 200
-"""Characters of a speaker, session or key."""
+"""Characters of a speaker, conversation or key."""
 MAX_METADATA: Final = 16_384
 """Bytes of the metadata as JSON."""
 CLOCK_SKEW: Final = timedelta(minutes=5)
@@ -46,7 +46,7 @@ class NewEpisode:
     at: datetime | None = None
     """When it happened, with a zone; None is now."""
     kind: EpisodeKind = EpisodeKind.TURN
-    session: str | None = None
+    conversation: str | None = None
     importance: float | None = None
     """0 to 1."""
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -174,13 +174,13 @@ def _build_episode(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: s
     return Episode(
         id=episode_id, number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust, importance=new.importance,
         terms=stored_terms(searched_text(at, new.speaker, new.text), new.text), speaker=new.speaker, kind=new.kind,
-        session=new.session, metadata=new.metadata, incomplete=new.incomplete, key=new.key, digest=digest,
+        conversation=new.conversation, metadata=new.metadata, incomplete=new.incomplete, key=new.key, digest=digest,
         stored_at=now,
     )  # fmt: skip
 
 
 def _digest(new: NewEpisode) -> str:
-    return hashlib.sha256(f"{new.session or ''}\0{new.speaker}\0{new.text}".encode()).hexdigest()
+    return hashlib.sha256(f"{new.conversation or ''}\0{new.speaker}\0{new.text}".encode()).hexdigest()
 
 
 def _require_valid(new: NewEpisode, now: datetime) -> None:
@@ -188,7 +188,8 @@ def _require_valid(new: NewEpisode, now: datetime) -> None:
         raise InvalidRequest("an episode needs a text")
     if len(new.text) > MAX_CHARACTERS:
         raise TooLarge(f"an episode may have {MAX_CHARACTERS} characters, not {len(new.text)}; split the text")
-    for what, value in (("text", new.text), ("speaker", new.speaker), ("session", new.session), ("key", new.key)):
+    names = {"text": new.text, "speaker": new.speaker, "conversation": new.conversation, "key": new.key}
+    for what, value in names.items():
         if value is not None and not is_text(value):
             raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
         if what != "text" and value is not None and not 0 < len(value) <= MAX_NAME:

@@ -64,7 +64,7 @@ class Episode(Searchable):
     bank_id: BankId
     speaker: str
     kind: EpisodeKind = EpisodeKind.TURN
-    session: str | None = None
+    conversation: str | None = None
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
     """Free-form data of the caller that stored it."""
     incomplete: bool = False

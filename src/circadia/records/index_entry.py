@@ -25,7 +25,7 @@ class IndexEntry(NamedTuple):
     """Order of acceptance in its table, ascending."""
     at: float
     """Time of the event in seconds since 1970."""
-    session: str | None
+    conversation: str | None
     speaker: str
     """Empty for notes."""
     kind: str

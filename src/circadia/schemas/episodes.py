@@ -30,7 +30,7 @@ class EpisodeView(View):
     speaker: str = Field(description="Speaker.")
     at: datetime = Field(description="When it happened.")
     kind: EpisodeKind = Field(description="Kind of episode.")
-    session: str | None = Field(description="Conversation of the episode.")
+    conversation: str | None = Field(description="Conversation of the episode.")
     trust: Trust = Field(description="Source of the text.")
     importance: float | None = Field(description="Importance, 0 to 1; null if not rated.")
     metadata: dict[str, Any] = Field(description="Further data.")

@@ -22,7 +22,7 @@ class HitView(View):
     speaker: str | None = Field(description="Speaker; null for a note.")
     kind: EpisodeKind | NoteKind = Field(description="Kind.")
     at: datetime = Field(description="When it happened; for a note, the time of its newest source.")
-    session: str | None = Field(description="Conversation of the episode.")
+    conversation: str | None = Field(description="Conversation of the episode.")
     trust: Trust = Field(description="Source of the text.")
     importance: float | None = Field(description="Importance, 0 to 1; null if not rated.")
     score: float = Field(description="Relevance, higher is better; comparable only within one search.")

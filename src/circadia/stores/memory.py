@@ -168,7 +168,7 @@ class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
         bank_id: BankId,
         *,
         after: int = 0,
-        session: str | None = None,
+        conversation: str | None = None,
         newest_first: bool = False,
         limit: int = 100,
     ) -> Sequence[Episode]:
@@ -179,7 +179,7 @@ class Episodes(SearchableRows[EpisodeId, Episode], Protocol):
         self,
         bank_id: BankId,
         *,
-        session: str | None = None,
+        conversation: str | None = None,
         speaker: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,

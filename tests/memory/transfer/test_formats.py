@@ -76,7 +76,7 @@ def test_of_a_transcript_what_people_and_the_agent_said_is_taken_and_secrets_are
         ("ann", "person", "see picture"),
     ]
     first = found[0]
-    assert (first["key"], first["session"], first["kind"]) == ("claude-code:u-1", "s-1", "turn")
+    assert (first["key"], first["conversation"], first["kind"]) == ("claude-code:u-1", "s-1", "turn")
     assert (first["at"], first["metadata"]["cwd"]) == ("2026-01-20T11:57:17.716000+00:00", "/home/ann/app")
 
 

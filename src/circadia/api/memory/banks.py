@@ -110,7 +110,7 @@ class ForgetBody(Body):
         max_length=MOST_IDS,
         description="Ids of episodes and notes; with a condition below, only the matching episodes.",
     )
-    session: Name | None = Field(None, description="Episodes of this conversation.")
+    conversation: Name | None = Field(None, description="Episodes of this conversation.")
     speaker: Name | None = Field(None, description="Episodes of this speaker.")
     since: Instant = Field(None, description="At or after this date or time.")
     until: Instant = Field(None, description="Before this date or time.")
@@ -204,13 +204,13 @@ async def _select_ids(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
     Raises:
         InvalidRequest: there is no condition, which must not mean all.
     """
-    conditions = (body.session, body.speaker, body.since, body.until)
+    conditions = (body.conversation, body.speaker, body.since, body.until)
     if body.ids is None and not any(condition is not None for condition in conditions):
-        raise InvalidRequest("say what to forget: `ids`, `session`, `speaker`, `since` or `until`")
+        raise InvalidRequest("say what to forget: `ids`, `conversation`, `speaker`, `since` or `until`")
     if body.ids is not None and not any(condition is not None for condition in conditions):
         return list(dict.fromkeys(body.ids))
     ids = await tx.episodes.find_matching_ids(
-        bank.id, session=body.session, speaker=body.speaker, since=body.since, until=body.until
+        bank.id, conversation=body.conversation, speaker=body.speaker, since=body.since, until=body.until
     )
     allowed = None if body.ids is None else frozenset(body.ids)
     return [episode_id for episode_id in ids if allowed is None or episode_id in allowed]

@@ -33,7 +33,7 @@ class EpisodeBody(Body):
     speaker: str | None = Field(None, description="Speaker; by default the caller.", examples=["ann"])
     at: datetime | None = Field(None, description="When it happened, with time zone; by default now.")
     kind: EpisodeKind = Field(EpisodeKind.TURN, description="Kind of episode.")
-    session: str | None = Field(None, description="Conversation of the episode.")
+    conversation: str | None = Field(None, description="Conversation of the episode.")
     trust: Trust | None = Field(
         None,
         description="Source of the text: by default `person` for the operator and `agent` for an agent. An agent may "
@@ -65,7 +65,7 @@ async def remember(bank: str, body: EpisodeBody, who: Who, parts: Parts, user: U
         trust=_trust_label(who, body.trust),
         at=body.at,
         kind=body.kind,
-        session=body.session,
+        conversation=body.conversation,
         importance=body.importance,
         metadata=body.metadata,
         incomplete=body.incomplete,
@@ -84,7 +84,7 @@ async def list_episodes(
     who: Who,
     parts: Parts,
     user: User = None,
-    session: Annotated[str | None, Query(description="Only from this conversation.")] = None,
+    conversation: Annotated[str | None, Query(description="Only from this conversation.")] = None,
     order: Annotated[str, Query(pattern="^(oldest|newest)$", description="`oldest` or `newest` first.")] = "oldest",
     after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last row on the previous page.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows.")] = 100,
@@ -93,7 +93,7 @@ async def list_episodes(
     async with parts.store.begin_read() as tx:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         episodes: Sequence[Episode] = await tx.episodes.find_all(
-            found_bank.id, after=after, session=session, newest_first=order == "newest", limit=limit
+            found_bank.id, after=after, conversation=conversation, newest_first=order == "newest", limit=limit
         )
     return EpisodePage(
         episodes=[EpisodeView.of(episode, bank=found_bank.name) for episode in episodes],

@@ -38,7 +38,7 @@ def hit_view(found: SearchHit) -> HitView:
         item,
         layer=found.scored.layer,
         speaker=item.speaker if isinstance(item, Episode) else None,
-        session=item.session if isinstance(item, Episode) else None,
+        conversation=item.conversation if isinstance(item, Episode) else None,
         score=round(found.scored.score, 4),
         parts=found.scored.parts,
         evidence=item.evidence if isinstance(item, Note) else [],
@@ -53,7 +53,7 @@ async def search_bank(
     parts: Parts,
     user: User = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of rows.")] = 10,
-    session: Annotated[str | None, Query(description="Only from this conversation.")] = None,
+    conversation: Annotated[str | None, Query(description="Only from this conversation.")] = None,
     speaker: Annotated[str | None, Query(description="Only from this speaker.")] = None,
     kind: Annotated[
         list[EpisodeKind | NoteKind] | None, Query(description="Only of this kind; may be repeated.")
@@ -82,8 +82,8 @@ async def search_bank(
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]]:
         found_bank = await parts.memory.banks.open_bank(tx, who, bank, user=user)
         filtered = replace(
-            question, counted=may_keep_question(found_bank, who.agent), limit=limit, session=session, speaker=speaker,
-            kinds=tuple(row_kind.value for row_kind in kind or ()),
+            question, counted=may_keep_question(found_bank, who.agent), limit=limit, conversation=conversation,
+            speaker=speaker, kinds=tuple(row_kind.value for row_kind in kind or ()),
             trusts=tuple(trust_level.value for trust_level in trust or ()),
             since=None if since is None else since.timestamp(),
             until=None if until is None else until.timestamp(),

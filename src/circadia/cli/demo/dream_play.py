@@ -116,7 +116,7 @@ class Play:
             day = line.day
             trust = "agent" if line.speaker == story.AGENT else "person"
             body = {"text": line.text, "speaker": line.speaker, "at": line.at.isoformat(), "trust": trust}
-            await self.server.post(f"/banks/{story.BANK}/episodes", {**body, "session": f"day {line.day}"})
+            await self.server.post(f"/banks/{story.BANK}/episodes", {**body, "conversation": f"day {line.day}"})
 
     async def _ask(self, agent: str, *, whole: bool = False) -> list[DemoAnswer]:
         if agent == "reader":

@@ -111,8 +111,8 @@ def forget(
     episodes: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="Episode or note to delete; may be repeated.")
     ] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="NAME", help="Only episodes of this conversation.")
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="NAME", help="Only episodes of this conversation.")
     ] = None,
     speaker: Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")] = None,
@@ -125,8 +125,8 @@ def forget(
 
     async def forget_episodes(client: Client, *, dry_run: bool) -> ForgottenView:
         return await client.forget_episodes(
-            bank, ids=episodes or None, session=session, speaker=speaker, since=since, until=until, dry_run=dry_run,
-            user=user,
+            bank, ids=episodes or None, conversation=conversation, speaker=speaker, since=since, until=until,
+            dry_run=dry_run, user=user,
         )  # fmt: skip
 
     if not yes:

@@ -29,7 +29,9 @@ app = typer.Typer(cls=NounGroup)
 LETTERS: Final = 100
 TRUSTS: Final = {"person": "", "agent": "dim", "tool": "yellow", "external": "red"}
 
-Session = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Conversation of the episode.")]
+Conversation = Annotated[
+    str | None, typer.Option("--conversation", metavar="NAME", help="Conversation of the episode.")
+]
 Speaker = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Speaker of the text.")]
 
 
@@ -39,7 +41,7 @@ def add(
     bank: Bank,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to remember; `-` reads standard input.")],
     speaker: Speaker = None,
-    session: Session = None,
+    conversation: Conversation = None,
     kind: Annotated[EpisodeKind, typer.Option("--kind", help="Episode kind.")] = EpisodeKind.FACT,
     trust: Annotated[
         Trust | None, typer.Option("--trust", help="Source; by default `person` for the operator, else `agent`.")
@@ -58,8 +60,8 @@ def add(
     content = sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
     stored = server.ask(
         lambda client: client.remember(
-            bank, content, speaker=speaker, session=session, kind=kind.value, trust=trust and trust.value, at=at,
-            importance=importance, key=key, user=user,
+            bank, content, speaker=speaker, conversation=conversation, kind=kind.value, trust=trust and trust.value,
+            at=at, importance=importance, key=key, user=user,
         )
     )  # fmt: skip
     text = f"{stored.id} {'is stored' if stored.new else 'was there already'} in {stored.bank}"
@@ -70,16 +72,18 @@ def add(
 def episodes(
     server: RemoteServer,
     bank: BankToList,
-    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this conversation.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="NAME", help="Only this conversation.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="Maximum number of rows.")] = 20,
     user: User = None,
     as_json: AsJson = False,
 ) -> None:
     """List the episodes of a bank, newest first."""
     page = server.ask(
-        lambda client: client.list_episodes(bank, session=session, order="newest", limit=limit, user=user)
+        lambda client: client.list_episodes(bank, conversation=conversation, order="newest", limit=limit, user=user)
     )
-    columns = ("episode", "when", "speaker", "kind", "trust", "session", "text")
+    columns = ("episode", "when", "speaker", "kind", "trust", "conversation", "text")
     print_list(page, page.episodes, columns, _row, as_json=as_json, nothing="no episode")
 
 
@@ -104,7 +108,7 @@ def _row(each: EpisodeView) -> tuple[object, ...]:
     trust = Text(each.trust, TRUSTS[each.trust])
     when = local_time(each.at)
     text = shorten(each.text, LETTERS) + weak
-    return (each.id, when, each.speaker, each.kind, trust, each.session, text)
+    return (each.id, when, each.speaker, each.kind, trust, each.conversation, text)
 
 
 def _weight(episode: EpisodeView) -> float:

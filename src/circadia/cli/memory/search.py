@@ -35,7 +35,7 @@ COLOURS: Final = {
 }  # fmt: skip
 
 SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")]
-Within = Annotated[str | None, typer.Option("--session", metavar="NAME", help="Only this conversation.")]
+Within = Annotated[str | None, typer.Option("--conversation", metavar="NAME", help="Only this conversation.")]
 Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Of this kind only; may be repeated.")]
 Trusts = Annotated[list[Trust] | None, typer.Option("--trust", help="Only this source; may be repeated.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")]
@@ -55,7 +55,7 @@ def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question or words to search for.")],
     limit: Annotated[int, typer.Option("--limit", min=1, max=200, metavar="N", help="Maximum number of rows.")] = 10,
     speaker: SaidBy = None,
-    session: Within = None,
+    conversation: Within = None,
     kinds: Kinds = None,
     trusts: Trusts = None,
     since: Since = None,
@@ -70,9 +70,10 @@ def search(
     """Search episodes and notes, and show the parts of each score."""
     answer = server.ask(
         lambda client: client.search_bank(
-            bank, question, limit=limit, speaker=speaker, session=session, kinds=kinds or (), since=since, until=until,
-            trusts=[trust_level.value for trust_level in trusts or ()], layers=[layer.value for layer in layers or ()],
-            recency=recency, half_life_days=half_life_days, importance=importance, user=user,
+            bank, question, limit=limit, speaker=speaker, conversation=conversation, kinds=kinds or (), since=since,
+            until=until, trusts=[trust_level.value for trust_level in trusts or ()],
+            layers=[layer.value for layer in layers or ()], recency=recency, half_life_days=half_life_days,
+            importance=importance, user=user,
         )
     )  # fmt: skip
     if as_json:

@@ -126,7 +126,7 @@ async def _remember(running: PassHarness, bank: Bank, turns: Sequence[DialogueTu
     async with running.store.begin_write() as tx:
         for turn in turns:
             new = NewEpisode(
-                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, session=turn.session
+                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, conversation=turn.session
             )
             await running.memory.episodes.remember(tx, bank, new)
 

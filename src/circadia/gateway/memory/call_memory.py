@@ -245,9 +245,9 @@ class CallMemory:
         """Queue an answer made in the background; its question is already queued."""
         if call.agent.policy.bank is not None and _keeps_turns(call.agent.policy):
             # The answer belongs to the original caller, whoever fetches it; after a restart that caller is unknown.
-            session, user = self._background_answers.get((call.agent.id, handle), (handle, None))
+            conversation, user = self._background_answers.get((call.agent.id, handle), (handle, None))
             answer = self._answer_utterances(call, content, _digest(call.agent.id, handle), unique=True, complete=True)
-            self._queue_exchange(call, session, user, answer)
+            self._queue_exchange(call, conversation, user, answer)
 
     def on_conversation_ended(self, call: ModelCall, user: str | None) -> None:
         """Report the end of a conversation; where each end user has a bank, only if the user is known."""
@@ -264,7 +264,7 @@ class CallMemory:
             self._resolver.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
     def _queue_exchange(
-        self, call: ModelCall, session: str, user: str | None, spoken: Iterator[Utterance], *, chore: bool = False,
+        self, call: ModelCall, conversation: str, user: str | None, spoken: Iterator[Utterance], *, chore: bool = False,
         kept: bool = True,
     ) -> None:  # fmt: skip
         try:
@@ -275,7 +275,7 @@ class CallMemory:
         if utterances:
             policy = call.agent.policy
             exchange = Exchange(
-                policy=policy, user=user, session=session, agent_session=call.agent.session, said=utterances,
+                policy=policy, user=user, conversation=conversation, agent_session=call.agent.session, said=utterances,
                 chore=chore, kept=kept,
             )  # fmt: skip
             self._exchanges.put(exchange)

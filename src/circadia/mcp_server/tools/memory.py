@@ -64,7 +64,7 @@ Expected = Annotated[
 class Remember(Arguments):
     text: str = Field(description="Text that makes sense later, up to 100,000 characters.")
     speaker: str | None = Field(default=None, description="Speaker; by default you.")
-    session: str | None = Field(default=None, description="Conversation.")
+    conversation: str | None = Field(default=None, description="Conversation.")
     source: Literal["agent", "tool", "external"] = Field(
         default="agent", description="Source of the text: you, a tool, or external, such as a web page."
     )
@@ -83,7 +83,7 @@ class RememberResult(ToolResult):
 class Recall(Arguments):
     query: Annotated[str, BeforeValidator(as_text)] = Field(min_length=1, max_length=10_000, description="Question.")
     limit: int = Field(default=8, ge=1, le=50, description="Maximum number of hits.")
-    session: str | None = Field(default=None, description="Only from this conversation.")
+    conversation: str | None = Field(default=None, description="Only from this conversation.")
     speaker: str | None = Field(default=None, description="Only from this speaker.")
     since: Instant = Field(default=None, description="At or after this date or time, ISO 8601.")
     until: Instant = Field(default=None, description="Before this date or time.")
@@ -98,7 +98,7 @@ class RecalledItem(ToolResult):
     kind: str = Field(description="Kind.")
     trust: Trust = Field(description="Source of the text.")
     at: datetime = Field(description="When it happened.")
-    session: str | None = Field(description="Conversation.")
+    conversation: str | None = Field(description="Conversation.")
     score: float = Field(description="Relevance, higher is better.")
 
     def to_fenced_text(self) -> str:
@@ -153,7 +153,7 @@ async def _remember(caller: Caller, arguments: Remember) -> ToolResult:
         speaker=caller.principal.name if arguments.speaker is None else arguments.speaker,
         trust=Trust(arguments.source),
         kind=EpisodeKind.FACT,
-        session=arguments.session,
+        conversation=arguments.conversation,
         importance=arguments.importance,
         key=arguments.key,
     )
@@ -178,7 +178,7 @@ async def _recall(caller: Caller, arguments: Recall) -> ToolResult:
             question,
             counted=may_keep_question(bank, caller.principal.agent),
             limit=arguments.limit,
-            session=arguments.session,
+            conversation=arguments.conversation,
             speaker=arguments.speaker,
             since=None if arguments.since is None else arguments.since.timestamp(),
             until=None if arguments.until is None else arguments.until.timestamp(),
@@ -231,7 +231,7 @@ def _recalled_item(found: SearchHit) -> RecalledItem:
         kind=item.kind.value,
         trust=item.trust,
         at=item.at,
-        session=item.session if spoken else None,
+        conversation=item.conversation if spoken else None,
         score=round(found.scored.score, 4),
     )
 

@@ -63,7 +63,7 @@ class Exchange:
 
     policy: AgentPolicy
     user: str | None
-    session: str
+    conversation: str
     agent_session: str = "default"
     said: Sequence[Utterance]
     chore: bool = False
@@ -74,7 +74,7 @@ class Exchange:
 
 @dataclass(kw_only=True, slots=True)
 class _ExchangeProgress:
-    session: str
+    conversation: str
     written: list[EpisodeId] = field(default_factory=list[EpisodeId])
     again: str = ""
     """Key suffix of a repetition; empty for a first occurrence and for a retry."""
@@ -120,7 +120,7 @@ class ExchangeRecorder:
             bank = bound[whose]
             if bank is not None:
                 takes = candidates_by_bank.setdefault(bank.id, (bank, []))[1]
-                under = _ExchangeProgress(session=exchange.session)
+                under = _ExchangeProgress(conversation=exchange.conversation)
                 for turn in exchange.said:
                     if exchange.chore:
                         await tx.banks.count_skipped_turn(bank.id, "chore")
@@ -156,7 +156,7 @@ class ExchangeRecorder:
             now = self._clock.now()
             episode = NewEpisode(
                 text=turn.text, speaker=_clean_name(turn.speaker) or "user", trust=turn.trust, at=min(turn.at, now),
-                kind=_episode_kind(turn), session=_clean_name(under.session) or None,
+                kind=_episode_kind(turn), conversation=_clean_name(under.conversation) or None,
                 importance=turn.importance,
                 metadata={"characters": turn.characters} if turn.characters > MAX_CHARACTERS else {},
                 incomplete=turn.incomplete, key=key,

@@ -276,8 +276,8 @@ class BankIndex:
             tests.append(self._rows["at"] >= question.since)
         if question.until is not None:
             tests.append(self._rows["at"] < question.until)
-        if question.session is not None:
-            tests.append(self._rows.rows_having("session", (question.session,)))
+        if question.conversation is not None:
+            tests.append(self._rows.rows_having("conversation", (question.conversation,)))
         if question.speaker is not None:
             tests.append(self._rows.rows_having("speaker", (question.speaker, display_alias(question.speaker))))
         if question.kinds:

@@ -35,7 +35,7 @@ class Question:
     """Inclusive, seconds since 1970."""
     until: float | None = None
     """Exclusive, seconds since 1970."""
-    session: str | None = None
+    conversation: str | None = None
     speaker: str | None = None
     kinds: Collection[str] = ()
     """All if empty."""

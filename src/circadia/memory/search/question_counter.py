@@ -30,7 +30,7 @@ MOST_CHARACTERS: Final = 2_000
 MAX_COUNTED: Final = 4_000
 """Questions counted at the same time, about 1 KB each; the least recent ones are dropped."""
 _LISTS: Final = ("kinds", "trusts")
-_VALUES: Final = ("since", "until", "session", "speaker")
+_VALUES: Final = ("since", "until", "conversation", "speaker")
 
 
 @dataclass(kw_only=True, slots=True)

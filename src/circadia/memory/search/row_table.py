@@ -13,16 +13,16 @@ from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 
 NONE: Final = -1
-"""No row, or no session."""
+"""No row, or no conversation."""
 REMOVED: Final = -1
 TEXT_BYTES: Final = 41
 """Size of a text without its characters."""
 NAME_BYTES: Final = 130
-"""Size of the name of a session, speaker, kind or trust."""
+"""Size of the name of a conversation, speaker, kind or trust."""
 EMPTY_BYTES: Final = 5_000
 """Size of an empty table and its index, by `tracemalloc`."""
 _COLUMNS: Final = Layout({
-    "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
+    "number": np.int64, "conversation": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
     "importance": np.float64, "weight": np.float64, "question": np.bool_,
 })  # fmt: skip
@@ -64,11 +64,13 @@ class RowTable:
     def add(self, layer: Layer, rows: Sequence[IndexEntry], lengths: Array, questions: Array) -> None:
         """Append rows with their lengths in words and whether each is a question."""
         first = len(self)
-        sessions = [NONE if row.session is None else self._code("session", row.session) for row in rows]
+        conversations = [
+            NONE if row.conversation is None else self._code("conversation", row.conversation) for row in rows
+        ]
         numbers = [row.number for row in rows]
         added: dict[str, ArrayLike] = {
             "number": numbers,
-            "session": sessions,
+            "conversation": conversations,
             "speaker": [self._code("speaker", row.speaker) for row in rows],
             "kind": [self._code("kind", row.kind) for row in rows],
             "trust": [self._code("trust", row.trust) for row in rows],
@@ -86,7 +88,7 @@ class RowTable:
         texts = [row.text.encode(errors="surrogatepass") for row in rows]
         self._texts.extend(texts)
         self._text_bytes += sum(map(len, texts)) + TEXT_BYTES * len(texts)
-        self._chain(first, sessions)
+        self._chain(first, conversations)
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
 
     def remove(self, layer: Layer, rows: Array) -> None:
@@ -96,7 +98,7 @@ class RowTable:
             self._text_bytes -= len(self._texts[row])
             self._texts[row] = b""
         self.words -= int(self["length"][rows].sum())
-        for name, nothing in (("weight", 0), ("length", REMOVED), ("speaker", NONE), ("session", NONE)):
+        for name, nothing in (("weight", 0), ("length", REMOVED), ("speaker", NONE), ("conversation", NONE)):
             self[name][rows] = nothing
         self._ordered[layer].remove(self.numbers_and_rows(layer)[1].searchsorted(rows))
         self.removed += len(rows)
@@ -138,18 +140,18 @@ class RowTable:
             text, who = self._texts[int(row)].decode(errors="surrogatepass"), None if layer is Layer.NOTES else speaker
             yield number, Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
 
-    def _chain(self, first: int, sessions: Sequence[int]) -> None:
+    def _chain(self, first: int, conversations: Sequence[int]) -> None:
         before, after = self["before"], self["after"]
-        for row, session in enumerate(sessions, first):
-            if session != NONE:
-                previous = self._latest.get(session, NONE)
+        for row, conversation in enumerate(conversations, first):
+            if conversation != NONE:
+                previous = self._latest.get(conversation, NONE)
                 before[row] = previous
                 if previous != NONE:
                     after[previous] = row
-                self._latest[session] = row
+                self._latest[conversation] = row
 
     def _unchain(self, row: int) -> None:
-        befores, afters, session = self["before"], self["after"], int(self["session"][row])
+        befores, afters, conversation = self["before"], self["after"], int(self["conversation"][row])
         before, after = int(befores[row]), int(afters[row])
         befores[row] = afters[row] = NONE
         if before != NONE:
@@ -157,9 +159,9 @@ class RowTable:
         if after != NONE:
             befores[after] = before
         elif before != NONE:
-            self._latest[session] = before
+            self._latest[conversation] = before
         else:
-            self._latest.pop(session, None)
+            self._latest.pop(conversation, None)
 
     def _code(self, name: str, value: str) -> int:
         codes = self._codes.setdefault(name, {})

@@ -59,7 +59,7 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
                 trust=Trust.TOOL if tool and not agent else Trust.AGENT if agent else Trust.PERSON,
                 at=parse_time(line.get("timestamp"), number),
                 kind=kind,
-                session=as_name(line.get("sessionId")),
+                conversation=as_name(line.get("sessionId")),
                 metadata={"source": "claude-code", **_place_metadata(line)},
                 key=f"claude-code:{uuid}" + (f":{place}" if place > 1 else ""),
             )

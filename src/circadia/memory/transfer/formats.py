@@ -82,7 +82,7 @@ def read_mem0(entries: Sequence[object]) -> Iterator[NewEpisode]:
                 trust=Trust.AGENT,
                 at=at,
                 kind=EpisodeKind.FACT,
-                session=as_name(entry.get("run_id")),
+                conversation=as_name(entry.get("run_id")),
                 metadata={"source": "mem0", "mem0_id": identity[:200], **_extra_metadata(entry)},
                 key=f"mem0:{digest[:40]}",
             )

@@ -115,8 +115,9 @@ class BankImporter:
         key = line.key if line.key is not None or line.id is not None else _idempotency_key(line)
         text = redact(line.text) if line.id is None else line.text  # without an id it was never stored
         new = NewEpisode(
-            text=text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind, session=line.session,
-            importance=line.importance, metadata=line.metadata, incomplete=line.incomplete, key=key,
+            text=text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind,
+            conversation=line.conversation, importance=line.importance, metadata=line.metadata,
+            incomplete=line.incomplete, key=key,
         )  # fmt: skip
         episode_id = None if line.id is None else EpisodeId(ids.local_id(line.id))
         existing = None if episode_id is None else await tx.episodes.get(bank.id, episode_id)
@@ -250,7 +251,7 @@ def _derived_id(bank: BankId, given: str) -> str:
 
 def _idempotency_key(line: EpisodeLine) -> str:
     at = "" if line.at is None else line.at.isoformat()
-    parts = (line.session or "", line.speaker, at, line.text)
+    parts = (line.conversation or "", line.speaker, at, line.text)
     return "line:" + hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 

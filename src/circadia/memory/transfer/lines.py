@@ -68,7 +68,7 @@ class StalePart(ExportLine):
 
 
 class EpisodeLine(ExportLine):
-    """An episode; without `id` and `key`, its session, speaker, time and text identify it."""
+    """An episode; without `id` and `key`, its conversation, speaker, time and text identify it."""
 
     type: Literal["episode"]
     id: Id | None = None
@@ -77,7 +77,7 @@ class EpisodeLine(ExportLine):
     text: str
     trust: Trust = Trust.EXTERNAL
     kind: EpisodeKind = EpisodeKind.TURN
-    session: str | None = None
+    conversation: str | None = None
     importance: float | None = None
     metadata: dict[str, Any] = {}
     incomplete: bool = False
@@ -188,7 +188,7 @@ def episode_line(episode: Episode) -> bytes:
             "text": episode.text,
             "trust": episode.trust,
             "kind": episode.kind,
-            "session": episode.session,
+            "conversation": episode.conversation,
             "importance": episode.importance,
             "metadata": episode.metadata,
             "incomplete": episode.incomplete,

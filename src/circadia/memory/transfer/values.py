@@ -22,7 +22,7 @@ def as_list(value: object) -> Sequence[object]:
 
 
 def as_name(value: object) -> str | None:
-    """Return a text as a speaker's or session's name, cut to the allowed length; None for any other value."""
+    """Return a text as a speaker's or conversation's name, cut to the allowed length; None for any other value."""
     return value[:MAX_NAME] if isinstance(value, str) and value else None
 
 

@@ -60,7 +60,7 @@ class QuestionMaterial:
     @property
     def conversation(self) -> str | None:
         """Return the newest conversation: a question that is not self-contained belongs to it."""
-        return self.turns[-1].session if self.turns else None
+        return self.turns[-1].conversation if self.turns else None
 
 
 async def fetch_material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int) -> QuestionMaterial:
@@ -84,16 +84,16 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
     people: defaultdict[str, set[str]] = defaultdict(set)
     agents: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
-        if row.session is not None and row.trust in TALK:
-            (people if row.trust is Trust.PERSON else agents)[row.session].add(row.speaker)
+        if row.conversation is not None and row.trust in TALK:
+            (people if row.trust is Trust.PERSON else agents)[row.conversation].add(row.speaker)
     who = scope.end_user or NOBODY
     turns: list[Episode] = []
     for row in rows:
         if row.trust not in TALK or row.kind not in KINDS or row.incomplete:
             continue
         spoke = {row.speaker} if row.trust is Trust.PERSON else set[str]()
-        others = agents[row.session] if row.session is not None else set[str]()
-        spoke |= people[row.session] if row.session is not None else set[str]()
+        others = agents[row.conversation] if row.conversation is not None else set[str]()
+        spoke |= people[row.conversation] if row.conversation is not None else set[str]()
         his = bank.end_user is not None or (bool(spoke) and spoke <= {who, display_alias(who)})
         if his and (not others or agent.name in others):
             turns.append(row)

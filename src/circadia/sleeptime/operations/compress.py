@@ -86,7 +86,7 @@ def _open_note_ids(view: PageContext) -> set[str]:
     if not view.page:
         return set()
     last = view.page[-1]
-    going_on = {episode.id for episode in view.page if episode.session == last.session}
+    going_on = {episode.id for episode in view.page if episode.conversation == last.conversation}
     return {note.id for note in projected_notes.project_notes(view) if not going_on.isdisjoint(note.evidence)}
 
 

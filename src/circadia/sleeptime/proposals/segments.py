@@ -61,7 +61,7 @@ def split_segments(view: PageContext) -> Sequence[Segment]:
     """Return a page's segments by first episode, each episode in exactly one; they depend on the page alone."""
     conversations: dict[str | None, list[Episode]] = {}
     for episode in view.page:
-        conversations.setdefault(episode.session, []).append(episode)
+        conversations.setdefault(episode.conversation, []).append(episode)
     segments = [
         _build_segment(conversation[first:last])
         for conversation in conversations.values()

@@ -101,7 +101,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         bank_id: BankId,
         *,
         after: int = 0,
-        session: str | None = None,
+        conversation: str | None = None,
         newest_first: bool = False,
         limit: int = 100,
     ) -> Sequence[Episode]:
@@ -109,8 +109,8 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         statement = _OF_BANK.order_by(number.desc() if newest_first else number).limit(limit)
         if after:
             statement = statement.where(number < after if newest_first else number > after)
-        if session is not None:
-            statement = statement.where(episodes.c.session == session)
+        if conversation is not None:
+            statement = statement.where(episodes.c.conversation == conversation)
         values = {"bank": bank_id}
         return await self._run(lambda connection: _episodes(connection.execute(statement, values).all()))
 
@@ -118,15 +118,15 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         self,
         bank_id: BankId,
         *,
-        session: str | None = None,
+        conversation: str | None = None,
         speaker: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[EpisodeId]:
         statement = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
-        if session is not None:
-            statement = statement.where(episodes.c.session == session)
+        if conversation is not None:
+            statement = statement.where(episodes.c.conversation == conversation)
         if speaker is not None:
             statement = statement.where(episodes.c.speaker.in_((speaker, display_alias(speaker))))
         if since is not None:
@@ -202,7 +202,7 @@ def _episode(row: Row[Any]) -> Episode:
         stored_at=row.stored_at,
         speaker=row.speaker,
         kind=EpisodeKind(row.kind),
-        session=row.session,
+        conversation=row.conversation,
         text=row.text,
         trust=Trust(row.trust),
         importance=row.importance,

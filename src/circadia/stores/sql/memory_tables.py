@@ -66,7 +66,7 @@ episodes = Table(
     *_searchable(),
     Column("speaker", String, nullable=False),
     Column("kind", String, nullable=False),
-    Column("session", String),
+    Column("conversation", String),
     Column("metadata", JSON, nullable=False),
     Column("incomplete", Boolean, nullable=False),
     Column("key", String),
@@ -80,7 +80,7 @@ episodes = Table(
 Index("episodes_bank", episodes.c.bank_id, episodes.c.number)
 Index("episodes_key", episodes.c.bank_id, episodes.c.key, unique=True)
 Index("episodes_digest", episodes.c.bank_id, episodes.c.digest, episodes.c.stored_at)
-Index("episodes_session", episodes.c.bank_id, episodes.c.session, episodes.c.number)
+Index("episodes_conversation", episodes.c.bank_id, episodes.c.conversation, episodes.c.number)
 Index("episodes_embedder", episodes.c.embedder, episodes.c.number)
 Index("episodes_demotion", episodes.c.bank_id, episodes.c.demotion)
 

@@ -36,7 +36,7 @@ Row = TypeVar("Row", Episode, Note)
 _INDEX_COLUMNS: Final = (
     "number",
     "at",
-    "session",
+    "conversation",
     "speaker",
     "kind",
     "trust",
@@ -142,7 +142,7 @@ def build_index_entry(row: Any) -> IndexEntry:
     return IndexEntry(
         number=row.number,
         at=at.timestamp(),
-        session=getattr(row, "session", None),
+        conversation=getattr(row, "conversation", None),
         speaker=getattr(row, "speaker", ""),
         kind=row.kind,
         trust=row.trust,

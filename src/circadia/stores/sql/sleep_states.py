@@ -35,7 +35,7 @@ _BACKLOG = Statement(
         func.count().label("episodes"),
         func.count().filter(_COMPLETED).label("turns"),
         func.coalesce(func.sum(episodes.c.importance), 0.0).label("importance"),
-        func.count(episodes.c.session.distinct()).label("conversations"),
+        func.count(episodes.c.conversation.distinct()).label("conversations"),
         func.min(episodes.c.stored_at).label("oldest_at"),
         func.max(episodes.c.stored_at).label("newest_at"),
         func.coalesce(func.max(episodes.c.number), 0).label("last"),
