@@ -21,6 +21,7 @@ from circadia.settings import (
     UpstreamSettings,
 )
 from circadia.settings.coordination import CoordinationSettings, GuardrailsSettings
+from circadia.settings.djinnbot import DjinnbotBlackoutSettings, DjinnbotScheduleSettings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
     ContainerLauncherSettings,
@@ -43,6 +44,7 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
     "agents`: `routines": (RoutineSettings,),
     "agents`: `blackouts": (BlackoutSettings,),
     "agents`: `blackout_policies": (BlackoutPoliciesSettings,),
+    "agents`: `pulse_*": (DjinnbotScheduleSettings, DjinnbotBlackoutSettings),
     "launchers`: `subprocess": (SubprocessLauncherSettings,),
     "launchers`: `container": (ContainerLauncherSettings,),
     "launchers`: `webhook": (WebhookLauncherSettings,),

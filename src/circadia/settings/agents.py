@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from circadia.records.agent import AgentPolicy, OnWake, SleepEvent, ToolGroup, WakeEvent
 from circadia.records.answer import AnswerMode
-from circadia.records.schedule import Blackout
 from circadia.settings.coordination import CoordinationSettings
-from circadia.settings.schedule import ScheduleSettings
+from circadia.settings.djinnbot import DjinnbotScheduleSettings
 from circadia.settings.section import Section
 
 
@@ -80,7 +79,7 @@ class PolicySettings(Section):
         return AgentPolicy(**{name: getattr(self, name) for name in PolicySettings.model_fields})
 
 
-class AgentSettings(PolicySettings, ScheduleSettings):
+class AgentSettings(PolicySettings, DjinnbotScheduleSettings):
     """An agent of the session `default` that the file defines."""
 
     token_env: str | None = Field(
@@ -93,13 +92,4 @@ class AgentSettings(PolicySettings, ScheduleSettings):
 
     def stated_coordination(self) -> dict[str, Any]:
         """Return the coordination that the file states, including zone and blackouts, ready for JSON."""
-        stated = self.coordination.stated_values()
-        if "timezone" in self.model_fields_set:
-            stated["zone"] = self.timezone
-        if self.model_fields_set & {"max_consecutive_skips", "pulse_max_consecutive_skips"}:
-            stated["max_consecutive_skips"] = self.skips_until_alert
-        if self.blackouts or self.pulse_blackouts:
-            stated["blackouts"] = TypeAdapter(tuple[Blackout, ...]).dump_python(self.blackout_records(), mode="json")
-        if "blackout_policies" in self.model_fields_set:
-            stated["blackout_policies"] = self.blackout_policies.model_dump(mode="json")
-        return stated
+        return self.coordination.stated_values() | self.stated_schedule()
