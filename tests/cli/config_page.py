@@ -22,6 +22,7 @@ from circadia.settings import (
     ServerSettings,
     UpstreamSettings,
 )
+from circadia.settings.djinnbot import DjinnbotBlackoutSettings, DjinnbotScheduleSettings
 from circadia.settings.launchers import (
     CallableLauncherSettings,
     ContainerLauncherSettings,
@@ -44,6 +45,7 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
     "agents`: `routines": (RoutineSettings,),
     "agents`: `blackouts": (BlackoutSettings,),
     "agents`: `blackout_policies": (BlackoutPolicies,),
+    "agents`: `pulse_*": (DjinnbotScheduleSettings, DjinnbotBlackoutSettings),
     "launchers`: `subprocess": (SubprocessLauncherSettings,),
     "launchers`: `container": (ContainerLauncherSettings,),
     "launchers`: `webhook": (WebhookLauncherSettings,),

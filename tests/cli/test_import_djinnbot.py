@@ -67,7 +67,7 @@ async def test_the_file_that_is_written_says_what_djinnbots_said(home: Path) -> 
     assert [each.isoformat() for each in single.recurrence.at] == ["2026-12-24T09:00:00+00:00"]
     (night,) = agent.blackouts
     assert (night.start_time, night.end_time, night.label) == ("23:00", "07:00", "Night")
-    assert (agent.timezone, agent.skips_until_alert, agent.models) == ("Europe/Berlin", 3, None)
+    assert (agent.timezone, agent.max_consecutive_skips, agent.models) == ("Europe/Berlin", 3, None)
     coordination = build_coordination(flatten_keys(agent.stated_coordination()) | {"blackouts": ()})
     assert coordination.max_concurrent_pulse_sessions == 1
     assert (coordination.wake_guardrails.cooldown_seconds, coordination.wake_guardrails.max_wakes_per_day) == (600, 4)

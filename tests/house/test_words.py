@@ -1,11 +1,25 @@
 """The glossary owns the words, and the repository stands alone."""
 
+import ast
 import re
 
-from tests.house.tree import DOCS, coded, committed, parts, python_files, shown
+from tests.house.tree import DOCS, SOURCE, coded, committed, parts, python_files, shown, syntax
 
 GLOSSARY = DOCS / "glossary.md"
 PLACES = ("/".join(["..", "shared"]), "/".join(["", "work", ""]), "/".join(["", "opt", "pypi"]))
+PUBLIC_MODULES = ("__init__.py", "client/__init__.py", "testing/__init__.py")
+"""Modules whose `__all__` is public; all classes of `records` and `schemas` are public too."""
+PLAIN_WORDS = frozenset({
+    "ack", "answerable", "blocker", "check", "circadia", "client", "clock", "cost", "count", "day", "delta",
+    "drop", "dropped", "error", "first", "forgotten", "frequent", "group", "head", "held", "importance",
+    "imported", "join", "lookup", "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "node", "off",
+    "on", "one", "pair", "pause", "pending", "post", "question", "reason", "recurring", "run", "same",
+    "searchable", "send", "sent", "server", "setting", "sleeping", "sleeptime", "snapshot", "source", "span",
+    "spec", "spend", "stale", "stored", "test", "tested", "tuning", "use", "verdict", "waiting", "weekday",
+})  # fmt: skip
+"""Words of programmers and of everyday life in names of classes, which need no entry."""
+ENDING = re.compile("(?:View|List|Page|Outcome|Detail|Stats|Created|Result|Status|Kind|Type|Mode|Keys|Line|Report)+$")
+"""What a class name says about the form of a thing, not about the thing."""
 INDEX_HOSTS = (".".join(["pypi", "org"]), ".".join(["pythonhosted", "org"]), ".".join(["registry", "npmjs", "org"]))
 
 
@@ -35,6 +49,37 @@ def test_each_word_has_one_meaning() -> None:
 def test_each_noun_among_the_records_is_in_the_glossary() -> None:
     nouns = {path.stem.replace("_", " ") for path in python_files("src/circadia/records") if path.stem != "__init__"}
     assert nouns <= words()
+
+
+def public_classes() -> set[str]:
+    """Return the names of the public classes."""
+    names: set[str] = set()
+    for path in (SOURCE / module for module in PUBLIC_MODULES):
+        for node in syntax(path).body:
+            if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+                names |= set(ast.literal_eval(node.value))
+    for path in python_files("src/circadia/records", "src/circadia/schemas"):
+        names |= {node.name for node in syntax(path).body if isinstance(node, ast.ClassDef)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def nouns_of(name: str) -> set[str]:
+    """Return the words of a class name in the singular, without its ending."""
+    return {singular(word.lower()) for word in re.findall("[A-Z][a-z]+", ENDING.sub("", name))}
+
+
+def singular(word: str) -> str:
+    return word.removesuffix("ies") + "y" if word.endswith("ies") else re.sub("(?<=[a-z]{2})(?<![sui])s$", "", word)
+
+
+def test_each_word_of_a_public_class_is_in_the_glossary_or_plain() -> None:
+    known = {singular(part) for word in words() for part in re.split("[ -]", word.lower())}
+    missing: dict[str, set[str]] = {}
+    for name in public_classes():
+        for noun in nouns_of(name) - known:
+            missing.setdefault(noun, set()).add(name)
+    assert not {word: sorted(names) for word, names in missing.items() if word not in PLAIN_WORDS}
+    assert not PLAIN_WORDS - set(missing), "a plain word that no class needs"
 
 
 def test_code_and_docs_use_the_words_of_the_glossary_only() -> None:

@@ -15,7 +15,7 @@ from circadia.records.schedule import (
     RoutineSpec,
     Weekday,
 )
-from circadia.settings.schedule import ScheduleSettings
+from circadia.settings.djinnbot import DjinnbotScheduleSettings
 
 OURS = """
 timezone: Europe/Berlin
@@ -59,8 +59,8 @@ pulse_blackouts:
 """
 
 
-def read(text: str) -> ScheduleSettings:
-    return ScheduleSettings.model_validate(yaml.safe_load(text) or {})
+def read(text: str) -> DjinnbotScheduleSettings:
+    return DjinnbotScheduleSettings.model_validate(yaml.safe_load(text) or {})
 
 
 def refusal(text: str) -> str:
@@ -140,7 +140,7 @@ def test_the_names_of_djinnbot_give_the_same_records() -> None:
             start=datetime(2026, 12, 1, tzinfo=UTC), end=datetime(2026, 12, 1, 2, tzinfo=UTC), label="Maintenance"
         ),
     )
-    assert settings.skips_until_alert == 7
+    assert settings.stated_schedule()["max_consecutive_skips"] == 7
 
 
 @pytest.mark.spec("WAKE-40")

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
+from circadia.api import djinnbot
 from circadia.api.agents import agents, coordination, schedule, sessions, sleeping
 from circadia.api.guard import Guard
 from circadia.api.memory import banks, blocks, episodes, search, transfer
@@ -61,7 +62,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
-    coordination, wake_stats, banks, episodes, search, transfer, blocks, passes,
+    coordination, wake_stats, djinnbot, banks, episodes, search, transfer, blocks, passes,
     status, answers, events, usage,
 )  # fmt: skip
 

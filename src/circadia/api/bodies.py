@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Final, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 from circadia.records.agent import FirstMistake, Name
@@ -31,30 +31,13 @@ class Body(BaseModel):
         if not cls.bears_nul and holds_nul(cast("dict[str, object]", given)):
             raise PydanticCustomError("nul", "{told}", {"told": NUL})
         keys = [str(key) for key in cast("dict[object, object]", given)]
-        names = spellings(cls)
-        known = {spelling for field_keys in names for spelling in field_keys}
+        known = {field.alias or name for name, field in cls.model_fields.items()}
         unknown = [key for key in keys if key not in known]
         if unknown:
             first_unknown = [key[:_SHOWN_KEY] for key in unknown[:_TOLD_AT_ONCE]]
             message = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in first_unknown)
             raise PydanticCustomError("unknown_key", "{told}", {"told": message})
-        for field_keys in names:
-            if len(twice := [key for key in keys if key in field_keys]) > 1:
-                message = f"{twice[0]!r} and {twice[1]!r} are the same key; send one of them"
-                raise PydanticCustomError("key_twice", "{told}", {"told": message})
         return cast("dict[str, Any]", given)
-
-
-def spellings(model: type[BaseModel]) -> list[list[str]]:
-    """Return the accepted keys of each field."""
-    keys: list[list[str]] = []
-    for name, field in model.model_fields.items():
-        alias = field.validation_alias
-        if isinstance(alias, AliasChoices):
-            keys.append([choice for choice in alias.choices if isinstance(choice, str)])
-        else:
-            keys.append([alias if isinstance(alias, str) else name])
-    return keys
 
 
 def _near(key: str, known: set[str]) -> str:

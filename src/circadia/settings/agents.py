@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
 from circadia.records.coordination import WakeRules
-from circadia.records.schedule import Blackout
-from circadia.settings.schedule import ScheduleSettings
+from circadia.settings.djinnbot import DjinnbotScheduleSettings
 from circadia.settings.section import Section
 
 
@@ -15,7 +14,7 @@ class CoordinationSettings(WakeRules, Section):
     """How the agent may be woken."""
 
 
-class AgentSettings(AgentPolicy, ScheduleSettings):
+class AgentSettings(AgentPolicy, DjinnbotScheduleSettings):
     """An agent of the session `default` that the file defines."""
 
     token_env: str | None = Field(
@@ -28,13 +27,4 @@ class AgentSettings(AgentPolicy, ScheduleSettings):
 
     def stated_coordination(self) -> dict[str, Any]:
         """Return the coordination that the file states, including zone and blackouts, ready for JSON."""
-        stated = self.coordination.model_dump(mode="json", exclude_unset=True)
-        if "timezone" in self.model_fields_set:
-            stated["zone"] = self.timezone
-        if self.model_fields_set & {"max_consecutive_skips", "pulse_max_consecutive_skips"}:
-            stated["max_consecutive_skips"] = self.skips_until_alert
-        if self.blackouts or self.pulse_blackouts:
-            stated["blackouts"] = TypeAdapter(tuple[Blackout, ...]).dump_python(self.blackout_records(), mode="json")
-        if "blackout_policies" in self.model_fields_set:
-            stated["blackout_policies"] = self.blackout_policies.model_dump(mode="json")
-        return stated
+        return self.coordination.model_dump(mode="json", exclude_unset=True) | self.stated_schedule()

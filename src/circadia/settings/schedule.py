@@ -1,4 +1,4 @@
-"""An agent's schedule in the file: time zone, routines, blackouts, and DjinnBot's `pulse_*` names for them.
+"""An agent's schedule in the file: time zone, routines and blackouts.
 
 Dates without an offset are in the agent's time zone.
 """
@@ -6,9 +6,9 @@ Dates without an offset are in the agent's time zone.
 import re
 from collections.abc import Callable
 from datetime import date, datetime, time
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import ConsecutiveSkips
@@ -31,12 +31,8 @@ from circadia.records.schedule import (
 )
 from circadia.settings.section import Section
 
-PULSE_ROUTINE = "pulse"
-PULSE_ONE_OFFS_ROUTINE = "pulse one-offs"
 _T = TypeVar("_T")
-_PULSE_MINUTES = 30
 _DATE = re.compile(r"[0-9]{4}-", re.ASCII)
-_FROM_SUNDAY = (Weekday.SUN, *tuple(Weekday)[:6])
 
 
 def _time_or_instant(value: object) -> object:
@@ -100,10 +96,10 @@ class RoutineSettings(Section):
     def spec(self, zone: str) -> RoutineSpec:
         recurrence = Recurrence(
             every_seconds=self.every_seconds,
-            anchor=None if self.anchor is None else _in_zone(self.anchor, zone),
+            anchor=None if self.anchor is None else in_zone(self.anchor, zone),
             offset_seconds=self.offset_seconds,
             cron=self.cron,
-            at=tuple(_in_zone(instant, zone) for instant in self.at),
+            at=tuple(in_zone(instant, zone) for instant in self.at),
             zone=zone,
             jitter_seconds=self.jitter_seconds,
             stagger_seconds=self.stagger_seconds,
@@ -122,7 +118,7 @@ class RoutineSettings(Section):
 class BlackoutSettings(Section):
     """A quiet time of the agent: each week (`start_time`, `end_time`) or once (`start`, `end`)."""
 
-    type: Literal["recurring", "one_off", "one-off"] | None = Field(
+    type: Literal["recurring", "one_off"] | None = Field(
         None, description="`recurring` or `one_off`; by default inferred from the other keys."
     )
     label: str = Field("", description="Label for people.")
@@ -133,9 +129,6 @@ class BlackoutSettings(Section):
     weekdays: tuple[Weekday, ...] | None = Field(
         None, description="Days on which it starts, `mon` to `sun`; default: all."
     )
-    days_of_week: tuple[Annotated[int, Field(ge=0, le=6)], ...] | None = Field(
-        None, description="The same in DjinnBot's numbering: 0 is Sunday."
-    )
     start: Instant | None = Field(None, description="First instant of a one-off blackout.")
     end: Instant | None = Field(None, description="First instant after a one-off blackout.")
 
@@ -145,31 +138,28 @@ class BlackoutSettings(Section):
         return self
 
     def record(self, zone: str) -> Blackout:
-        start, end = self._bounds()
+        (start, end), weekdays = self._bounds(), self._stated_weekdays()
         if isinstance(start, datetime) and isinstance(end, datetime):
-            if self.type == "recurring" or self.weekdays is not None or self.days_of_week is not None:
+            if self.type == "recurring" or weekdays is not None:
                 raise InvalidRequest("a blackout with dates is one-off; leave out weekdays, or write times as HH:MM")
-            return OneOffBlackout(start=_in_zone(start, zone), end=_in_zone(end, zone), label=self.label)
+            return OneOffBlackout(start=in_zone(start, zone), end=in_zone(end, zone), label=self.label)
         if not isinstance(start, str) or not isinstance(end, str):
             raise InvalidRequest("a blackout has two times of day or two dates, not one of each; write both alike")
         if self.type not in {None, "recurring"}:
             raise InvalidRequest("a one-off blackout has dates, such as 2026-12-23T00:00; write them as start and end")
-        return RecurringBlackout(start=start, end=end, weekdays=self._start_weekdays(), label=self.label)
+        on = frozenset(Weekday if weekdays is None else weekdays)
+        return RecurringBlackout(start=start, end=end, weekdays=on, label=self.label)
 
     def _bounds(self) -> tuple[str | datetime, str | datetime]:
-        """Return both ends; DjinnBot also uses `start_time` for the dates of one-off blackouts."""
+        """Return both ends; `start_time` and `end_time` may be dates too."""
         times, dates = (self.start_time, self.end_time), (self.start, self.end)
         pairs = [pair for pair in (times, dates) if any(value is not None for value in pair)]
         if len(pairs) != 1 or pairs[0][0] is None or pairs[0][1] is None:
             raise InvalidRequest("a blackout has either start_time and end_time, or start and end; write one pair")
         return pairs[0][0], pairs[0][1]
 
-    def _start_weekdays(self) -> frozenset[Weekday]:
-        if self.weekdays is not None and self.days_of_week is not None:
-            raise InvalidRequest("weekdays and days_of_week say the same; leave one out")
-        if self.days_of_week is not None:
-            return frozenset(_FROM_SUNDAY[day] for day in self.days_of_week)
-        return frozenset(Weekday) if self.weekdays is None else frozenset(self.weekdays)
+    def _stated_weekdays(self) -> tuple[Weekday, ...] | None:
+        return self.weekdays
 
 
 class ScheduleSettings(Section):
@@ -180,19 +170,6 @@ class ScheduleSettings(Section):
         BlackoutPolicies(), description="How each kind of run is handled during a blackout."
     )
     max_consecutive_skips: ConsecutiveSkips = 5
-    pulse_enabled: bool | None = Field(
-        None, description="Turns the routine `pulse` of the other `pulse_*` keys on or off; on if one of them is set."
-    )
-    pulse_interval_minutes: int | None = Field(
-        None, ge=1, le=MAX_EVERY_SECONDS // 60, description="Interval of the routine `pulse`; 30 by default."
-    )
-    pulse_offset_minutes: int = Field(0, ge=0, description="Delay of the routine `pulse` after each interval step.")
-    pulse_blackouts: tuple[BlackoutSettings, ...] = Field((), description="More blackouts.")
-    pulse_one_offs: tuple[Instant, ...] = Field((), description="Single instants of the routine `pulse one-offs`.")
-    pulse_max_consecutive_skips: int | None = Field(None, ge=1, description="Overrides `max_consecutive_skips`.")
-    pulse_container_timeout_ms: int | None = Field(
-        None, gt=0, le=int(MAX_TIMEOUT_SECONDS * 1_000), description="Longest pulse of both routines."
-    )
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
@@ -205,39 +182,26 @@ class ScheduleSettings(Section):
         return self
 
     def routine_specs(self) -> tuple[RoutineSpec, ...]:
-        """Return the records of the routines, those of the `pulse_*` keys last."""
-        return (*(routine.spec(self.timezone) for routine in self.routines), *self._pulse_specs())
+        return tuple(routine.spec(self.timezone) for routine in self.routines)
 
     def blackout_records(self) -> tuple[Blackout, ...]:
-        return tuple(blackout.record(self.timezone) for blackout in (*self.blackouts, *self.pulse_blackouts))
+        return tuple(blackout.record(self.timezone) for blackout in self.blackouts)
 
-    @property
-    def skips_until_alert(self) -> int:
-        """Return the number of consecutive skips that raises an alert."""
-        return self.pulse_max_consecutive_skips or self.max_consecutive_skips
-
-    def _pulse_specs(self) -> tuple[RoutineSpec, ...]:
-        timeout = None if self.pulse_container_timeout_ms is None else self.pulse_container_timeout_ms / 1_000
-        recurring = self.pulse_interval_minutes is not None or self.pulse_offset_minutes > 0
-        on = self.pulse_enabled is not False
-        specs: list[RoutineSpec] = []
-        if recurring or self.pulse_enabled is not None:
-            recurrence = Recurrence(
-                every_seconds=(self.pulse_interval_minutes or _PULSE_MINUTES) * 60,
-                offset_seconds=self.pulse_offset_minutes * 60,
-                zone=self.timezone,
-            )
-            specs.append(RoutineSpec(name=PULSE_ROUTINE, recurrence=recurrence, timeout_seconds=timeout, enabled=on))
-        if self.pulse_one_offs:
-            instants = tuple(_in_zone(instant, self.timezone) for instant in self.pulse_one_offs)
-            single = Recurrence(at=instants, zone=self.timezone)
-            specs.append(
-                RoutineSpec(name=PULSE_ONE_OFFS_ROUTINE, recurrence=single, timeout_seconds=timeout, enabled=on)
-            )
-        return tuple(specs)
+    def stated_schedule(self) -> dict[str, Any]:
+        """Return the part of the coordination that the file states here, ready for JSON."""
+        stated: dict[str, Any] = {}
+        if "timezone" in self.model_fields_set:
+            stated["zone"] = self.timezone
+        if "max_consecutive_skips" in self.model_fields_set:
+            stated["max_consecutive_skips"] = self.max_consecutive_skips
+        if blackouts := self.blackout_records():
+            stated["blackouts"] = TypeAdapter(tuple[Blackout, ...]).dump_python(blackouts, mode="json")
+        if "blackout_policies" in self.model_fields_set:
+            stated["blackout_policies"] = self.blackout_policies.model_dump(mode="json")
+        return stated
 
 
-def _in_zone(instant: datetime, zone: str) -> datetime:
+def in_zone(instant: datetime, zone: str) -> datetime:
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=load_zone(zone))
 
 

@@ -3,11 +3,12 @@
 from typing import Annotated
 
 from fastapi import Response
-from pydantic import AliasChoices, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
+from circadia.api.djinnbot import CamelCaseEvents
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.policies import BodyWithPolicy
 from circadia.records.agent import Agent, FirstMistake, Name, SleepEvent, WakeEvent
@@ -19,37 +20,28 @@ router = noun_router("agents")
 SleepEvents = Annotated[frozenset[SleepEvent], FirstMistake()]
 WakeEvents = Annotated[frozenset[WakeEvent], FirstMistake()]
 
-_SLEEP_EVENTS = AliasChoices("sleep_events", "sleepEvents")
-_WAKE_EVENTS = AliasChoices("wake_events", "wakeEvents")
 
-
-class AgentChange(BodyWithPolicy):
+class AgentChange(CamelCaseEvents, BodyWithPolicy):
     """Changes to an agent; keys that are missing or null stay unchanged. Policy keys are allowed here too."""
 
     enabled: StrictBool | None = Field(None, description="Whether its token is valid; false ends its held calls.")
     description: str | None = Field(None, max_length=4000, description="Purpose of the agent, shown to other agents.")
-    sleep_events: SleepEvents | None = Field(
-        None, validation_alias=_SLEEP_EVENTS, description="Events that put it to sleep; also `sleepEvents`."
-    )
-    wake_events: WakeEvents | None = Field(
-        None, validation_alias=_WAKE_EVENTS, description="Events that wake it; also `wakeEvents`."
-    )
+    sleep_events: SleepEvents | None = Field(None, description="Events that put it to sleep; also `sleepEvents`.")
+    wake_events: WakeEvents | None = Field(None, description="Events that wake it; also `wakeEvents`.")
 
 
-class AgentBody(BodyWithPolicy):
+class AgentBody(CamelCaseEvents, BodyWithPolicy):
     """A new agent. Policy keys go into `policy` or beside the name."""
 
     name: Name = Field(description="`[a-z0-9][a-z0-9_-]{0,62}`, unique in its session.", examples=["writer"])
     description: str = Field("", max_length=4000, description="Purpose of the agent, shown to other agents.")
     sleep_events: SleepEvents = Field(
         frozenset(),
-        validation_alias=_SLEEP_EVENTS,
         description="Events that put it to sleep; with `agent_started` it starts asleep. Also `sleepEvents`.",
         examples=[["agent_started", "removed_from_last_thread"]],
     )
     wake_events: WakeEvents = Field(
         frozenset(),
-        validation_alias=_WAKE_EVENTS,
         description="Events that wake it; any of them suffices. Also `wakeEvents`.",
         examples=[["mentioned", "added_to_any_thread"]],
     )

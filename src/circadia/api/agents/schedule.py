@@ -17,7 +17,8 @@ from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
 from circadia.records.schedule import Blackout, BlackoutPolicy, OneOffBlackout, Recurrence, Routine, Weekday
 from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineView, ScheduleView, SpanView
-from circadia.settings.schedule import BlackoutSettings, RoutineSettings
+from circadia.settings.djinnbot import DjinnbotBlackoutSettings
+from circadia.settings.schedule import RoutineSettings
 from circadia.wake.scheduling.planning import BlackoutPeriod, blackouts_between, occurrences
 
 router = noun_router("schedule")
@@ -61,7 +62,7 @@ class RoutineBody(RoutineSettings, _StrictBody):
     """
 
 
-class BlackoutBody(BlackoutSettings, _StrictBody):
+class BlackoutBody(DjinnbotBlackoutSettings, _StrictBody):
     """A blackout: `start_time` and `end_time` each week, or `start` and `end` once."""
 
 
