@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from circadia.clock import Clock
+from circadia.clock import Clock, wait_for_event
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.records.pulse import Pulse
 from circadia.records.sleep_pass import Pass
@@ -82,13 +82,9 @@ class LeasedJobs(Generic[R]):
 
     async def wait_for_bell(self, seconds: float) -> None:
         """Return once `ring` is called, or after `seconds`."""
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        bell = asyncio.ensure_future(self._bell.wait())
         try:
-            await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_event(self._clock, self._bell, seconds)
         finally:
-            timer.cancel()
-            bell.cancel()
             self._bell.clear()
 
     async def run_guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
