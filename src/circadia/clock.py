@@ -39,6 +39,16 @@ class SystemClock:
         await asyncio.sleep(max(0.0, seconds))
 
 
+async def wait_for_event(clock: Clock, event: asyncio.Event, seconds: float) -> None:
+    """Return once `event` is set, or after `seconds`."""
+    waits = (asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait()))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 def system_milliseconds() -> int:
     """Return the wall clock in milliseconds since 1970, without building a datetime."""
     return time.time_ns() // 1_000_000

@@ -1,7 +1,6 @@
 """Waits for messages: a wait takes unhandled messages in order, from the one delivery table (GATE-71)."""
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,12 @@ from typing import Final
 
 from circadia.agents.presence import Presence
 from circadia.clock import Clock
-from circadia.errors import CircadiaError
 from circadia.ids import AgentId, MessageId
+from circadia.jobs.guarded_step import run_guarded
 from circadia.records.agent import Agent
 from circadia.records.message import Delivery
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
-
-_logger = logging.getLogger(__name__)
 
 LEASE_SECONDS: Final = 60.0
 """How long a delivery may be in transit before it counts as lost; a confirmed answer takes milliseconds."""
@@ -80,12 +77,7 @@ class Waits:
         """Look for messages of other processes until cancelled; their signals do not arrive here."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
-            try:
-                await self.check_unread()
-            except CircadiaError as error:
-                _logger.warning("waits notice other servers later: %s", error)
-            except Exception:  # the next look may pass, and nobody else does this work
-                _logger.exception("a check for unread messages failed")
+            await run_guarded("the check for unread messages", self.check_unread)
 
     async def check_unread(self) -> None:
         """Wake the waiters whose unread messages changed since the last look."""

@@ -11,8 +11,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from circadia.clock import Clock
+from circadia.clock import Clock, wait_for_event
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.jobs.guarded_step import run_guarded
 from circadia.records.pulse import Pulse
 from circadia.records.sleep_pass import Pass
 from circadia.stores.base import Store, Tx
@@ -82,28 +83,14 @@ class LeasedJobs(Generic[R]):
 
     async def wait_for_bell(self, seconds: float) -> None:
         """Return once `ring` is called, or after `seconds`."""
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        bell = asyncio.ensure_future(self._bell.wait())
         try:
-            await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_event(self._clock, self._bell, seconds)
         finally:
-            timer.cancel()
-            bell.cancel()
             self._bell.clear()
 
     async def run_guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Run `work`, log its failure, and return whether it succeeded."""
-        try:
-            await work()
-        except Conflict as error:  # another process was first
-            _logger.debug("%s: %s", self._name, error)
-        except CircadiaError as error:
-            _logger.warning("%s waits: %s", self._name, error)
-        except Exception:  # the next try may pass, and nobody else does this work
-            _logger.exception("%s failed in a step", self._name)
-        else:
-            return True
-        return False
+        return await run_guarded(self._name, work)
 
     async def recover(self) -> None:
         """Put back the jobs of dead processes: those whose lease was not renewed for one lease period.

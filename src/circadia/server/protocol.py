@@ -1,4 +1,7 @@
-"""uvicorn's HTTP protocol, with a disconnect for every request of a lost connection."""
+"""uvicorn's HTTP protocol, with a disconnect for every request of a lost connection.
+
+A hold takes 13.6 KiB (`python -m benchmarks holds`, 2,000 holds); each saving below is measured with it.
+"""
 
 import asyncio
 from collections import deque
@@ -22,14 +25,14 @@ _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-le
 
 
 class _Pipeline(list[Any]):
-    """Requests queued behind the running one; nearly always none, and an empty deque takes 600 bytes."""
+    """Requests queued behind the running one, nearly always none; saves 0.8 KiB per hold over an empty deque."""
 
     def appendleft(self, value: Any) -> None:
         self.insert(0, value)
 
 
 class _SlimEvent:
-    """The part of `asyncio.Event` that uvicorn uses, twice per connection; its empty deque takes 700 bytes."""
+    """The part of `asyncio.Event` that uvicorn uses, twice per connection; saves 2.0 KiB per hold."""
 
     __slots__ = ("_set", "_waiting")
 
@@ -59,9 +62,10 @@ class _SlimEvent:
 
 
 class _BufferedTransport:
-    """A transport that sends a head together with what follows it, in one system call.
+    """A transport that sends a head together with what follows it: one packet, not two, as TCP_NODELAY is on.
 
-    Anything else goes out at once: waiting for the end of a turn of the event loop would cost another turn.
+    It saves no measurable CPU (`python -m benchmarks proxy`). It also answers HTTP/1.0 without chunks. Anything else
+    goes out at once: waiting for the end of a turn of the event loop would cost another turn.
     """
 
     __slots__ = ("_bare", "_begun", "_head", "_loop", "_transport", "knows_chunks")
@@ -129,8 +133,8 @@ class GatewayHttpProtocol(HttpToolsProtocol):
     uvicorn notifies only the newest one: a held call with another behind it would wait, and go upstream, for nobody.
     """
 
-    # uvicorn's attributes and ours. As slots they take 8 bytes each; a dict of more than 30 takes 1,600. An attribute
-    # that is not listed lives in the dict, as without slots.
+    # uvicorn's attributes and ours; saves 1.2 KiB per hold over a dict. An attribute that is not listed lives in the
+    # dict, as without slots.
     __slots__ = (
         "_again", "_framing", "_head_bytes", "_running", "access_log", "access_logger", "app", "app_state",
         "client", "config", "connections", "cycle", "default_headers", "expect_100_continue", "flow", "headers",
@@ -227,7 +231,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         self._running = cycle
         if not cycle.message_event.is_set():  # else the body is there already
             cycle.message_event = cast("asyncio.Event", _SlimEvent())
-        cast("dict[str, Any]", cycle.scope)[DISCONNECT_KEY] = Disconnect()
+        cast("dict[str, Any]", cycle.scope)[DISCONNECT_KEY] = Disconnect()  # saves 1.4 KiB per hold over a task
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,14 +1,13 @@
 """Periodic sweeps: expired leases, stalled sessions, indexing, retention."""
 
 import logging
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
-from circadia.errors import CircadiaError
+from circadia.jobs.guarded_step import run_guarded
 from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
 from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
@@ -63,15 +62,7 @@ class Sweeps:
                 self._retire_records,
                 self._forget_episodes,
             ):
-                await self._run_guarded(sweep)
-
-    async def _run_guarded(self, sweep: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await sweep()
-        except CircadiaError as error:
-            _logger.warning("a sweep failed: %s", error)
-        except Exception:  # the next sweep may pass, and nobody else does this work
-            _logger.exception("a sweep failed")
+                await run_guarded("a sweep", sweep)
 
     async def _report_stalls(self) -> None:
         async with self._store.begin_write() as tx:

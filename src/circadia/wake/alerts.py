@@ -15,6 +15,7 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource
+from circadia.jobs.guarded_step import run_guarded
 from circadia.records.agent import Agent
 from circadia.records.alert import BUDGET_SHARE, PendingAlertPost
 from circadia.records.event import Event, EventType
@@ -85,12 +86,7 @@ class AlertNotifier:
     async def run(self) -> None:
         try:
             while True:
-                try:
-                    await self.step()
-                except CircadiaError as error:
-                    _logger.warning("alerts wait: %s", error)
-                except Exception:  # the next try may pass, and nobody else does this work
-                    _logger.exception("an alert failed")
+                await run_guarded("the alert loop", self.step)
                 await self._clock.sleep(EVERY_SECONDS)
         finally:  # the next start posts what is under way
             for posting in self._posting:

@@ -11,6 +11,7 @@ from typing import Final
 import orjson
 
 from circadia.api.parts import ApiParts
+from circadia.clock import wait_for_event
 from circadia.errors import StorageUnavailable
 from circadia.records.event import Event
 from circadia.schemas.events import EventView
@@ -87,7 +88,8 @@ class EventTail:
 
     async def _fetch_new_events(self, *, ahead: bool) -> None:
         """Wait for a signal or the poll, then read; from the end, if other servers have gone far ahead."""
-        await self._wait_for_bell()
+        if not self._bell.is_set():
+            await wait_for_event(self._parts.clock, self._bell, SWEEP_SECONDS)
         self._bell.clear()  # before the read, so that no event is missed in between
         try:
             async with self._parts.store.begin_read() as tx:
@@ -104,19 +106,6 @@ class EventTail:
             self._kept, self._upto = kept_events[-PAGE:], events[-1].number
         if len(events) == PAGE:
             self._bell.set()
-
-    async def _wait_for_bell(self) -> None:
-        if self._bell.is_set():
-            return
-        waits = (
-            asyncio.ensure_future(self._bell.wait()),
-            asyncio.ensure_future(self._parts.clock.sleep(SWEEP_SECONDS)),
-        )
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
     def _ring(self, _: str, __: Mapping[str, object]) -> None:
         self._bell.set()

@@ -12,6 +12,7 @@ from circadia.api.bodies import Body, Names
 from circadia.api.memory.banks import User
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.sleeptime.pass_views import pass_detail, pass_view
+from circadia.clock import wait_for_event
 from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
 from circadia.memory.episodes import is_text
@@ -238,14 +239,6 @@ async def _wait_for_end(parts: ApiParts, run: Pass, seconds: float) -> Pass:
             left = until - parts.clock.monotonic()
             if present is None or not present.is_open or left <= 0 or parts.presence.is_stopping:
                 return present or run
-            waits = (
-                asyncio.ensure_future(bell.wait()),
-                asyncio.ensure_future(parts.clock.sleep(min(LOOK_SECONDS, left))),
-            )
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await wait_for_event(parts.clock, bell, min(LOOK_SECONDS, left))
     finally:
         deaf()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from circadia.clock import Clock
+from circadia.clock import Clock, wait_for_event
 
 _logger = logging.getLogger(__name__)
 
@@ -65,19 +65,10 @@ class Ticker:
                 continue
             wait = self._order[0] * RESOLUTION_SECONDS - self._clock.monotonic()
             if wait > 0:
-                await self._wait_until_due(wait)
+                await wait_for_event(self._clock, self._sooner, wait)
                 continue
             for ticking in self._slots.pop(heapq.heappop(self._order)):
                 self._tick(ticking)
-
-    async def _wait_until_due(self, seconds: float) -> None:
-        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
-        sooner = asyncio.ensure_future(self._sooner.wait())
-        try:
-            await asyncio.wait((sleep, sooner), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleep.cancel()
-            sooner.cancel()
 
     def _tick(self, ticking: Tickable) -> None:
         ticking.slot = -1

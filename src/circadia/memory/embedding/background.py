@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from circadia.clock import Clock
+from circadia.clock import Clock, wait_for_event
 from circadia.errors import CircadiaError, UpstreamFailed
 from circadia.ids import BankId
 from circadia.memory.embedding.base import Embedder
@@ -117,14 +117,11 @@ class BackgroundEmbedder:
 
     async def _wait(self, seconds: float) -> None:
         """Wait for the time or, unless a failure made this a pause, for a signal."""
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        some = asyncio.ensure_future(self._some.wait())
-        try:
-            await asyncio.wait((timer,) if self._pause else (timer, some), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            some.cancel()
-        if self._some.is_set() and not self._pause:
+        if self._pause:
+            await self._clock.sleep(seconds)
+            return
+        await wait_for_event(self._clock, self._some, seconds)
+        if self._some.is_set():
             await self._clock.sleep(GATHER_SECONDS)
 
     async def catch_up(self) -> None:

@@ -7,21 +7,18 @@ A bank is in trouble if its oldest turn has waited for twice the policy's limit 
 the bank is not paused, or if its passes fail in a row (SLEEP-60).
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.errors import CircadiaError
 from circadia.ids import BankId
+from circadia.jobs.guarded_step import run_guarded
 from circadia.records.bank import Bank
 from circadia.records.event import EventType
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store, Tx
-
-_logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 15.0
 CAUSE: Final = "sleep_time"
@@ -80,12 +77,7 @@ class SleepHealth:
 
     async def run(self) -> None:
         while True:
-            try:
-                await self.step()
-            except CircadiaError as error:
-                _logger.warning("sleep-time work cannot be measured yet: %s", error)
-            except Exception:  # the next step may succeed, and nobody else does this work
-                _logger.exception("sleep-time work could not be measured")
+            await run_guarded("the measurement of sleep-time work", self.step)
             await self._clock.sleep(EVERY_SECONDS)
 
     async def step(self) -> None:
