@@ -114,9 +114,9 @@ def _policy(words: list[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or key not in AgentPolicy.__slots__:
+        if not equals or key not in AgentPolicy.model_fields:
             raise InvalidRequest(
-                f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.__slots__))}"
+                f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.model_fields))}"
             )
         try:
             values[key] = settings.parse_yaml(value)
