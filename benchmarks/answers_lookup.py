@@ -162,10 +162,7 @@ async def run(folder: Path, size: Size) -> Report:
         ready, filled = _filled(words, [first for first, _ in made])
         notes.append(f"{answers:,} questions were taken in within {number(filled)} s.")
         asked = random.Random(SEED).sample(made, min(size.lookups, answers))
-        ways = {
-            EXACT: [f"  {first.rstrip('?')} ？" for first, _ in asked],
-            MEANING: [second for _, second in asked],
-        }
+        ways = {EXACT: [f"  {first.rstrip('?')} ？" for first, _ in asked], MEANING: [second for _, second in asked]}
         found += [_timed(ready, answers, way, each) for way, each in ways.items()]
         if answers <= size.shelved:
             folder_of = folder / f"shelf-{answers}"

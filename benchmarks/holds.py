@@ -265,11 +265,7 @@ def _report(
 
 
 def _rows(
-    memory: list[float],
-    releases: list[Release],
-    wakes: list[float],
-    control: dict[str, list[float]],
-    disk: list[float],
+    memory: list[float], releases: list[Release], wakes: list[float], control: dict[str, list[float]], disk: list[float]
 ) -> list[list[str]]:
     return [
         _row("memory of a hold, KiB", memory[:1]),

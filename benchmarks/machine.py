@@ -43,10 +43,6 @@ def _commit() -> str:
     if git is None:
         return "commit unknown"
     done = subprocess.run(
-        [git, "describe", "--always", "--dirty"],
-        capture_output=True,
-        check=False,
-        cwd=Path(__file__).parent,
-        text=True,
+        [git, "describe", "--always", "--dirty"], capture_output=True, check=False, cwd=Path(__file__).parent, text=True
     )
     return done.stdout.strip() or "commit unknown"

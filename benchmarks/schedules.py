@@ -254,10 +254,7 @@ def _report(size: Size, found: Sequence[ScheduleResult], disk: Sequence[float], 
         name="schedules",
         title=f"{size.agents:,} agents with schedules in one process",
         columns=["", "median", "p99", "worst", "times"],
-        rows=[
-            *(row for each in found for row in _rows(each, size)),
-            line("a bare commit to this disk, ms", disk),
-        ],
+        rows=[*(row for each in found for row in _rows(each, size)), line("a bare commit to this disk, ms", disk)],
         goals=[goal for each in found for goal in _goals(each, size)],
         notes=[
             "The memory is what the resident memory of the idle server is larger than that of one without agents: what "

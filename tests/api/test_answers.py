@@ -195,12 +195,7 @@ async def test_the_stats_tell_hits_waste_and_precision(service: Service, client:
             AnswerDay(bank_id=made.bank_id, day=day - timedelta(days=20), served=100),
         ])  # fmt: skip
     found = await client.answer_stats("support")
-    assert (found.hit_rate, found.hint_rate, found.precision, found.used_share) == (
-        0.375,
-        0.125,
-        0.75,
-        0.25,
-    )
+    assert (found.hit_rate, found.hint_rate, found.precision, found.used_share) == (0.375, 0.125, 0.75, 0.25)
     assert found.samples == 4
     assert (found.wasted_tokens, [each.day for each in found.days]) == (240, [day.isoformat()])
     assert len((await client.answer_stats("support", days=30)).days) == 2

@@ -159,7 +159,7 @@ PLACES = st.tuples(
 @given(st.lists(st.tuples(OPERATION_AND_BODY, PLACES), min_size=10, max_size=25))
 def test_no_body_makes_it_fail(running: Running, tries: list[tuple[tuple[Operation, Json], Place]]) -> None:
     running.answers(
-        [(method, filled(path, names), json.dumps(body).encode()) for ((method, path), body), names in tries],
+        [(method, filled(path, names), json.dumps(body).encode()) for ((method, path), body), names in tries]
     )
 
 

@@ -57,9 +57,7 @@ async def test_status_tells_what_operations_bring_and_cost_and_resume_starts_tho
 
 
 @pytest.mark.spec("SLEEP-42")
-async def test_what_a_search_hands_to_an_agent_is_noted_and_what_a_person_looks_at_is_not(
-    service: Service,
-) -> None:
+async def test_what_a_search_hands_to_an_agent_is_noted_and_what_a_person_looks_at_is_not(service: Service) -> None:
     bank = await team_of(service)
     said = [
         await service.ok("POST", "/banks/team/episodes", {"text": text, "speaker": "ann"})

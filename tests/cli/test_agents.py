@@ -75,9 +75,7 @@ async def test_a_change_leaves_the_rest_as_it_is(operator: CircadiaProcess) -> N
     assert (await run(*words, "--set", "answer_mode=off", "--json")).json["policy"]["answer_mode"] == "off"
 
 
-async def test_who_changes_an_agent_of_the_file_is_told_that_the_file_takes_it_back(
-    operator: CircadiaProcess,
-) -> None:
+async def test_who_changes_an_agent_of_the_file_is_told_that_the_file_takes_it_back(operator: CircadiaProcess) -> None:
     told = "takes this back when it changes or the server starts"
     for words in (("--description", ""), ("--set", "answer_mode=off"), ("--wake-on", "none"), ("--sleep-on", "none")):
         changed = await run("agents", "change", "filed", *words)

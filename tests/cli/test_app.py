@@ -78,14 +78,7 @@ async def test_a_question_that_nobody_answers_deletes_nothing(
     result = await run("banks", "delete", "kept")
     assert result.status == status
     assert "Traceback" not in result.err
-    assert (
-        "kept"
-        in (
-            await run(
-                "banks",
-            )
-        ).out
-    )
+    assert "kept" in (await run("banks")).out
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -110,9 +110,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory, short_limits: dict[str
         MockMcpServer() as tools,
         MockMcpServer(stateless=True, json_response=True) as json_tools,
         CircadiaProcess(
-            folder,
-            server_config(upstream, tools, json_tools, **short_limits),
-            env={"PROVIDER_KEY": PROVIDER_KEY},
+            folder, server_config(upstream, tools, json_tools, **short_limits), env={"PROVIDER_KEY": PROVIDER_KEY}
         ) as server,
     ):
         yield Stage(server=server, upstream=upstream, tools=tools, json_tools=json_tools, names=itertools.count(1))

@@ -179,12 +179,7 @@ async def test_the_model_is_asked_with_the_date_as_data_within_a_budget_that_is_
     journal = Journal(clock, store, EventLog(clock, LocalSignals()), lines.append)
     used = Usage(input_tokens=7)
     mind = ScriptedChatModel(
-        [
-            SameQuestions(same=[2]),
-            ModelAnswerError("prose", used=used),
-            ValueError("a fault"),
-            SameQuestions(same=[1]),
-        ]
+        [SameQuestions(same=[2]), ModelAnswerError("prose", used=used), ValueError("a fault"), SameQuestions(same=[1])]
     )
     judge = ModelJudge(clock, RandomIds(lambda: clock.now().microsecond), store, journal, mind, calls_per_hour=3)
     one = process(store, clock, judge)

@@ -61,10 +61,7 @@ def test_what_a_person_wrote_is_left_as_it_is(text: str) -> None:
         ("You are helpful.", "Please provide a title of five words for the conversation, in its language.\n\nHi"),
         ("", "### Task:\nCreate 1-3 broad tags for the chat history.\n<chat>Hi</chat>"),
         ("", "### Task:\nSuggest three follow-up questions that the user could ask next in this chat."),
-        (
-            "",
-            "Respond with TEXT ONLY.\n\nYour task is to create a detailed summary of the conversation so far.",
-        ),
+        ("", "Respond with TEXT ONLY.\n\nYour task is to create a detailed summary of the conversation so far."),
         ("You are Codex.", "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."),
         (
             "",

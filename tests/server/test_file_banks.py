@@ -15,9 +15,7 @@ from tests.wake.fleet import CountedIds
 
 
 @pytest.mark.spec("MEM-12")
-async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person_has_set(
-    sqlite_store: Store,
-) -> None:
+async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person_has_set(sqlite_store: Store) -> None:
     clock, ids, signals = ManualClock(), CountedIds(), LocalSignals()
     template = "support-{user}"
 

@@ -116,10 +116,7 @@ def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_i
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (
-            "answers: {check: perhaps}",
-            "answers.check: Input should be 'model', 'local' or 'off' (got 'perhaps')",
-        ),
+        ("answers: {check: perhaps}", "answers.check: Input should be 'model', 'local' or 'off' (got 'perhaps')"),
         ("sleeptime: {model: [a]}", "sleeptime.model: Input should be a map of keys and values, or 'none' (got ['a'])"),
         ("sleeptime: {model: {name: a}}", "sleeptime.model.upstream: Field required"),
         ("launchers: {run: {kind: container}}", "launchers.run.image: Field required"),

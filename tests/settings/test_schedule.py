@@ -76,10 +76,7 @@ def test_routines_in_the_file_are_records_in_the_agents_zone() -> None:
         RoutineSpec(
             name="inbox",
             recurrence=Recurrence(
-                every_seconds=1_800,
-                offset_seconds=180,
-                anchor=datetime(2025, 12, 31, 23, tzinfo=UTC),
-                zone=zone,
+                every_seconds=1_800, offset_seconds=180, anchor=datetime(2025, 12, 31, 23, tzinfo=UTC), zone=zone
             ),
             timeout_seconds=120,
         ),
@@ -117,9 +114,7 @@ def test_the_names_of_djinnbot_give_the_same_records() -> None:
     settings, zone = read(DJINNBOT), "Europe/Berlin"
     assert settings.routine_specs() == (
         RoutineSpec(
-            name="pulse",
-            recurrence=Recurrence(every_seconds=1_800, offset_seconds=180, zone=zone),
-            timeout_seconds=120,
+            name="pulse", recurrence=Recurrence(every_seconds=1_800, offset_seconds=180, zone=zone), timeout_seconds=120
         ),
         RoutineSpec(
             name="pulse one-offs",

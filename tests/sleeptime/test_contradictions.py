@@ -86,8 +86,7 @@ async def test_what_no_date_or_trust_decides_is_flagged_and_both_stay(
     night = Night(stand)
     await two_notes(night, days=days, trust=trust)
     night.mind = answering(
-        writing("The launch of the Heron rocket is on 9 August."),
-        found(*HERON, ["n2"], ["n1", "e1"], verdict),
+        writing("The launch of the Heron rocket is on 9 August."), found(*HERON, ["n2"], ["n1", "e1"], verdict)
     )
     await night.run()
     assert len(await night.notes()) == 2

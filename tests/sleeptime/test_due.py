@@ -177,12 +177,7 @@ def test_each_trigger_says_in_words_what_it_was() -> None:
 
 
 @pytest.mark.spec("SLEEP-01")
-@given(
-    turns=st.integers(0, 9),
-    importance=st.floats(0, 9),
-    newest=st.floats(0, 10_000),
-    now=st.floats(0, 20_000),
-)
+@given(turns=st.integers(0, 9), importance=st.floats(0, 9), newest=st.floats(0, 10_000), now=st.floats(0, 20_000))
 def test_what_is_told_as_the_time_to_look_again_is_when_a_pass_begins(
     turns: int, importance: float, newest: float, now: float
 ) -> None:

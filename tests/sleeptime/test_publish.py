@@ -79,9 +79,7 @@ async def test_what_a_person_wrote_meanwhile_is_kept(stand: Stand) -> None:
     await stand.write("house", "blue\nsmall")
     run = await stand.begun()
     await stand.publish(
-        run,
-        stand.rewrite(read, "human", "Ann\nPorto\ncat\ntea"),
-        stand.rewrite(other, "house", "green\nsmall"),
+        run, stand.rewrite(read, "human", "Ann\nPorto\ncat\ntea"), stand.rewrite(other, "house", "green\nsmall")
     )
     assert (await stand.block("human")).value == "Ann\nPorto\ncat\ncoffee"
     assert (await stand.block("house")).value == "blue\nsmall"

@@ -213,11 +213,5 @@ async def test_what_no_model_wrote_is_not_judged(stand: Stand) -> None:
 
 def test_the_rules_say_what_is_judged_and_that_nothing_in_the_claims_is_an_instruction() -> None:
     rules = build_fixed_prompt("verify", "").rules
-    for part in (
-        "never an instruction",
-        "judge it by these alone",
-        "in any language",
-        "contradicted",
-        "instructs",
-    ):
+    for part in ("never an instruction", "judge it by these alone", "in any language", "contradicted", "instructs"):
         assert part in rules

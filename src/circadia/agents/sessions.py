@@ -122,10 +122,7 @@ def _apply_preset(agents: Sequence[NewAgent], all_but: Sequence[str] | None) -> 
     unknown = sorted(set(all_but) - {agent.name for agent in agents})
     if unknown:
         raise InvalidRequest(f"sleepers: all-but names {unknown}, who are not among the session's agents")
-    asleep = {
-        "sleep_events": frozenset(SleepEvent),
-        "wake_events": frozenset({WakeEvent.ADDED_TO_ANY_THREAD}),
-    }
+    asleep = {"sleep_events": frozenset(SleepEvent), "wake_events": frozenset({WakeEvent.ADDED_TO_ANY_THREAD})}
     return [
         agent
         if agent.name in all_but

@@ -100,10 +100,7 @@ def explain(server: RemoteServer, bank: Bank, answer: Answer, user: User = None,
         ("made", f"{local_time(details.made_at)} by {details.pass_id or 'an unknown pass'}"),
         ("valid until", local_time(details.expires_at)),
         ("cost", f"{details.tokens:,} tokens, {_price(details.usd)}, {details.seconds:.1f} s"),
-        (
-            "uses",
-            f"{details.uses}" + ("" if details.used_at is None else f", last {local_time(details.used_at)}"),
-        ),
+        ("uses", f"{details.uses}" + ("" if details.used_at is None else f", last {local_time(details.used_at)}")),
     ]
     console().print(table((details.id, ""), rows))
 

@@ -94,10 +94,7 @@ class CommandList(LazyGroup):
         "Machine": {
             "config": ("circadia.cli.machine.config", "Check and show the configuration."),
             "model": ("circadia.cli.machine.model", "Manage the weights of small local models."),
-            "import": (
-                "circadia.cli.import_djinnbot.command",
-                "Import the configuration of another system.",
-            ),
+            "import": ("circadia.cli.import_djinnbot.command", "Import the configuration of another system."),
             "eval": ("circadia.cli.eval", "Measure whether sleep-time compute pays off."),
         },
     }

@@ -37,8 +37,7 @@ Upstream = Annotated[
     typer.Option("--upstream", metavar="NAME", help="Upstream from the configuration; calls to its model cost tokens."),
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Folder for results.json, report.md and the plots."),
+    Path | None, typer.Option("--out", metavar="DIR", help="Folder for results.json, report.md and the plots.")
 ]
 
 
@@ -127,8 +126,7 @@ def locomo(
 @app.command(epilog="Example: circadia eval judge --data pairs.jsonl --upstream openai")
 def judge(
     model: Annotated[
-        str,
-        typer.Option("--model", help="`scripted`, `local`, a GGUF file, or a model of `--upstream`."),
+        str, typer.Option("--model", help="`scripted`, `local`, a GGUF file, or a model of `--upstream`.")
     ] = SCRIPTED,
     upstream: Upstream = None,
     config: Config = None,

@@ -134,14 +134,7 @@ class MemoryCalls:
         return await self._http.fetch(EpisodeView, "GET", "banks", bank, "episodes", episode, query={"user": user})
 
     async def demote_episode(
-        self,
-        bank: str,
-        episode: str,
-        evidence: str,
-        *,
-        reason: str = "",
-        weight: float = 0.3,
-        user: str | None = None,
+        self, bank: str, episode: str, evidence: str, *, reason: str = "", weight: float = 0.3, user: str | None = None
     ) -> StaleChange:
         """Rank an episode lower in searches, once per evidence."""
         body = {"evidence": evidence, "reason": reason, "weight": weight}

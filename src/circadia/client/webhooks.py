@@ -9,13 +9,7 @@ import orjson
 
 from circadia.clock import Clock, SystemClock
 from circadia.errors import InvalidRequest, Unauthenticated
-from circadia.wake.launchers.signature import (
-    ID_HEADER,
-    SIGNATURE_HEADER,
-    TIMESTAMP_HEADER,
-    signature,
-    signing_key,
-)
+from circadia.wake.launchers.signature import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
 
 TOLERANCE_SECONDS: Final = 300.0
 """Maximum difference between both clocks."""

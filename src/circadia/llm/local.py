@@ -43,12 +43,7 @@ def is_installed() -> bool:
 
 @contextlib.asynccontextmanager
 async def run_local_model(
-    weights: Path,
-    *,
-    name: str,
-    log: Path,
-    context_tokens: int = 4096,
-    start_seconds: float = 60.0,
+    weights: Path, *, name: str, log: Path, context_tokens: int = 4096, start_seconds: float = 60.0
 ) -> AsyncGenerator[LocalModel]:
     """Serve `weights` as model `name` until the block ends; `log` gets the child's output. Raises StartError."""
     if not is_installed():

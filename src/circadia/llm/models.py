@@ -12,10 +12,7 @@ from circadia.llm.model_spec import ModelSpec
 from circadia.llm.prices import PriceList
 from circadia.llm.providers import Api, api_root
 
-_MODULES: Final[dict[Api, str]] = {
-    "openai": "circadia.llm.openai_model",
-    "anthropic": "circadia.llm.anthropic_model",
-}
+_MODULES: Final[dict[Api, str]] = {"openai": "circadia.llm.openai_model", "anthropic": "circadia.llm.anthropic_model"}
 
 
 @contextlib.asynccontextmanager

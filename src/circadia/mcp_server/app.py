@@ -36,12 +36,7 @@ from circadia.errors import CircadiaError
 from circadia.gateway.mcp.sdk import McpSdk
 from circadia.mcp_server.arguments import read_arguments
 from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
-from circadia.mcp_server.errors import (
-    protocol_error,
-    tool_error,
-    unforeseen_protocol_error,
-    unforeseen_tool_error,
-)
+from circadia.mcp_server.errors import protocol_error, tool_error, unforeseen_protocol_error, unforeseen_tool_error
 from circadia.mcp_server.handover import Handover
 from circadia.mcp_server.parts import McpParts
 from circadia.mcp_server.prompts import get_prompt, list_prompts

@@ -97,10 +97,7 @@ def _assignment_pattern(names: str) -> re.Pattern[str]:
 
 def _statement_pattern(names: str, said: str) -> re.Pattern[str]:
     """Return a pattern for `name is value`, where the value has a digit or a special character."""
-    return re.compile(
-        rf"((?:{names})(?:{said}))(?=\S{{0,60}}[\d!#$%&*?@^_])(?!\[redacted)\S{{3,}}",
-        re.I,
-    )
+    return re.compile(rf"((?:{names})(?:{said}))(?=\S{{0,60}}[\d!#$%&*?@^_])(?!\[redacted)\S{{3,}}", re.I)
 
 
 _ALIKE: Final = (("\u017f", "s"), ("\u0130", "i"), ("\u0131", "i"), ("\u212a", "k"))
@@ -130,11 +127,7 @@ _PATTERNS: Final[
         ),
         r"\1[redacted: key]",
     ),
-    (
-        ("://",),
-        re.compile(r"(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I),
-        r"\1[redacted: password]@",
-    ),
+    (("://",), re.compile(r"(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I), r"\1[redacted: password]@"),
     (("://",), re.compile(r"(://)(?=[^\s@/]{0,99}\d)[A-Za-z0-9_-]{20,200}@"), r"\1[redacted: token]@"),
     (
         ("sig", "token", "auth", "key=", "code="),
@@ -143,11 +136,7 @@ _PATTERNS: Final[
         ),
         r"\1[redacted: token]",
     ),
-    (
-        ("bearer",),
-        re.compile(r"\b(bearer\s{1,3})(?=\S{0,60}\d)[A-Za-z0-9._~+/=-]{16,}", re.I),
-        r"\1[redacted: token]",
-    ),
+    (("bearer",), re.compile(r"\b(bearer\s{1,3})(?=\S{0,60}\d)[A-Za-z0-9._~+/=-]{16,}", re.I), r"\1[redacted: token]"),
     (
         ("authorization",),
         re.compile(

@@ -15,8 +15,7 @@ MOST: Final = 10**9
 Count = Annotated[StrictInt, Field(ge=0, le=MOST)]
 Amount = Annotated[StrictFloat, Field(ge=0, le=MOST)]
 ConsecutiveSkips = Annotated[
-    StrictInt,
-    Field(ge=1, le=1_000_000, description="Consecutive skipped occurrences that raise an alert."),
+    StrictInt, Field(ge=1, le=1_000_000, description="Consecutive skipped occurrences that raise an alert.")
 ]
 
 
@@ -65,8 +64,7 @@ class WakeRules(BaseModel):
 
     wakes_enabled: StrictBool = Field(default=True, description="Allow wakes; people can always wake the agent.")
     launcher: str = Field(
-        default="resident",
-        description="How its pulses run: `resident` opens its gate; or a name of `launchers`.",
+        default="resident", description="How its pulses run: `resident` opens its gate; or a name of `launchers`."
     )
     max_concurrent_pulse_sessions: Count | None = Field(
         default=2, description="Maximum number of its concurrent pulses."

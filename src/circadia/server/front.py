@@ -11,14 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from circadia.agents.failed_tokens import CALLER
 from circadia.agents.identity import Identity
 from circadia.api.problems import problem_response
-from circadia.errors import (
-    CircadiaError,
-    Forbidden,
-    InvalidRequest,
-    Misdirected,
-    NotFound,
-    StorageUnavailable,
-)
+from circadia.errors import CircadiaError, Forbidden, InvalidRequest, Misdirected, NotFound, StorageUnavailable
 from circadia.gateway.calls.headers import CREDENTIALS, bearer, first_value
 from circadia.gateway.hold.reply import ReplyBroken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics

@@ -65,17 +65,11 @@ class AnswersSettings(Section):
         0.1, ge=0, le=1, description="Share of used answers that a pass answers again to check them."
     )
     least_precision: float = Field(
-        0.95,
-        ge=0,
-        le=1,
-        description="Minimum share of right samples; below it, `serve` acts as `hint`.",
+        0.95, ge=0, le=1, description="Minimum share of right samples; below it, `serve` acts as `hint`."
     )
     least_samples: int = Field(10, ge=1, le=1000, description="Minimum number of samples for a verdict.")
     useful_share: float = Field(
-        0.2,
-        ge=0,
-        le=1,
-        description="Share of used answers below which passes prepare fewer; 0 turns this off.",
+        0.2, ge=0, le=1, description="Share of used answers below which passes prepare fewer; 0 turns this off."
     )
 
     @field_validator("volatile")

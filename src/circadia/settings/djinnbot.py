@@ -5,14 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from circadia.errors import InvalidRequest
-from circadia.records.schedule import (
-    MAX_EVERY_SECONDS,
-    MAX_TIMEOUT_SECONDS,
-    Blackout,
-    Recurrence,
-    RoutineSpec,
-    Weekday,
-)
+from circadia.records.schedule import MAX_EVERY_SECONDS, MAX_TIMEOUT_SECONDS, Blackout, Recurrence, RoutineSpec, Weekday
 from circadia.settings.schedule import BlackoutSettings, Instant, ScheduleSettings, in_zone
 
 _PULSE_MINUTES = 30

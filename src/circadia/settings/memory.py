@@ -82,9 +82,7 @@ class MemorySettings(Section):
         1.0, gt=0, description="How long a search waits for the vector of its question before it uses words only."
     )
     max_index_bytes: int = Field(
-        2**30,
-        ge=1,
-        description="Memory for loaded banks; the server unloads the least recently used ones.",
+        2**30, ge=1, description="Memory for loaded banks; the server unloads the least recently used ones."
     )
 
 

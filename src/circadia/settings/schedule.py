@@ -59,10 +59,7 @@ class RoutineSettings(Section):
     name: str = Field(description="Name, unique for the agent.")
     instructions: str = Field("", description="Instructions for the agent; if empty, it handles its inbox.")
     every_seconds: int | None = Field(
-        None,
-        ge=MIN_EVERY_SECONDS,
-        le=MAX_EVERY_SECONDS,
-        description="Interval between two occurrences, 60 to 2592000.",
+        None, ge=MIN_EVERY_SECONDS, le=MAX_EVERY_SECONDS, description="Interval between two occurrences, 60 to 2592000."
     )
     anchor: Instant | None = Field(
         None, description="Instant that intervals count from, in both directions; Monday 2024-01-01 00:00 by default."

@@ -9,12 +9,10 @@ class ServerSettings(Section):
     host: str = Field("127.0.0.1", description="Address to bind; loopback by default.")
     port: int = Field(4114, ge=0, le=65535, description="Port to bind; 0 takes a free one.")
     database_url: str | None = Field(
-        None,
-        description="PostgreSQL URL (`postgresql://user@host/db`); without it, SQLite in the data folder.",
+        None, description="PostgreSQL URL (`postgresql://user@host/db`); without it, SQLite in the data folder."
     )
     allowed_hosts: tuple[str, ...] = Field(
-        (),
-        description="Host names that requests may use besides loopback and `host`; `*` turns the check off.",
+        (), description="Host names that requests may use besides loopback and `host`; `*` turns the check off."
     )
     allowed_origins: tuple[str, ...] = Field(
         (), description="Origins of web pages that may call the API and MCP (CORS); none by default."

@@ -137,10 +137,7 @@ class SleepPolicySettings(Section):
         60.0, ge=0, le=MONTH_SECONDS, description="Time without a turn that makes a bank idle."
     )
     frequency_turns: Count = Field(
-        5,
-        ge=0,
-        le=MOST,
-        description="Completed turns that make a pass due before the bank is idle; 0: never.",
+        5, ge=0, le=MOST, description="Completed turns that make a pass due before the bank is idle; 0: never."
     )
     max_lag_minutes: Measure = Field(
         60.0,
@@ -157,10 +154,7 @@ class SleepPolicySettings(Section):
         "counts. 0 means never.",
     )
     stale_share: Measure = Field(
-        0.2,
-        ge=0,
-        le=1,
-        description="Share of newly demoted episodes and notes that makes a pass due; 0: never.",
+        0.2, ge=0, le=1, description="Share of newly demoted episodes and notes that makes a pass due; 0: never."
     )
     documents: Switch = Field(True, description="Start a pass after somebody writes a block.")
     at_end: Switch = Field(True, description="Start a pass when a conversation or pulse ends.")

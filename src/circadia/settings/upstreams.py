@@ -51,10 +51,7 @@ class UpstreamSettings(Section):
         600.0, gt=0, description="Longest wait for the first byte, and between two bytes of an answer."
     )
     retries: int = Field(
-        2,
-        ge=0,
-        le=10,
-        description="Retries after a connection error, 429 or 5xx, before the first byte is sent.",
+        2, ge=0, le=10, description="Retries after a connection error, 429 or 5xx, before the first byte is sent."
     )
     retry_max_seconds: float = Field(
         30.0, ge=0, description="Longest `Retry-After` to wait for; a longer one goes to the caller."
@@ -84,8 +81,7 @@ class McpServerSettings(Section):
 
     url: str | None = Field(None, description="URL of a streamable-HTTP server.")
     headers_env: dict[str, str] = Field(
-        default_factory=dict,
-        description="Headers to send, each with the environment variable that holds its value.",
+        default_factory=dict, description="Headers to send, each with the environment variable that holds its value."
     )
     command: tuple[str, ...] = Field((), description="Program and arguments of a stdio server.")
     env: dict[str, str] = Field(default_factory=dict, description="Environment of the program, besides PATH and HOME.")

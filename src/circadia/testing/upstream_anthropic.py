@@ -77,10 +77,7 @@ def _answer_message(seen: RecordedRequest, request: dict[str, Any], text: str, u
     if not request.get("stream"):
         return build_json_answer(message | {"usage": counted} if usage else message)
     start: dict[str, Any] = message | {"content": [], "stop_reason": None}
-    delta: dict[str, Any] = {
-        "type": "message_delta",
-        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-    }
+    delta: dict[str, Any] = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}}
     if usage:
         start["usage"] = counted | {"output_tokens": 1}
         delta["usage"] = {"output_tokens": counted["output_tokens"]}

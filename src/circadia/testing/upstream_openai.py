@@ -238,10 +238,7 @@ def _build_response_events(done: Json, text: str) -> list[bytes]:
     steps: list[tuple[str, Json]] = [
         ("response.created", {"response": running}),
         ("response.in_progress", {"response": running}),
-        (
-            "response.output_item.added",
-            {"output_index": 0, "item": message | {"status": "in_progress", "content": []}},
-        ),
+        ("response.output_item.added", {"output_index": 0, "item": message | {"status": "in_progress", "content": []}}),
         ("response.content_part.added", place | {"part": part | {"text": ""}}),
         *(("response.output_text.delta", place | {"delta": word, "logprobs": []}) for word in split_words(text)),
         ("response.output_text.done", place | {"text": text, "logprobs": []}),

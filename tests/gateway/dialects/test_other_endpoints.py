@@ -13,8 +13,7 @@ PLAIN = OPENAI["plain"]
 
 @pytest.mark.spec("GATE-66")
 @pytest.mark.parametrize(
-    ("prompt", "limit"),
-    [("x", 30), (["x", "y"], 60), ([1, 2, 3], 30), ([[1], [2]], 60), (None, 30), ([], 30)],
+    ("prompt", "limit"), [("x", 30), (["x", "y"], 60), ([1, 2, 3], 30), ([[1], [2]], 60), (None, 30), ([], 30)]
 )
 def test_a_legacy_completion_may_write_its_limit_for_each_choice_of_each_prompt(prompt: object, limit: int) -> None:
     read = COMPLETIONS.parse_request(body({"model": "m", "prompt": prompt, "max_tokens": 10, "n": 2, "best_of": 3}))

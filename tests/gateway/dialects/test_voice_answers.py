@@ -59,9 +59,7 @@ def test_words_thoughts_and_usage_are_read() -> None:
     assert chat(reasoning="Let me see.").reasoning == "Let me see."
     thought = {"type": "thinking", "thinking": "Let me see.", "signature": "s"}
     assert message(thought, {"type": "redacted_thinking", "data": "x"}, TEXT) == DecodedAnswer(
-        text="It is paid.",
-        reasoning="Let me see.",
-        usage=Usage(input_tokens=15, output_tokens=3, cached_tokens=5),
+        text="It is paid.", reasoning="Let me see.", usage=Usage(input_tokens=15, output_tokens=3, cached_tokens=5)
     )
     summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Let me see."}]}
     assert response(summary, SAID) == DecodedAnswer(

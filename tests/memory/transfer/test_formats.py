@@ -84,10 +84,7 @@ def test_of_a_transcript_what_people_and_the_agent_said_is_taken_and_secrets_are
 def test_tools_are_taken_if_asked_for_and_trusted_less(tmp_path: Path) -> None:
     found = read(transcript(tmp_path), ImportFormat.CLAUDE_CODE, tools=True)
     tools = [(each["speaker"], each["trust"], each["text"]) for each in found if each["kind"] == "tool"]
-    assert tools == [
-        ("assistant", "agent", 'Bash({"command":"ls"})'),
-        ("tool", "tool", "app.py [redacted: key]"),
-    ]
+    assert tools == [("assistant", "agent", 'Bash({"command":"ls"})'), ("tool", "tool", "app.py [redacted: key]")]
 
 
 @pytest.mark.spec("MEM-16")

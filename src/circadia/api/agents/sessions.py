@@ -72,9 +72,7 @@ async def create_session(body: SessionBody, response: Response, who: Who, parts:
 
 @router.get("/sessions")
 async def list_sessions(
-    who: Who,
-    parts: Parts,
-    closed: Annotated[bool, Query(description="Also list closed sessions.")] = False,
+    who: Who, parts: Parts, closed: Annotated[bool, Query(description="Also list closed sessions.")] = False
 ) -> SessionList:
     """List the open sessions. Operator only."""
     require_operator(who)

@@ -61,9 +61,7 @@ MOST_IDS: Final = 10_000
 """Maximum number of episodes in one call."""
 
 User = Annotated[
-    str | None,
-    Query(max_length=1000, description="End user, if `{bank}` is a template."),
-    AfterValidator(shorten_name),
+    str | None, Query(max_length=1000, description="End user, if `{bank}` is a template."), AfterValidator(shorten_name)
 ]
 """The end user of a template's bank."""
 
@@ -118,11 +116,7 @@ class ForgetBody(Body):
 
 
 async def bank_view(tx: Tx, bank: Bank) -> BankView:
-    return BankView.of(
-        bank,
-        tuned_importance=bank.policy.tuned_importance,
-        episodes=await tx.episodes.count(bank.id),
-    )
+    return BankView.of(bank, tuned_importance=bank.policy.tuned_importance, episodes=await tx.episodes.count(bank.id))
 
 
 @router.post("/banks", status_code=201)

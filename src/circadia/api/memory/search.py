@@ -150,16 +150,11 @@ async def show_context(
     ] = None,
     user: User = None,
     stable_tokens: Annotated[
-        int | None,
-        Query(ge=0, le=MOST_TOKENS, description="Maximum tokens for blocks; by default from the policy."),
+        int | None, Query(ge=0, le=MOST_TOKENS, description="Maximum tokens for blocks; by default from the policy.")
     ] = None,
     fitting_tokens: Annotated[
         int | None,
-        Query(
-            ge=0,
-            le=MOST_TOKENS,
-            description="Maximum tokens for notes and episodes; by default from the policy.",
-        ),
+        Query(ge=0, le=MOST_TOKENS, description="Maximum tokens for notes and episodes; by default from the policy."),
     ] = None,
 ) -> ContextView:
     """Show the context that the bank adds to a prompt for this question, within the budgets.

@@ -46,10 +46,7 @@ async def thread_view(tx: Tx, session: str, thread: Thread) -> ThreadView:
 
 @router.get("/sessions/{session}/threads")
 async def list_threads(
-    session: str,
-    who: Who,
-    parts: Parts,
-    closed: Annotated[bool, Query(description="Also list closed threads.")] = True,
+    session: str, who: Who, parts: Parts, closed: Annotated[bool, Query(description="Also list closed threads.")] = True
 ) -> ThreadList:
     """List threads: all for the operator, and for an agent those in which it takes part."""
     async with parts.store.begin_read() as tx:

@@ -42,10 +42,7 @@ class PassBody(Body):
 
     dry_run: StrictBool = Field(False, description="Only propose changes; write nothing and keep the input.")
     instructions: str = Field(
-        "",
-        max_length=MAX_INSTRUCTIONS,
-        description="Instructions for this pass.",
-        examples=["Keep the dates."],
+        "", max_length=MAX_INSTRUCTIONS, description="Instructions for this pass.", examples=["Keep the dates."]
     )
     operations: Names = Field(
         default_factory=list[str],

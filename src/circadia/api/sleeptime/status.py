@@ -20,9 +20,7 @@ DAY = timedelta(days=1)
 
 @router.get("/sleeptime")
 async def show_sleeptime_of_all(
-    who: Who,
-    parts: Parts,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of banks.")] = 100,
+    who: Who, parts: Parts, limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of banks.")] = 100
 ) -> SleeptimeView:
     """Show all banks with a backlog or an open pass. Operator only."""
     require_operator(who)

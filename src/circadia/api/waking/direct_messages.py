@@ -20,10 +20,7 @@ from circadia.wake.inbox import OutgoingMessage
 
 router = noun_router("messages")
 
-Key = Annotated[
-    str | None,
-    Header(alias="Idempotency-Key", description="The same as `key` in the body."),
-]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", description="The same as `key` in the body.")]
 
 
 class SenderBody(Body):

@@ -5,11 +5,7 @@ from circadia.records.agent import Agent
 from circadia.records.message import Message
 from circadia.records.principal import Principal
 from circadia.records.wake import Wake
-from circadia.schemas.wakes import (
-    BudgetsView,
-    SendOutcome,
-    WakeOutcome,
-)
+from circadia.schemas.wakes import BudgetsView, SendOutcome, WakeOutcome
 from circadia.wake.admission.budgets import Budgets, describe_decision, retry_at
 
 

@@ -116,7 +116,8 @@ def _policy(words: list[str]) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         if not equals or key not in AgentPolicy.model_fields:
             raise InvalidRequest(
-                f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.model_fields))}"
+                f"--set {word!r} is no policy; write KEY=VALUE with one of "
+                f"{', '.join(sorted(AgentPolicy.model_fields))}"
             )
         try:
             values[key] = settings.parse_yaml(value)

@@ -69,8 +69,7 @@ def demo(
     wait_seconds: Annotated[
         float,
         typer.Option(
-            min=1,
-            help="Longest wait in story seconds; a Python MCP client waits up to 300, a TypeScript client 60.",
+            min=1, help="Longest wait in story seconds; a Python MCP client waits up to 300, a TypeScript client 60."
         ),
     ] = story.CLIENT_WAIT_SECONDS,
     limit_field: Annotated[

@@ -78,11 +78,7 @@ STORY: Final[Sequence[StoryLine]] = (
         "I drew a cover with a fish on it yesterday.",
         "Send it to me when you like it.",
     ),
-    *_talk(
-        6,
-        "The cover is done, and Ilse likes the fish.",
-        "Then only the last chapter is missing.",
-    ),
+    *_talk(6, "The cover is done, and Ilse likes the fish.", "Then only the last chapter is missing."),
 )
 NEXT_DAY: Final[Sequence[StoryLine]] = tuple(
     _talk(

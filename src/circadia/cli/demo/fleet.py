@@ -17,11 +17,7 @@ _LAUNCHER = {"kind": "callable", "function": "circadia.cli.demo.wakes:wakes"}
 
 
 async def fleet(
-    store: Store,
-    clock: ManualClock,
-    events: EventLog,
-    waking: ModuleType,
-    stated: Mapping[str, Mapping[str, object]],
+    store: Store, clock: ManualClock, events: EventLog, waking: ModuleType, stated: Mapping[str, Mapping[str, object]]
 ) -> tuple[WakeServices, dict[str, Agent]]:
     """Build the wake services on the store and create the agents; return both, the agents by name."""
     settings, ids = settings_from({"launchers": {"demo": _LAUNCHER}}), RandomIds(system_milliseconds)

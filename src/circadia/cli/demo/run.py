@@ -64,11 +64,7 @@ async def play(stage: DemoContext, name: str, *, sleeping: bool) -> RunResult:
     folder = stage.folder / name
     folder.mkdir()
     members = [
-        Member(
-            name=agent,
-            token=tokens[agent],
-            part=story.part(agent, stage.scale, stage.model, stage.limit_field),
-        )
+        Member(name=agent, token=tokens[agent], part=story.part(agent, stage.scale, stage.model, stage.limit_field))
         for agent in (story.COORDINATOR, *story.SPECIALISTS)
     ]
     urls = {"OPENAI_BASE_URL": f"{stage.server.url}/llm/{stage.upstream}/v1", "MCP_URL": f"{stage.server.url}/mcp"}
@@ -121,8 +117,7 @@ async def _page(stage: DemoContext, session: str, incident: story.Incident, prog
     stage.view.say(f"  {incident.id}: {incident.page}")
     progress.paged[incident.id] = stage.clock.monotonic()
     thread = await stage.server.post(
-        f"/sessions/{session}/threads",
-        {"name": incident.id, "participants": [story.PAGER, story.COORDINATOR]},
+        f"/sessions/{session}/threads", {"name": incident.id, "participants": [story.PAGER, story.COORDINATOR]}
     )
     await stage.server.post(
         f"/sessions/{session}/threads/{thread['id']}/messages",

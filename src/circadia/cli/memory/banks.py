@@ -11,14 +11,7 @@ from circadia.cli.remote.connection import RemoteServer
 from circadia.cli.remote.paging import Limit, gather_pages
 from circadia.cli.terminal.confirmation import Yes, confirm, require_person
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import (
-    AsJson,
-    display_text,
-    note,
-    print_list,
-    print_result,
-    time_since,
-)
+from circadia.cli.terminal.output import AsJson, display_text, note, print_list, print_result, time_since
 from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.records.bank import CaptureMode

@@ -128,10 +128,7 @@ def _show_episode(episode: EpisodeView) -> None:
     out.print(table(("", ""), lines, numbers=()))
     for mark in episode.stale:
         out.print(
-            Text(
-                display_text(f"stale × {mark.weight:g} by {mark.by}: {mark.reason} ({mark.evidence})"),
-                "yellow",
-            )
+            Text(display_text(f"stale × {mark.weight:g} by {mark.by}: {mark.reason} ({mark.evidence})"), "yellow")
         )
     out.print()
     out.print(Text(display_text(episode.text)))

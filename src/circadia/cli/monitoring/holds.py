@@ -59,14 +59,7 @@ def holds(
 
 def _render_holds(answer: HoldList) -> Group:
     rows = [
-        (
-            hold.reference,
-            hold.door,
-            hold.what,
-            format_duration(hold.waited_seconds),
-            hold.phase,
-            hold.bytes,
-        )
+        (hold.reference, hold.door, hold.what, format_duration(hold.waited_seconds), hold.phase, hold.bytes)
         for hold in answer.holds
     ]
     listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))

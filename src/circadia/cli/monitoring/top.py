@@ -171,12 +171,7 @@ def _row(agent: AgentView, used: GroupUsage | None, longest: float | None, now: 
     counts = (
         ("–", "–", "–", "–")
         if used is None
-        else (
-            f"{used.calls:,}",
-            f"{used.input_tokens:,}",
-            f"{used.output_tokens:,}",
-            dollars(used.cost_usd),
-        )
+        else (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", dollars(used.cost_usd))
     )
     waited = None if longest is None else duration(longest)
     shape = state_text(agent.sleeping) if agent.enabled else Text("disabled", "dim")

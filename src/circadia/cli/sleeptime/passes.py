@@ -213,11 +213,7 @@ async def _wait_for_pass(client: Client, key: str) -> PassDetail:
 def _progress(details: PassView) -> str:
     spent = details.spent
     words = [details.status, details.detail if details.status == "pending" else ""]
-    words += [
-        f"episodes to {details.after} of {details.upto}",
-        f"{spent.calls} calls",
-        f"{spent.tokens} tokens",
-    ]
+    words += [f"episodes to {details.after} of {details.upto}", f"{spent.calls} calls", f"{spent.tokens} tokens"]
     return " · ".join(word for word in [*words, format_price(spent.tokens, spent.usd), _counts(details.counts)] if word)
 
 

@@ -83,10 +83,7 @@ def _show(answer: SleeptimeStatusView) -> None:
         ("oldest", "–" if backlog.oldest_at is None else f"{time_since(backlog.oldest_at, now)} ago"),
         ("pass", "none runs" if running is None else f"{running.id} {running.status} {running.detail}"),
         ("next", _next(answer)),
-        (
-            "last complete",
-            "never" if answer.succeeded_at is None else f"{time_since(answer.succeeded_at, now)} ago",
-        ),
+        ("last complete", "never" if answer.succeeded_at is None else f"{time_since(answer.succeeded_at, now)} ago"),
         ("failed in a row", answer.failures),
         (
             "spent today",

@@ -134,8 +134,7 @@ def replay_wakes(
         typer.Option("--since", metavar="TIME", help="Since this date or time; UTC if no zone.", show_default=False),
     ],
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Limit to try, such as max_wakes_per_day=4."),
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Limit to try, such as max_wakes_per_day=4.")
     ] = None,
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="AGENT", help="Try the limits on this agent only.")
@@ -173,11 +172,7 @@ def matrix(server: RemoteServer, since: Since = None, as_json: AsJson = False) -
 
 
 @app.command(epilog="Example: circadia wakes cancel wak_0cwd4f7k2m")
-def cancel(
-    server: RemoteServer,
-    wake: WakeKey,
-    as_json: AsJson = False,
-) -> None:
+def cancel(server: RemoteServer, wake: WakeKey, as_json: AsJson = False) -> None:
     """Cancel a deferred request. Its message stays in the inbox."""
     cancelled = server.ask(lambda client: client.cancel_wake(wake))
     text = f"wake {cancelled.id} of {cancelled.agent}: {cancelled.decision}"

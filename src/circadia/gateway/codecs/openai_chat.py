@@ -37,10 +37,7 @@ OPENAI_UNASKED: Final = frozenset(
 )  # fmt: skip
 """Keys removed from a question asked ahead: they set the form of the answer or its user."""
 _KEPT: Final = FrameFields(
-    operators="messages",
-    system=None,
-    unchanging=UNCHANGING,
-    unasked=OPENAI_UNASKED | {"prediction", "n", "logprobs"},
+    operators="messages", system=None, unchanging=UNCHANGING, unasked=OPENAI_UNASKED | {"prediction", "n", "logprobs"}
 )
 _NOTHING: Final = {
     "prompt_tokens": 0,

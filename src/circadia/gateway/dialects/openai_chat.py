@@ -191,11 +191,7 @@ class _Choice:
         ids, names, arguments = self.calls.setdefault(index, ([], [], []))
         function = fields.as_object(part.get("function"))
         length = 1
-        for value, to in (
-            (part.get("id"), ids),
-            (function.get("name"), names),
-            (function.get("arguments"), arguments),
-        ):
+        for value, to in ((part.get("id"), ids), (function.get("name"), names), (function.get("arguments"), arguments)):
             # Some servers repeat id and name in each delta.
             if isinstance(value, str) and value and not (to is not arguments and to):
                 to.append(value)

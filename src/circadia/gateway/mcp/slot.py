@@ -17,13 +17,7 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
 class ChildSupervisor:
-    def __init__(
-        self,
-        name: str,
-        settings: McpServerSettings,
-        environment: Mapping[str, str],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> None:
         self._name = name
         self._settings = settings
         self._environment = environment

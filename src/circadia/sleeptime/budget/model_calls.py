@@ -350,9 +350,6 @@ def _spent_in_unit(unit: Unit, spent: SleepCost) -> float:
 
 
 def _needed_in_unit(unit: Unit, line: Call) -> float:
-    return {
-        Unit.CALLS: 1,
-        Unit.TOKENS: line.reserved_tokens,
-        Unit.NANOUSD: line.reserved_nanousd,
-        Unit.SECONDS: 0.0,
-    }[unit]
+    return {Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0}[
+        unit
+    ]

@@ -59,8 +59,7 @@ _WAKE_EVENTS: Final = {event.value: event for event in WakeEvent}
 _REMEMBERED: Final = 4096
 """Number of cached policies and settings: parsing one costs more than reading the row."""
 _NAMES = NamesNear(
-    select(agents).where(agents.c.session_id == bindparam("session_id"), agents.c.deleted_at.is_(None)),
-    agents.c.name,
+    select(agents).where(agents.c.session_id == bindparam("session_id"), agents.c.deleted_at.is_(None)), agents.c.name
 )
 
 

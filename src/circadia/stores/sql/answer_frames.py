@@ -18,10 +18,7 @@ _SCOPE: Final = ("agent_id", "end_user", "frame")
 _KEYS: Final = ("bank_id", *_SCOPE)
 _SEE: Final = Statement(
     Upsert(
-        answer_frames,
-        keys=_KEYS,
-        new=[name for name in _COLUMNS if name not in (*_KEYS, "asked")],
-        more=("asked",),
+        answer_frames, keys=_KEYS, new=[name for name in _COLUMNS if name not in (*_KEYS, "asked")], more=("asked",)
     ),
     _COLUMNS,
 )

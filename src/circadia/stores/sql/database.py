@@ -74,10 +74,7 @@ LARGE_BYTES: Final = 262_144
 """Larger than nearly any write: after a failed write, a full disk may still have room for a small one."""
 
 write_probe = Table(
-    "write_probe",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("filling", LargeBinary, nullable=False),
+    "write_probe", metadata, Column("id", Integer, primary_key=True), Column("filling", LargeBinary, nullable=False)
 )
 
 _FILL: Final = update(write_probe).values(filling=bindparam("bytes"))

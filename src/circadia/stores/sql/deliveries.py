@@ -4,19 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import (
-    Connection,
-    String,
-    Update,
-    bindparam,
-    delete,
-    exists,
-    func,
-    select,
-    text,
-    tuple_,
-    update,
-)
+from sqlalchemy import Connection, String, Update, bindparam, delete, exists, func, select, text, tuple_, update
 
 from circadia.ids import AgentId, MessageId, PulseId
 from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
@@ -35,8 +23,7 @@ _ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_i
 _UNREAD_OF = (
     select(deliveries.c.agent_id, func.count().label("count"), func.max(deliveries.c.number).label("newest"))
     .where(
-        deliveries.c.agent_id.in_(bindparam("agents", expanding=True)),
-        deliveries.c.state == DeliveryState.UNREAD.value,
+        deliveries.c.agent_id.in_(bindparam("agents", expanding=True)), deliveries.c.state == DeliveryState.UNREAD.value
     )
     .group_by(deliveries.c.agent_id)
 )

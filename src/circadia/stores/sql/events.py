@@ -62,10 +62,5 @@ class SqlEvents:
 
 def _event(row: Row[Any]) -> Event:
     return Event(
-        number=row.number,
-        type=EventType(row.type),
-        at=row.at,
-        session=row.session,
-        agent=row.agent,
-        data=row.data,
+        number=row.number, type=EventType(row.type), at=row.at, session=row.session, agent=row.agent, data=row.data
     )

@@ -5,15 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from sqlalchemy import (
-    Connection,
-    FromClause,
-    Select,
-    bindparam,
-    literal_column,
-    select,
-    union_all,
-)
+from sqlalchemy import Connection, FromClause, Select, bindparam, literal_column, select, union_all
 
 from circadia.ids import AgentId
 from circadia.records.message import DeliveryState, Priority

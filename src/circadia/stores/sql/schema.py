@@ -70,12 +70,7 @@ sessions = Table(
     Column("touched_at", Instant, nullable=False),
     Column("stalled", Boolean, nullable=False),
 )
-Index(
-    "sessions_open_name",
-    sessions.c.name,
-    unique=True,
-    **only("status = 'open'"),
-)
+Index("sessions_open_name", sessions.c.name, unique=True, **only("status = 'open'"))
 Index("sessions_name", sessions.c.name)
 
 agents = Table(
@@ -99,19 +94,8 @@ agents = Table(
     Column("created_at", Instant, nullable=False),
     Column("deleted_at", Instant),
 )
-Index(
-    "agents_name",
-    agents.c.session_id,
-    agents.c.name,
-    unique=True,
-    **only("deleted_at IS NULL"),
-)
-Index(
-    "agents_token",
-    agents.c.token_hash,
-    unique=True,
-    **only("deleted_at IS NULL"),
-)
+Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
+Index("agents_token", agents.c.token_hash, unique=True, **only("deleted_at IS NULL"))
 
 threads = Table(
     "threads",
@@ -182,19 +166,11 @@ deliveries = Table(
     Column("snoozed", Boolean, nullable=False, server_default=text("false")),
 )
 Index("deliveries_message", deliveries.c.message_id)
-Index(
-    "deliveries_pulse",
-    deliveries.c.pulse_id,
-    **only("pulse_id IS NOT NULL"),
-)
+Index("deliveries_pulse", deliveries.c.pulse_id, **only("pulse_id IS NOT NULL"))
 Index("deliveries_state", deliveries.c.agent_id, deliveries.c.state, deliveries.c.number)
 Index("deliveries_urgent", deliveries.c.agent_id, deliveries.c.state, deliveries.c.priority, deliveries.c.number)
 Index("deliveries_handled", deliveries.c.ended_at, **only("state = 'handled'"))
-Index(
-    "deliveries_leased",
-    deliveries.c.leased_until,
-    **only("state = 'leased'"),
-)
+Index("deliveries_leased", deliveries.c.leased_until, **only("state = 'leased'"))
 
 # Maintained by triggers on `deliveries`, so that an inbox is counted in one step whatever its size.
 delivery_counts = Table(
@@ -316,16 +292,8 @@ Index("wakes_counted", wakes.c.agent_id, wakes.c.decided_at, **only("charge IN (
 Index("wakes_message", wakes.c.message_id, **only("message_id IS NOT NULL"))
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
 Index("wakes_day", wakes.c.decided_at, **only("charge IN ('reserved', 'charged')"))
-Index(
-    "wakes_deferred",
-    wakes.c.not_before,
-    **only("decision = 'deferred'"),
-)
-Index(
-    "wakes_deferred_agent",
-    wakes.c.agent_id,
-    **only("decision = 'deferred'"),
-)
+Index("wakes_deferred", wakes.c.not_before, **only("decision = 'deferred'"))
+Index("wakes_deferred_agent", wakes.c.agent_id, **only("decision = 'deferred'"))
 Index("wakes_expiring", wakes.c.expires_at, **only("decision = 'deferred'"))
 Index("wakes_waiting", wakes.c.rule, **only("decision = 'deferred'"))
 
@@ -362,11 +330,7 @@ Index("pulses_over", pulses.c.ended_at)
 Index("pulses_agent", pulses.c.agent_id, pulses.c.created_at)
 Index("pulses_ended", pulses.c.agent_id, pulses.c.ended_at)
 Index("pulses_root", pulses.c.root_id)
-Index(
-    "pulses_open",
-    pulses.c.agent_id,
-    **only("ended_at IS NULL"),
-)
+Index("pulses_open", pulses.c.agent_id, **only("ended_at IS NULL"))
 # Indexes other rows than `pulses_open`: without statistics PostgreSQL would confuse the two.
 Index("pulses_token", pulses.c.token_hash, **only("token_hash IS NOT NULL"))
 
@@ -386,8 +350,4 @@ routines = Table(
     Column("created_at", Instant, nullable=False),
 )
 Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
-Index(
-    "routines_due",
-    routines.c.next_at,
-    **only("enabled"),
-)
+Index("routines_due", routines.c.next_at, **only("enabled"))

@@ -90,9 +90,7 @@ _GONE_STALE = Statement(
         select(func.count()).where(*_STALE_EPISODES).scalar_subquery()
         + select(func.count())
         .where(
-            notes.c.bank_id == bindparam("bank"),
-            notes.c.demotion > bindparam("after"),
-            notes.c.retired_at.is_not(None),
+            notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after"), notes.c.retired_at.is_not(None)
         )
         .scalar_subquery()
     )

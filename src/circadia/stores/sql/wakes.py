@@ -6,19 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Row,
-    String,
-    bindparam,
-    column,
-    func,
-    insert,
-    literal_column,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import BigInteger, Row, String, bindparam, column, func, insert, literal_column, select, text, update
 
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
@@ -95,11 +83,7 @@ _RULES = Statement(
 _COUNTS = "charge IN ('reserved', 'charged')"
 _BY_SENDER = Statement(
     select(wakes.c.sender, func.count())
-    .where(
-        wakes.c.agent_id == bindparam("agent_id"),
-        text(_COUNTS),
-        wakes.c.decided_at >= bindparam("since"),
-    )
+    .where(wakes.c.agent_id == bindparam("agent_id"), text(_COUNTS), wakes.c.decided_at >= bindparam("since"))
     .group_by(wakes.c.sender)
 )
 _FROM = "CASE WHEN started_at > :day THEN started_at ELSE :day END"

@@ -279,13 +279,7 @@ class WakeRequests:
         if spare is not None and wake.overridden_by is None:
             limit = min(limit or spare, spare)
         pulse = await self._openings.open_pulse(
-            tx,
-            target,
-            kind=_KINDS[wake.source],
-            by=wake.sender,
-            reason=wake.reason,
-            wake=wake,
-            timeout_seconds=limit,
+            tx, target, kind=_KINDS[wake.source], by=wake.sender, reason=wake.reason, wake=wake, timeout_seconds=limit
         )
         started = pulse.launcher == RESIDENT
         charge = (Charge.CHARGED if started else Charge.RESERVED) if counts else Charge.NONE

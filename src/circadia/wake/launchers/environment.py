@@ -14,11 +14,7 @@ _DEFAULT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LANG": 
 
 
 def named_environment(
-    where: str,
-    own: Mapping[str, str],
-    given: Mapping[str, str],
-    taken: Sequence[str],
-    kept_back: Collection[str] = (),
+    where: str, own: Mapping[str, str], given: Mapping[str, str], taken: Sequence[str], kept_back: Collection[str] = ()
 ) -> dict[str, str]:
     """Return `given` and the variables of `own` that `taken` names.
 

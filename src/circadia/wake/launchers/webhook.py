@@ -23,13 +23,7 @@ from circadia.wake.launchers.http_post import (
 )
 from circadia.wake.launchers.output import redact_tail
 from circadia.wake.launchers.shielding import run_shielded
-from circadia.wake.launchers.signature import (
-    ID_HEADER,
-    SIGNATURE_HEADER,
-    TIMESTAMP_HEADER,
-    signature,
-    signing_key,
-)
+from circadia.wake.launchers.signature import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
 
 _logger = logging.getLogger(__name__)
 
