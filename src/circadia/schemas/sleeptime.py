@@ -14,7 +14,7 @@ from circadia.schemas.passes import ChangeView, PassCostView, PassView
 from circadia.schemas.view import View
 
 
-class VerdictView(View):
+class PassDecisionView(View):
     """Whether a pass would begin now, and why."""
 
     due: bool = Field(description="Whether a pass would begin now.")
@@ -78,7 +78,7 @@ class SleeptimeStatusView(View):
     not_before: datetime | None = Field(description="Earliest start of the next pass after failures.")
     succeeded_at: datetime | None = Field(description="When a pass last cleared the backlog.")
     backlog: BacklogView = Field(description="Unprocessed work.")
-    verdict: VerdictView = Field(description="Current decision of triggers and gates.")
+    verdict: PassDecisionView = Field(description="Current decision of triggers and gates.")
     gate: str = Field(description="Last closed gate; empty if a pass has begun since.")
     gate_at: datetime | None = Field(description="Since when that gate is closed.")
     running: PassView | None = Field(description="Open pass.")

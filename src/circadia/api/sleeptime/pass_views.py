@@ -5,7 +5,7 @@ from typing import Final
 from circadia.records.sleep_call import FORGOTTEN, SleepCost
 from circadia.records.sleep_pass import Pass
 from circadia.schemas.passes import PassCostLine, PassCostView, PassDetail, PassView
-from circadia.schemas.sleeptime import BalanceView, SleeptimeStatusView, VerdictView
+from circadia.schemas.sleeptime import BalanceView, PassDecisionView, SleeptimeStatusView
 from circadia.sleeptime.budget.benefit import Balance
 from circadia.sleeptime.engine.services import SleeptimeStatus
 from circadia.stores.base import Tx
@@ -52,7 +52,7 @@ async def sleeptime_status_view(tx: Tx, status: SleeptimeStatus) -> SleeptimeSta
         policy=status.policy.model_dump(mode="json"),
         begins=status.begins,
         backlog=status.backlog,
-        verdict=VerdictView.of(status.verdict, due=status.verdict.trigger is not None),
+        verdict=PassDecisionView.of(status.verdict, due=status.verdict.trigger is not None),
         running=None if status.running is None else await pass_view(tx, name, status.running),
         spent=pass_cost_view(status.spent),
         lag_seconds=round(status.lag_seconds, 3),
