@@ -89,7 +89,7 @@ class BankRules(BaseModel):
     keep_days: StrictFloat | None = Field(
         default=None,
         gt=0,
-        le=1_000_000,
+        le=1_000_000,  # longer than the calendar, which begins in the year 1
         description="Age at which episodes are deleted with everything derived from them; by default never.",
     )
 
