@@ -10,7 +10,6 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat
 
 from circadia.ids import BankId
-from circadia.records.agent import MOST_MEASURED
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
 
@@ -84,7 +83,7 @@ class BankRules(BaseModel):
     )
     hot_edits: StrictBool = Field(default=False, description="Let agents write blocks while somebody waits.")
     duplicate_seconds: StrictFloat = Field(
-        default=3600.0, ge=0, le=MOST_MEASURED, description="Time within which an exact repetition is only counted."
+        default=3600.0, ge=0, allow_inf_nan=False, description="Time within which an exact repetition is only counted."
     )
     keep_days: StrictFloat | None = Field(
         default=None,
