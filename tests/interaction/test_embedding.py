@@ -63,7 +63,7 @@ async def test_an_endpoint_is_asked_as_the_file_says(tmp_path: Path) -> None:
     assert {each["model"] for each in sent} == {"m"}
     assert max(len(each["input"]) for each in sent) == 2
     assert max(len(text) for each in sent for text in each["input"]) == 10
-    assert questions == ["query: wha"]
+    assert questions == ["query: what?"]
 
 
 @pytest.mark.setting("memory.embedder.endpoint.timeout_seconds")
