@@ -14,6 +14,7 @@ _MARKS: Final = re.compile(
 """Accents, and the points of Hebrew and Arabic, which most people do not write."""
 _MANY_MARKS: Final = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]+")
 """More marks than a letter can carry (Unicode's UAX 15, Stream-Safe Text): sorting them takes quadratic time."""
+_NATIVE_DIGIT: Final = re.compile(r"(?![0-9])\d")
 
 
 def fold_text(text: str) -> str:
@@ -24,6 +25,11 @@ def fold_text(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
     return text
+
+
+def to_ascii_digits(text: str) -> str:
+    """Return a text of the same length with the digits of all scripts as ASCII digits."""
+    return text if text.isascii() else _NATIVE_DIGIT.sub(lambda digit: str(int(digit[0])), text)
 
 
 def _normalize_compatible(text: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from circadia.folding import to_ascii_digits
 from circadia.memory.search.languages import languages
 
 _QUOTED: Final = re.compile(
@@ -69,7 +70,7 @@ def _parse_text(text: str) -> _Text:
         word = match[0]
         if _NUMBER.fullmatch(word):
             plain = re.sub(r"[.,'’]", "", word) if _GROUPED.fullmatch(word) else word
-            words.append("".join(str(unicodedata.digit(digit, digit)) for digit in plain))
+            words.append(to_ascii_digits(plain))
             certain.append(words[-1])
         elif _is_code(word):
             words.append(word)

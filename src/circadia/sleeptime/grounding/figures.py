@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 MAX_WORD_DIGITS: Final = 2
 """Significant digits up to which numbers are often written as words."""
-_NATIVE_DIGIT: Final = re.compile(r"(?![0-9])\d")
 _SEPARATORS: Final = ".,'’\u00a0\u202f\u066b\u066c"
 _PLAIN: Final = rf"(?<!\d)\d+(?:[{_SEPARATORS}]\d+)*"
 _NUMBER: Final = re.compile(rf"(?<!\d)\d{{1,3}}(?: \d{{3}})+(?!\d)|{_PLAIN}")
@@ -40,11 +39,6 @@ class CalendarDate(NamedTuple):
     end: int
     readings: tuple[tuple[int, int, int | None], ...]
     """Year, month and day; `7/5/2023` has two readings."""
-
-
-def to_ascii_digits(text: str) -> str:
-    """Return a text of the same length with the digits of all scripts as ASCII digits."""
-    return text if text.isascii() else _NATIVE_DIGIT.sub(lambda digit: str(int(digit[0])), text)
 
 
 def find_calendar_dates(text: str) -> Iterator[CalendarDate]:

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import Final, cast
 
 from circadia.answers.identifiers import CAPITALIZED_NOUNS
+from circadia.folding import to_ascii_digits
 from circadia.ids import EpisodeId
 from circadia.memory.search.languages import languages
 from circadia.memory.search.terms import words
@@ -22,7 +23,7 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.sleeptime.grounding.change_rules import source_ids_of
-from circadia.sleeptime.grounding.figures import find_all_numbers, find_calendar_dates, find_numbers, to_ascii_digits
+from circadia.sleeptime.grounding.figures import find_all_numbers, find_calendar_dates, find_numbers
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.relative_dates import first_open_date, local_time
 from circadia.sleeptime.grounding.wording import COMMAND, find_addresses, refang
