@@ -1,5 +1,6 @@
 """A process keeps its jobs as long as it renews their leases."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -90,3 +91,25 @@ async def test_the_result_of_an_older_epoch_is_refused() -> None:
     for epoch in (0, 1):
         await jobs_of(clock, rows).write_result(replace(rows.row, epoch=epoch), act)
     assert [each.epoch for each in written] == [1]
+
+
+async def test_a_job_that_begins_while_the_leases_are_read_goes_on_and_one_that_was_taken_over_stops() -> None:
+    rows = Rows(clock := ManualClock())
+    jobs, go_on = jobs_of(clock, rows), asyncio.Event()
+
+    async def work() -> None:
+        await go_on.wait()
+
+    async def read_then_begin() -> list[Pass]:
+        jobs.start("p2", work())  # claimed after this read
+        return []
+
+    taken_over = jobs.start("p1", work())
+    rows.find_claimed = read_then_begin
+    await jobs.renew_leases()
+    with pytest.raises(asyncio.CancelledError):
+        await taken_over
+    begun = jobs.running["p2"]
+    go_on.set()
+    await begun
+    assert list(jobs.running) == []

@@ -146,7 +146,7 @@ async def kept(store: Store, bank: str) -> list[str]:
 async def test_episodes_go_after_the_days_of_their_bank_with_what_rests_on_them_and_nothing_else(store: Store) -> None:
     clock = ManualClock()
     await remembered(store, "short", 30.0, {"old": 31, "young": 28.5})
-    await remembered(store, "long", 1e6, {"long-old": 10_000})
+    await remembered(store, "long", 1e9, {"long-old": 10_000})
     await remembered(store, "ever", None, {"ever-old": 10_000})
     notes = {"rests": ("old", "young"), "stands": ("young",)}
     async with store.begin_write() as tx:

@@ -125,13 +125,13 @@ class LeasedJobs(Generic[R]):
         if not self.running or now < self._beat_at:
             return
         self._beat_at = now + BEAT_SECONDS
+        watched = set(self.running)  # one that begins meanwhile may be claimed after the rows are read
         async with self._store.begin_write() as tx:
             await self._rows(tx).renew_leases(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
         async with self._store.begin_read() as tx:
             own = {row.id for row in await self._rows(tx).find_claimed() if row.owner == self._owner}
-        for key in self.running.keys() - own:
-            if not self.running[key].done():
-                self.running[key].cancel("it was taken over or has ended")
+        for key in (watched - own) & self.running.keys():
+            self.running[key].cancel("it was taken over or has ended")
 
     async def write_result(
         self, row: R, act: Callable[[Tx, R], Awaitable[R | None]], *, at_once: bool = False

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat
 
 from circadia.ids import BankId
+from circadia.records.agent import MOST_MEASURED
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
 
@@ -88,7 +89,7 @@ class BankRules(BaseModel):
     keep_days: StrictFloat | None = Field(
         default=None,
         gt=0,
-        le=1_000_000,  # longer than the calendar, which begins in the year 1
+        le=MOST_MEASURED,
         description="Age at which episodes are deleted with everything derived from them; by default never.",
     )
 

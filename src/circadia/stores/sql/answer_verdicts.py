@@ -28,8 +28,8 @@ _DELETE: Final = Statement(
 
 
 def save_verdicts(connection: Connection, verdicts: Sequence[SameQuestionVerdict]) -> None:
-    answers = fetch_by_ids(connection, _ANSWERS, {verdict.answer_id for verdict in verdicts})
-    live = {(row.bank_id, row.id) for row in answers if not row.dropped}
+    rows = fetch_by_ids(connection, _ANSWERS, {verdict.answer_id for verdict in verdicts})
+    live = {(row.bank_id, row.id) for row in rows if not row.dropped}
     live_verdicts = {verdict.id: verdict for verdict in verdicts if (verdict.bank_id, verdict.answer_id) in live}
     _SAVE.run_many(connection, [[getattr(verdict, name) for name in _COLUMNS] for verdict in live_verdicts.values()])
     for bank_id in {verdict.bank_id for verdict in live_verdicts.values()}:
