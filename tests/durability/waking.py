@@ -58,9 +58,8 @@ async def until_settled(server: CircadiaProcess) -> list[dict[str, Any]]:
     """Return all pulses once none is open and nothing is deferred."""
     async with asyncio.timeout(60):
         while True:
-            waiting = (await server.call("GET", "/wakes?decision=deferred"))[
-                "wakes"
-            ]  # first: what is admitted from now on is a pulse
+            # First the deferred ones: what is admitted from now on is among the pulses.
+            waiting = (await server.call("GET", "/wakes?decision=deferred"))["wakes"]
             pulses = [each for n in NAMES for each in (await server.call("GET", f"/agents/{n}/pulses"))["pulses"]]
             if pulses and not waiting and not [each for each in pulses if each["ended_at"] is None]:
                 return pulses
