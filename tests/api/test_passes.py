@@ -33,11 +33,12 @@ async def team(service: Service) -> str:
 async def taken(service: Service, key: str) -> tuple[Pass, Bank]:
     """Take a pass as a worker does."""
     async with service.parts.store.begin_write() as tx:
-        run = await tx.passes.get(PassId(key))
-        assert run is not None
+        now = service.clock.now()
+        (run,) = await tx.passes.claim("worker", now=now, until=now, limit=1)
+        assert run.id == key
         bank = await tx.banks.get(run.bank_id)
         assert bank is not None
-        return await service.parts.sleeptime.rows.claim(tx, bank, run, "worker"), bank
+        return await service.parts.sleeptime.rows.start(tx, bank, run), bank
 
 
 def note(service: Service, key: str, sources: Sequence[str], text: str = "Ann lives in Porto.") -> Change:

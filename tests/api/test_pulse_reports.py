@@ -21,9 +21,10 @@ async def test_a_report_that_was_accepted_is_the_end_of_the_pulse_though_no_proc
         end, done = f"/pulses/{asked['pulse']}/end", {"status": "succeeded", "epoch": 1}
         assert (await service.call("POST", end, done)).code == "conflict"  # nobody has taken it
         async with store.begin_write() as tx:
-            pulse = await tx.pulses.get(asked["pulse"])
-            assert pulse is not None
-            taken = await pulses.take(tx, pulse, "exe_that_is_killed")
+            now = service.clock.now()
+            (pulse,) = await tx.pulses.claim("exe_that_is_killed", now=now, until=now, limit=1)
+            assert pulse.id == asked["pulse"]
+            taken = await pulses.take(tx, pulse)
         assert taken is not None
         assert (await service.call("POST", end, {**done, "epoch": 0}, token=taken.token)).code == "conflict"
         said = {**done, "detail": f"built\0 with {taken.token}"}

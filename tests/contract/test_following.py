@@ -22,7 +22,7 @@ from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from tests.contract.conftest import Opener
-from tests.contract.rows import T0, agent, session, stored
+from tests.contract.rows import T0, agent, number_events, session, stored
 from tests.wake.fleet import CountedIds
 
 pytestmark = pytest.mark.spec("GATE-42")
@@ -78,14 +78,20 @@ async def here(open_store: Opener, elsewhere: OtherServer) -> LocalServer:
     return LocalServer(identity=identity, presence=presence, following=following, signals=signals)
 
 
+async def follow(server: LocalServer, elsewhere: OtherServer) -> None:
+    """Let the server look once; the other has numbered its events."""
+    await number_events(elsewhere.store)
+    await server.following.sweep()
+
+
 async def test_a_token_that_is_rotated_elsewhere_opens_nothing_here(here: LocalServer, elsewhere: OtherServer) -> None:
     ada = agent()
     await stored(elsewhere.store, session(), ada)
     old = await elsewhere.rotate(ada)
-    await here.following.sweep()
+    await follow(here, elsewhere)
     assert (await here.identity.authenticate(old)).agent is not None
     new = await elsewhere.rotate(ada)
-    await here.following.sweep()
+    await follow(here, elsewhere)
     with pytest.raises(Unauthenticated):
         await here.identity.authenticate(old)
     known = (await here.identity.authenticate(new)).agent
@@ -105,11 +111,11 @@ async def test_a_call_that_is_held_here_goes_on_when_its_agent_is_woken_elsewher
     await elsewhere.sleep(ada, asleep=False)
     assert not held.done()
     await elsewhere.rotate(ada)
-    await here.following.sweep()
+    await follow(here, elsewhere)
     await held
     assert cell.slept_seconds == 30
     await elsewhere.sleep(ada, asleep=True)
-    await here.following.sweep()
+    await follow(here, elsewhere)
     assert cell.asleep
 
 
@@ -122,7 +128,7 @@ async def test_a_call_that_is_held_here_ends_with_its_agent_elsewhere(
     held = asyncio.create_task(here.presence.wait_until_awake(cell, object()))
     await asyncio.sleep(0)
     await elsewhere.delete(ada)
-    await here.following.sweep()
+    await follow(here, elsewhere)
     with pytest.raises(TargetGone, match="deleted"):
         await held
     with pytest.raises(Unauthenticated):
@@ -137,7 +143,7 @@ async def test_an_older_agent_of_the_same_name_ends_too(here: LocalServer, elsew
     await asyncio.sleep(0)
     await elsewhere.delete(first)
     await stored(elsewhere.store, then)
-    await here.following.sweep()
+    await follow(here, elsewhere)
     with pytest.raises(TargetGone):
         await held
 
@@ -153,10 +159,10 @@ async def test_a_bank_whose_passes_are_resumed_elsewhere_is_looked_at_here(
         for bank in banks:
             await tx.banks.add(bank)
             await elsewhere.dreams.pause(tx, bank, by="operator")
-    await here.following.sweep()
+    await follow(here, elsewhere)
     assert heard == []
     async with elsewhere.store.begin_write() as tx:
         await elsewhere.dreams.resume(tx, banks[1], by="operator")
-    await here.following.sweep()
-    await here.following.sweep()
+    await follow(here, elsewhere)
+    await follow(here, elsewhere)
     assert heard == ["bnk_bob"]

@@ -134,13 +134,13 @@ async def test_of_many_moves_from_one_generation_only_one_is_written(open_store:
     assert (found.generation, found.actor) == (1, f"actor {moved.index(True)}")
 
 
-async def test_a_locked_row_is_read_and_changed_by_one_at_a_time(open_store: Opener) -> None:
+async def test_an_agent_that_a_block_has_read_is_changed_by_nobody_else_until_it_ends(open_store: Opener) -> None:
     stores = [await open_store(), await open_store()]
     await stored(stores[0], session(), agent())
 
     async def count(n: int) -> None:
         async with stores[n % 2].begin_write() as tx:
-            found = await tx.agents.lock(agent().id)
+            found = await tx.agents.get(agent().id)
             assert found is not None
             moved = replace(found, generation=found.generation + 1)
             assert await tx.agents.save_sleep_state(moved, from_generation=found.generation)
@@ -150,8 +150,6 @@ async def test_a_locked_row_is_read_and_changed_by_one_at_a_time(open_store: Ope
         found = await tx.agents.get(agent().id)
     assert found is not None
     assert found.generation == 20
-    async with stores[1].begin_write() as tx:
-        assert await tx.agents.lock(AgentId("agt_unknown")) is None
 
 
 async def test_an_agent_of_no_session_is_refused_and_its_block_undone(store: Store) -> None:

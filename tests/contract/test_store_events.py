@@ -8,7 +8,7 @@ import pytest
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
-from tests.contract.rows import event, tags
+from tests.contract.rows import event, number_events, tags
 
 
 @pytest.mark.spec("GATE-80")
@@ -21,6 +21,7 @@ async def test_events_come_back_as_they_were_stored_in_order(store: Store) -> No
         assert await tx.events.last_number() == 0
         await tx.events.add(rows)
         await tx.events.add([])
+    await number_events(store)
     async with store.begin_read() as tx:
         found = await tx.events.find_after(0)
         assert [replace(row, number=0) for row in found] == rows
@@ -39,6 +40,7 @@ async def test_events_are_found_by_session_agent_and_type(store: Store) -> None:
                 replace(event(3, kind=EventType.HELD), session="two", agent="ada"),
             ]
         )
+    await number_events(store)
     async with store.begin_read() as tx:
         both = {EventType.HELD, EventType.ADMITTED}
         assert [row.data["tag"] for row in await tx.events.find_after(0, session="one")] == [1, 2]
@@ -70,6 +72,7 @@ async def test_a_reader_that_has_seen_a_number_misses_none_below(open_store: Ope
     async def read() -> None:
         number = 0
         while len(seen) < len(kept):
+            await number_events(stores[1])
             async with stores[0].begin_read() as tx:
                 found = await tx.events.find_after(number)
             for row in found:

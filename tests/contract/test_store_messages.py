@@ -204,6 +204,7 @@ async def test_a_block_touches_several_sessions(team: Store) -> None:
         for seconds, name in enumerate(("default", "second", "default"), start=7):
             await tx.sessions.touch(homes[name].id, at(seconds))
         await tx.events.add([event("touched")])
+    await team.save_touches()
     async with team.begin_read() as tx:
         touched = {home.name: home.touched_at for home in await tx.sessions.find_all()}
     assert touched == {"default": at(9), "second": at(8), "third": at(0)}

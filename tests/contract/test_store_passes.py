@@ -1,6 +1,8 @@
 """What every store promises of passes, their changes, how far they have come, and their model calls."""
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -44,6 +46,16 @@ async def said(
         found = await tx.episodes.get(bank, episode.id)
     assert found is not None
     return found.number
+
+
+async def claimable(store: Store, now: datetime, *, limit: int) -> Sequence[str]:
+    """Return what a claim takes, and undo it."""
+    claimed: Sequence[str] = ()
+    with suppress(LookupError):
+        async with store.begin_write() as tx:
+            claimed = [job.id for job in await tx.passes.claim("w", now=now, until=now, limit=limit)]
+            raise LookupError
+    return claimed
 
 
 @pytest.mark.spec("SLEEP-12")
@@ -113,9 +125,11 @@ async def test_the_bank_that_was_served_longest_ago_comes_first(store: Store) ->
         sleep_pass("p5", new, seconds=12),
         sleep_pass("p6", later, seconds=9, not_before=at(100)),
     )
+    assert await claimable(store, at(99), limit=1) == ["p5"]  # nobody has served its bank
+    assert await claimable(store, at(99), limit=2) == ["p4", "p5"]
+    assert await claimable(store, at(99), limit=9) == ["p3", "p4", "p5"]
+    assert await claimable(store, at(100), limit=1) == ["p6"]
     async with store.begin_read() as tx:
-        assert [each.id for each in await tx.passes.find_startable(at(99), limit=9)] == ["p5", "p4", "p3"]
-        assert [each.id for each in await tx.passes.find_startable(at(100), limit=2)] == ["p6", "p5"]
         assert [each.id for each in await tx.passes.find_all(limit=2)] == ["p6", "p5"]
         assert [each.id for each in await tx.passes.find_all(bank_id=old, before=PassId("p4"))] == ["p1"]
         assert [each.id for each in await tx.passes.find_all(status=PassStatus.SUCCEEDED)] == ["p2", "p1"]

@@ -1,6 +1,9 @@
 """What every store promises of pulses: rows that are the truth and the outbox."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,6 +16,16 @@ from tests.contract.test_store_wakes import kept
 from tests.contract.wake_rows import pulse
 
 ANN, BOB = agent("ann"), agent("bob")
+
+
+async def claimable(store: Store, now: datetime, *, limit: int) -> Sequence[str]:
+    """Return what a claim takes, and undo it."""
+    claimed: Sequence[str] = ()
+    with suppress(LookupError):
+        async with store.begin_write() as tx:
+            claimed = [job.id for job in await tx.pulses.claim("w", now=now, until=now, limit=limit)]
+            raise LookupError
+    return claimed
 
 
 @pytest.mark.spec("WAKE-50")
@@ -62,9 +75,9 @@ async def test_what_can_be_started_comes_oldest_first_once_its_time_has_come(sto
         pulse("p2", BOB, seconds=2),
         pulse("p4", BOB, seconds=0, status=PulseStatus.RUNNING),
     )
+    assert await claimable(store, at(9), limit=9) == ["p2", "p3"]
+    assert await claimable(store, at(10), limit=2) == ["p1", "p2"]
     async with store.begin_read() as tx:
-        assert [each.id for each in await tx.pulses.find_startable(at(9), limit=9)] == ["p2", "p3"]
-        assert [each.id for each in await tx.pulses.find_startable(at(10), limit=2)] == ["p1", "p2"]
         assert [each.id for each in await tx.pulses.find_open(BOB.id)] == ["p4", "p1", "p2", "p3"]
 
 

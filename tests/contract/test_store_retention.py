@@ -12,7 +12,7 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.retention import RetentionKind
 from circadia.records.wake import Decision
 from circadia.stores.base import Store
-from tests.contract.rows import agent, at, call, conversation, event, message, session, stored, thread
+from tests.contract.rows import agent, at, call, conversation, event, message, number_events, session, stored, thread
 from tests.contract.wake_rows import pulse, wake
 
 DAY = 86_400.0
@@ -61,6 +61,7 @@ async def test_the_calls_of_a_year_become_sums_by_day_and_every_report_stays_as_
 async def test_old_events_go_but_the_newest_stays_and_numbers_go_on(store: Store) -> None:
     async with store.begin_write() as tx:
         await tx.events.add([replace(event(day), at=at(day * DAY)) for day in range(10)])
+    await number_events(store)
     assert await retired(store, RetentionKind.EVENTS, 4, limit=3) == 3
     assert await retired(store, RetentionKind.EVENTS, 4, limit=3) == 1
     async with store.begin_read() as tx:
@@ -68,6 +69,7 @@ async def test_old_events_go_but_the_newest_stays_and_numbers_go_on(store: Store
     assert await retired(store, RetentionKind.EVENTS, 1000) == 5
     async with store.begin_write() as tx:
         await tx.events.add([event("more")])
+    await number_events(store)
     async with store.begin_read() as tx:
         assert [each.number for each in await tx.events.find_after(0)] == [10, 11]
 

@@ -79,5 +79,6 @@ async def test_a_touch_ends_the_stall(store: Store) -> None:
     await stored(store, one)
     async with store.begin_write() as tx:
         await tx.sessions.touch(one.id, at(5))
+    await store.save_touches()
     async with store.begin_read() as tx:
         assert await tx.sessions.get(one.id) == replace(one, touched_at=at(5), stalled=False)

@@ -8,19 +8,31 @@ from contextlib import asynccontextmanager
 import pytest
 
 from circadia.errors import Conflict, StorageUnavailable
+from circadia.ids import AgentId
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import agent_key
 from tests.contract.conftest import Opener
-from tests.contract.rows import agent, at, event, put, sent, session, stored, tags
+from tests.contract.rows import agent, at, event, sent, session, stored, tags
+from tests.contract.test_store_memory import BANK
 from tests.contract.wake_rows import wake
+
+KEY = agent_key(AgentId("agt_busy"))
+"""Held by all blocks that take turns."""
 
 
 class Undone(Exception):
     """Raised in a block to undo it."""
 
 
+async def put(store: Store, tag: object) -> None:
+    """Store an event in a block of its own, which takes its turn."""
+    async with store.begin_write(KEY) as tx:
+        await tx.events.add([event(tag)])
+
+
 async def put_and_undo(store: Store, tag: object) -> None:
     """Store an event in a block that fails."""
-    async with store.begin_write() as tx:
+    async with store.begin_write(KEY) as tx:
         await sent(tx, tag)
         raise Undone
 
@@ -31,7 +43,7 @@ async def taken_turn(store: Store) -> AsyncGenerator[asyncio.Task[None]]:
     held, go_on = asyncio.Event(), asyncio.Event()
 
     async def first() -> None:
-        async with store.begin_write() as tx:
+        async with store.begin_write(KEY) as tx:
             await sent(tx, "first")
             held.set()
             await go_on.wait()
@@ -83,7 +95,7 @@ async def test_a_first_block_that_raises_does_not_touch_those_that_wait(store: S
     held, go_on = asyncio.Event(), asyncio.Event()
 
     async def fail() -> None:
-        async with store.begin_write() as tx:
+        async with store.begin_write(KEY) as tx:
             await sent(tx, 1)
             held.set()
             await go_on.wait()
@@ -203,7 +215,7 @@ async def test_whatever_fails_or_is_cancelled_just_what_was_acknowledged_is_stor
     acts: list[int] = []
 
     async def block(n: int, *, fails: bool, rows: int) -> None:
-        async with store.begin_write() as tx:
+        async with store.begin_write(KEY) as tx:
             tx.after_commit(lambda: acts.append(n))
             for _ in range(rows):
                 await (sent(tx, n) if n % 2 else tx.events.add([event(n)]))
@@ -259,20 +271,19 @@ async def test_a_read_block_writes_nothing(store: Store) -> None:
 
 async def test_what_a_block_keeps_for_its_end_is_there_when_the_block_reads_it(store: Store) -> None:
     async with store.begin_write() as tx:
-        await tx.sessions.add(session())
-        await tx.sessions.touch(session().id, at(0))
-        await tx.sessions.touch(session().id, at(1))
-        found = await tx.sessions.get(session().id)
-        assert found is not None
-        assert found.touched_at == at(1)
         await tx.events.add([event(1)])
-        await tx.sessions.touch(session().id, at(2))
+        await tx.banks.add(BANK)
+        await tx.banks.touch(BANK.id, at(0))
+        await tx.banks.touch(BANK.id, at(1))
+        found = await tx.banks.get(BANK.id)
+        assert found is not None
+        assert found.written_at == at(1)
+        await tx.banks.touch(BANK.id, at(2))
         await tx.events.add([event(2), event(3)])
-        assert [row.data["tag"] for row in await tx.events.find_after(0)] == [1, 2, 3]
-    async with store.begin_read() as tx:
-        found = await tx.sessions.get(session().id)
-    assert found is not None
-    assert found.touched_at == at(2)
+        found = await tx.banks.get(BANK.id)
+        assert found is not None
+        assert found.written_at == at(2)
+    assert await tags(store) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("count", [1, 8, 9, 500])

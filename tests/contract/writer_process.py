@@ -25,7 +25,7 @@ async def main(dialect: str, place: str) -> None:
 async def _write(store: Store) -> None:
     while True:
         async with store.begin_write() as tx:
-            found = await tx.agents.lock(agent().id)
+            found = await tx.agents.get(agent().id)
             assert found is not None
             generation = found.generation + 1
             await tx.agents.save_sleep_state(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.sql import group_commit
-from circadia.stores.sql.group_commit import GroupCommitWriter, WriteTransaction
+from circadia.stores.sql.group_commit import GroupCommitWriter, GroupedBlock
 from circadia.stores.sql.link import OpeningStatements
 
 FULL_BLOCKS = 128
@@ -81,7 +81,7 @@ def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def put(writer: GroupCommitWriter, link: FakeLink, tag: str, *, fails: bool = False) -> None:
     """Run a block whose only statement is `tag`."""
-    async with WriteTransaction(writer) as block:
+    async with GroupedBlock(writer) as block:
         await block.run(lambda connection: link.sent.append(tag))
         if fails:
             raise LookupError
@@ -104,7 +104,7 @@ async def test_what_a_block_keeps_goes_with_it_and_is_not_left_to_the_collector(
     async def one() -> ref[BlockResource]:
         kept = BlockResource()
         with suppress(LookupError):
-            async with WriteTransaction(writer) as block:
+            async with GroupedBlock(writer) as block:
                 block.after_commit(kept.tell)
                 await block.run(lambda connection: link.sent.append("one"))
                 if fails:
@@ -121,7 +121,7 @@ async def test_what_a_block_keeps_goes_with_it_and_is_not_left_to_the_collector(
 
 
 async def test_a_block_that_sends_nothing_costs_nothing(writer: GroupCommitWriter, link: FakeLink) -> None:
-    async with WriteTransaction(writer):
+    async with GroupedBlock(writer):
         pass
     assert link.sent == []
 
@@ -222,7 +222,7 @@ async def test_a_block_that_takes_long_keeps_nobody_from_the_disk(writer: GroupC
     ended = asyncio.Event()
 
     async def long() -> None:
-        async with WriteTransaction(writer) as block:
+        async with GroupedBlock(writer) as block:
             await block.run(lambda connection: link.sent.append("long"))
             await ended.wait()
 
@@ -271,7 +271,7 @@ async def test_a_commit_that_fails_fails_the_whole_group_and_runs_no_act(
     acts: list[str] = []
 
     async def block(tag: str) -> None:
-        async with WriteTransaction(writer) as block:
+        async with GroupedBlock(writer) as block:
             block.after_commit(lambda: acts.append(tag))
             await block.run(lambda connection: link.sent.append(tag))
 
@@ -291,7 +291,7 @@ async def test_a_sync_that_fails_fails_those_that_share_it_and_runs_no_act(
     acts: list[str] = []
 
     async def block(tag: str) -> None:
-        async with WriteTransaction(writer) as block:
+        async with GroupedBlock(writer) as block:
             block.after_commit(lambda: acts.append(tag))
             await block.run(lambda connection: link.sent.append(tag))
 
@@ -340,7 +340,7 @@ async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(
     writer: GroupCommitWriter, link: FakeLink
 ) -> None:
     async with asyncio.timeout(60):
-        async with WriteTransaction(writer) as block:
+        async with GroupedBlock(writer) as block:
             await block.run(lambda connection: link.sent.append("one"))
             two, three = (asyncio.create_task(put(writer, link, tag)) for tag in ("two", "three"))
             await asyncio.sleep(0)

@@ -64,8 +64,8 @@ async def test_the_revisions_make_the_tables_of_the_schema(store: SqlStore) -> N
         context = MigrationContext.configure(connection, opts={"include_name": _is_of_the_schema})
         return list(compare_metadata(context, metadata))
 
-    assert await store.writer.link.run(differences, first=("BEGIN",), opens=True) == []
-    store.writer.link.roll_back()
+    async with store.writer.begin(()) as block:
+        assert await block.run(differences) == []
 
 
 def _is_of_the_schema(name: str | None, kind: str, _: object) -> bool:

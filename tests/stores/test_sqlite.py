@@ -15,6 +15,8 @@ from circadia.errors import StartError, StorageUnavailable
 from circadia.ids import AgentId
 from circadia.stores import sqlite
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.group_commit import GroupCommitWriter
+from circadia.stores.sql.link import WritingLink
 from circadia.stores.sql.statement import DRIVER_CONNECTION
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import at, event, put, sent, tags
@@ -24,6 +26,12 @@ from tests.full_disk import no_room
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "circadia.db"
+
+
+def link_of(store: SqlStore) -> WritingLink:
+    """Return the writing connection."""
+    assert isinstance(store.writer, GroupCommitWriter)
+    return store.writer.link
 
 
 @pytest.fixture
@@ -41,8 +49,8 @@ async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wa
         names = ("journal_mode", "synchronous", "foreign_keys", "fullfsync")
         return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
 
-    found = await store.writer.link.run(settings, first=("BEGIN",), opens=True)
-    store.writer.link.roll_back()
+    found = await link_of(store).run(settings, first=("BEGIN",), opens=True)
+    link_of(store).roll_back()
     assert found == ["wal", 1, 1, 1]
 
     synced: list[str] = []
@@ -181,7 +189,7 @@ async def test_a_block_whose_transaction_sqlite_rolled_back_stores_nothing_more(
     async def block() -> None:
         async with store.begin_write() as tx:
             await sent(tx, 1)
-            await store.writer.link.run(lambda connection: connection.exec_driver_sql("ROLLBACK"))
+            await link_of(store).run(lambda connection: connection.exec_driver_sql("ROLLBACK"))
             await sent(tx, 2)
 
     with pytest.raises(StorageUnavailable, match="rolled"):
@@ -194,7 +202,7 @@ async def test_a_look_at_what_is_due_passes_over_all_that_waits(store: SqlStore)
     statements: list[str] = []
     async with store.begin_write() as tx:
         await tx.wakes.has_deferred_by("")  # opens the connection
-        driver = await store.writer.link.run(lambda connection: connection.info[DRIVER_CONNECTION])
+        driver = await link_of(store).run(lambda connection: connection.info[DRIVER_CONNECTION])
         driver.set_trace_callback(statements.append)
         await tx.wakes.find_due_agents(at(1), ageing_seconds=10, of=[AgentId("agt_ada")], rule="fleet")
         await tx.wakes.has_deferred_by("fleet")

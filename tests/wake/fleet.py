@@ -136,6 +136,14 @@ class Fleet:
                 made = await self.tier.coordinations.patch(tx, made, each, by="operator")
         return made
 
+    async def claimed(self, pulse_id: PulseId | None, owner: str) -> Pulse:
+        """Claim the only pulse that may start, as a worker does."""
+        now = self.clock.now()
+        async with self.store.begin_write() as tx:
+            (pulse,) = await tx.pulses.claim(owner, now=now, until=now, limit=1)
+        assert pulse.id == pulse_id
+        return pulse
+
     async def patch(self, agent: Agent, **settings: object) -> None:
         """Change settings of the agent's coordination."""
         async with self.store.begin_write() as tx:

@@ -126,8 +126,9 @@ class _Away:
 async def test_after_a_crash_between_taking_and_starting_the_pulse_is_tried_again_and_charged_once(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE)
     wake = await team.ask(None, bob)
+    claimed = await team.claimed(wake.pulse_id, "exe_dead")
     async with team.store.begin_write() as tx:
-        taken = await team.tier.pulses.take(tx, await team.pulse(wake.pulse_id), "exe_dead")
+        taken = await team.tier.pulses.take(tx, claimed)
     assert taken is not None
     assert await team.inbox(bob, DeliveryState.LEASED) == ["help"]
     await team.worker.step()

@@ -43,21 +43,18 @@ class AgentChangeFollower:
                 self._read = await tx.events.last_number()
             self._identity.forget_all()
             return
+        await self._presence.sync_rows()
         more = True
         while more:
             async with self._store.begin_read() as tx:
                 events = await tx.events.find_after(self._read, limit=_AT_ONCE, types=(*_OF_AGENTS, *_OF_BANKS))
-                lasted: dict[tuple[str, str], object] = {}
                 for event in events:
                     if event.type in _OF_BANKS:
                         self._signals.publish(event.type.value, str(event.data["bank_id"]))
-                        continue
-                    who = event.session or "", event.agent or ""
-                    lasted[who] = event.data.get("lasted_seconds", lasted.get(who))
-                for (session, name), seconds in lasted.items():
-                    for agent in await tx.agents.find_by_past_name(session, name):
+                changed = {(event.session, event.agent or "") for event in events if event.type in _OF_AGENTS}
+                for session, name in changed:
+                    for agent in await tx.agents.find_by_past_name(session or "", name):
                         self._identity.forget(agent.id)
-                        self._presence.apply_row(agent, seconds)
             if events:
                 self._read = events[-1].number
             more = len(events) == _AT_ONCE

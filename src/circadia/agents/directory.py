@@ -1,5 +1,7 @@
 """Find sessions, agents and threads by name or id, and suggest near names when there is none."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from circadia.agents.access import require_reach
@@ -10,6 +12,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Thread, ThreadStatus
 from circadia.stores.base import Tx
+from circadia.stores.locks import LockKey, agent_key
 from circadia.suggestions import did_you_mean
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -59,6 +62,23 @@ async def find_agent_by_reference(tx: Tx, principal: Principal, home: Session, r
     if not colon or session_name == home.name:
         return await find_agent(tx, home, name if colon else reference)
     return await find_agent(tx, await find_session(tx, principal, session_name), name)
+
+
+async def hold_agents(tx: Tx, principal: Principal, home: Session, references: Iterable[str], *more: LockKey) -> None:
+    """Hold the agents of these references, the principal's own and further keys, all at once.
+
+    An unknown reference is left out: whoever looks for it next raises the error.
+    """
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for reference in references:
+        session_name, colon, name = reference.partition(":")
+        names[session_name if colon else home.name].add(name if colon else reference)
+    keys = [*more] if principal.agent is None else [agent_key(principal.agent.id), *more]
+    for session_name, wanted in names.items():
+        session = home if session_name == home.name else await tx.sessions.get_by_name(session_name)
+        if session is not None:
+            keys += [agent_key(agent_id) for agent_id in await tx.agents.find_ids(session.id, wanted)]
+    await tx.hold(*keys)
 
 
 async def find_thread(tx: Tx, principal: Principal, session: Session, thread_id: str) -> Thread:

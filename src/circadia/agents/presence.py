@@ -7,6 +7,7 @@ cell in order of arrival. Nothing here awaits between a check and its use, so a 
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from circadia.errors import CircadiaError, TargetGone
 from circadia.ids import AgentId
@@ -25,6 +26,7 @@ class PresenceCell:
         "ended",
         "falling_asleep",
         "generation",
+        "since",
         "slept_seconds",
         "streams",
         "waiters",
@@ -37,6 +39,8 @@ class PresenceCell:
         self.falling_asleep: int | None = None
         """The generation that will be asleep, once the database has it."""
         self.actor = ""
+        self.since: datetime | None = None
+        """When it fell asleep or woke, as far as known."""
         self.slept_seconds = 0.0
         self.ended: str | None = None
         self.waiters: dict[object, asyncio.Future[None]] = {}
@@ -83,7 +87,7 @@ class Presence:
             if agent is None or agent.deleted_at is not None:
                 self._cells.pop(agent_id, None)
                 raise TargetGone("the agent was deleted")
-            self._apply(cell, agent.asleep, agent.generation, agent.actor, 0.0)
+            self._apply(cell, agent.asleep, agent.generation, agent.actor, agent.since, 0.0)
         return cell
 
     def ensure_cell(self, agent_id: AgentId) -> PresenceCell:
@@ -121,7 +125,7 @@ class Presence:
 
     def _finish_shutting(self, cell: PresenceCell, moved: Agent, *, failed: bool) -> None:
         if not failed:
-            self._apply(cell, moved.asleep, moved.generation, moved.actor, 0.0)
+            self._apply(cell, moved.asleep, moved.generation, moved.actor, moved.since, 0.0)
         if cell.falling_asleep == moved.generation:
             cell.falling_asleep = None
             if not cell.asleep:
@@ -142,7 +146,17 @@ class Presence:
         for act in self._told_of_stop:
             act()
 
-    def apply_row(self, agent: Agent, lasted: object = None) -> None:
+    async def sync_rows(self) -> None:
+        """Read the rows of agents that other processes have moved. Raises StorageUnavailable."""
+        known = {cell.agent_id: cell.generation for cell in self._cells.values() if cell.generation >= 0}
+        if not known:
+            return
+        async with self._store.begin_read() as tx:
+            moved_agents = await tx.agents.find_moved(known)
+        for agent in moved_agents:
+            self.apply_row(agent)
+
+    def apply_row(self, agent: Agent) -> None:
         """Update the cell from the agent's row, which another process may have written."""
         cell = self._cells.get(agent.id)
         if cell is None:
@@ -150,32 +164,31 @@ class Presence:
         if agent.deleted_at is not None or not agent.enabled:
             self._end_cell(cell, f"agent {agent.reference!r} was {'deleted' if agent.deleted_at else 'disabled'}")
         else:
-            slept = float(lasted) if isinstance(lasted, int | float) else 0.0
-            self._apply(cell, agent.asleep, agent.generation, agent.actor, slept)
+            slept = (agent.since - cell.since).total_seconds() if cell.asleep and cell.since is not None else 0.0
+            self._apply(cell, agent.asleep, agent.generation, agent.actor, agent.since, max(0.0, slept))
 
-    def _apply(self, cell: PresenceCell, asleep: bool, generation: int, actor: str, lasted: float) -> None:
+    def _apply(
+        self, cell: PresenceCell, asleep: bool, generation: int, actor: str, since: datetime, slept: float
+    ) -> None:
         if generation <= cell.generation:
             return
-        cell.asleep, cell.generation, cell.actor = asleep, generation, actor
+        cell.asleep, cell.generation, cell.actor, cell.since = asleep, generation, actor, since
         if asleep:
             for stream in cell.streams:
                 if not stream.done():
                     stream.set_result(None)
         else:
-            cell.slept_seconds = lasted
+            cell.slept_seconds = slept
             cell.admit_all()
 
     def _on_sleep_signal(self, key: str, data: Mapping[str, object]) -> None:
         cell = self._cells.get(AgentId(key))
         if cell is not None:
-            lasted = data.get("lasted_seconds", 0.0)
-            self._apply(
-                cell,
-                bool(data["asleep"]),
-                int(str(data["generation"])),
-                str(data.get("actor", "")),
-                lasted if isinstance(lasted, float) else 0.0,
+            asleep, generation, actor, since, slept = (
+                data[name] for name in ("asleep", "generation", "actor", "since", "lasted_seconds")
             )
+            assert isinstance(since, datetime)
+            self._apply(cell, bool(asleep), int(str(generation)), str(actor), since, float(str(slept)))
 
     def _on_end_signal(self, key: str, data: Mapping[str, object]) -> None:
         cell = self._cells.get(AgentId(key))

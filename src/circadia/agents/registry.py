@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from circadia.clock import Clock
-from circadia.errors import InvalidRequest
+from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import AgentId, IdSource, hash_token, new_token
 from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import explain_invalid_bank_name
 from circadia.records.event import EventType
-from circadia.records.session import Session
+from circadia.records.session import Session, SessionStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -88,6 +88,9 @@ class AgentRegistry:
             description=new.description,
             created_at=now,
         )
+        present = await tx.sessions.lock(session.id)
+        if present is None or present.status is SessionStatus.CLOSED:
+            raise Conflict(f"session {session.name!r} is closed; create another")
         await tx.agents.add(agent)
         await self._bind_bank(tx, agent.policy)
         await tx.sessions.touch(session.id, now)

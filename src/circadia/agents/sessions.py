@@ -15,6 +15,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import agent_key, session_key, thread_key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +92,13 @@ class SessionService:
             raise Conflict("the session 'default' never ends; delete its agents one by one")
         if session.status is SessionStatus.CLOSED:
             raise Conflict(f"session {session.name!r} is closed already")
+        threads = await tx.threads.find_by_session(session.id, closed=False)
+        agents = await tx.agents.find_by_session(session.id)
+        await tx.hold(
+            session_key(session.id),
+            *(thread_key(thread.id) for thread in threads),
+            *(agent_key(agent.id) for agent in agents),
+        )
         now = self._clock.now()
         await tx.sessions.save(replace(session, status=SessionStatus.CLOSED, closed_at=now))
         for thread in await tx.threads.find_by_session(session.id, closed=False):
@@ -103,10 +111,10 @@ class SessionService:
         """Record each session that stalled: all agents asleep and no activity for `stall_seconds`; return the names."""
         before = self._clock.now() - timedelta(seconds=stall_seconds)
         stalled = await tx.sessions.find_silent_since(before)
-        for session in stalled:
-            await tx.sessions.save(replace(session, stalled=True))
+        new = [session for session in stalled if await tx.sessions.mark_stalled(session.id)]
+        for session in new:
             await self._record(tx, EventType.SESSION_STALLED, session, {"since": _iso(session.touched_at)})
-        return [session.name for session in stalled]
+        return [session.name for session in new]
 
     async def _record(self, tx: Tx, kind: EventType, session: Session, data: Mapping[str, object]) -> None:
         await self._events.record(tx, kind, data, session=session.name)

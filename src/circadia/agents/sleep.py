@@ -53,7 +53,7 @@ class AgentSleepService:
 
     async def set_if_exists(self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str) -> Agent | None:
         """Do the same as `set` by id; return None if the agent was deleted."""
-        current = await tx.agents.lock(agent_id)
+        current = await tx.agents.get(agent_id)
         if current is None or current.deleted_at is not None:
             return None
         if current.asleep == asleep:
@@ -72,7 +72,10 @@ class AgentSleepService:
         await self._record_event(tx, moved_agent, lasted)
         await self._times_awake.on_sleep_change(tx, moved_agent)
         await tx.sessions.touch(SessionId(moved_agent.session_id), now)
-        state = {"asleep": asleep, "generation": moved_agent.generation, "actor": actor, "lasted_seconds": lasted}
+        state = {
+            "asleep": asleep, "generation": moved_agent.generation, "actor": actor, "since": now,
+            "lasted_seconds": lasted,
+        }  # fmt: skip
         self._events.signal(tx, "sleep", moved_agent.id, state)
         return moved_agent
 

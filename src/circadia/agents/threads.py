@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from circadia.agents.directory import find_agent_by_reference
+from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.agents.sleep import ThreadEventListener
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -12,10 +12,11 @@ from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.event import EventType
 from circadia.records.message import Message
 from circadia.records.principal import Principal
-from circadia.records.session import Session
+from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Participant, Thread, ThreadStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import agent_key, session_key
 from circadia.suggestions import did_you_mean
 
 
@@ -49,6 +50,8 @@ class ThreadService:
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
+        await hold_agents(tx, principal, session, participants, session_key(session.id))
+        await self._require_open_session(tx, session)
         agents = [await find_agent_by_reference(tx, principal, session, participant) for participant in participants]
         if principal.agent is not None:
             if await tx.threads.count_open_by(session.id, principal.name) >= self._max_open_threads:
@@ -73,6 +76,7 @@ class ThreadService:
     async def add(self, tx: Tx, principal: Principal, session: Session, thread: Thread, reference: str) -> Agent:
         """Add an agent to an open thread. Raises Forbidden for an outsider, Conflict if closed or already in it."""
         await self._require_open_part(tx, principal, thread)
+        await hold_agents(tx, principal, session, [reference])
         agent = await find_agent_by_reference(tx, principal, session, reference)
         if not await self._join(tx, session, thread, agent, by=principal.name):
             raise Conflict(f"{agent.reference!r} takes part in thread {thread.name!r} already")
@@ -85,6 +89,7 @@ class ThreadService:
             Forbidden: the caller takes no part. NotFound: the agent takes none. Conflict: the thread is closed.
         """
         await self._require_open_part(tx, principal, thread)
+        await hold_agents(tx, principal, session, [reference])
         agent = await find_agent_by_reference(tx, principal, session, reference)
         if not await tx.threads.leave(thread.id, agent.id):
             raise NotFound(f"{agent.reference!r} takes no part in thread {thread.name!r}")
@@ -103,11 +108,13 @@ class ThreadService:
 
     async def end(self, tx: Tx, session: Session, thread: Thread, *, by: str, summary: str | None) -> Thread:
         """Close a thread without a permission check; participants without an open thread can fall asleep (GATE-20)."""
+        participants = await tx.threads.participants(thread.id)
+        await tx.hold(*(agent_key(participant.agent_id) for participant in participants))
         closed = replace(thread, status=ThreadStatus.CLOSED, closed_at=self._clock.now(), summary=summary)
         if not await tx.threads.close(closed):
             raise Conflict(f"thread {thread.name!r} is closed already")
         await self._record(tx, EventType.THREAD_CLOSED, session, thread, {"by": by})
-        for participant in await tx.threads.participants(thread.id):
+        for participant in participants:
             self._events.signal(tx, "conversation", participant.agent_id)
             agent = await tx.agents.get(participant.agent_id)
             if agent is not None and await tx.threads.count_open_of_agent(agent.id) == 0:
@@ -136,6 +143,7 @@ class ThreadService:
         """
         self._require_sendable(thread, content)
         participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
+        await hold_agents(tx, principal, session, [sender] if sender else [], *map(agent_key, participants))
         speaker = await self._resolve_sender(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")
@@ -164,6 +172,11 @@ class ThreadService:
         for agent_id in participants:
             self._signal_delivery(tx, agent_id)
         return message
+
+    async def _require_open_session(self, tx: Tx, session: Session) -> None:
+        present = await tx.sessions.lock(session.id)
+        if present is None or present.status is SessionStatus.CLOSED:
+            raise Conflict(f"session {session.name!r} is closed; create another")
 
     def _require_sendable(self, thread: Thread, content: str) -> None:
         if not content.strip():

@@ -18,6 +18,7 @@ from circadia.clock import Clock
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.gateway.hold.gate import HoldView
 from circadia.ids import AgentId
+from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices
 from circadia.records.principal import Principal
 from circadia.settings import Settings
@@ -62,6 +63,8 @@ class ApiParts:
     lookup: AnswerLookup
     judge: JudgeLimits | None = None
     """Decides whether similar questions ask the same; None without a judge."""
+    sequencer: EventSequencer | None = None
+    """Numbers events; None if the database does so in the order of its commits."""
 
 
 def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:

@@ -36,6 +36,10 @@ class LeasedRows(Protocol[R_co]):
 
     async def get(self, key: Any, /) -> R_co | None: ...
 
+    async def has_startable(self, now: datetime) -> bool: ...
+
+    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[R_co]: ...
+
     async def find_claimed(self) -> Sequence[R_co]: ...
 
     async def renew_leases(self, owner: str, until: datetime) -> None: ...
@@ -44,7 +48,8 @@ class LeasedRows(Protocol[R_co]):
 class LeasedJobs(Generic[R]):
     """One per kind of job and process. `owner` names the process in the rows.
 
-    `alone` means that no other process uses this database. `requeue_dead` puts back a job whose process died.
+    `alone` means that no other process uses this database. `requeue_dead` puts back a job whose process died. `hold`
+    holds all that the end of a job may change.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class LeasedJobs(Generic[R]):
         store: Store,
         rows: Callable[[Tx], LeasedRows[R]],
         requeue_dead: Callable[[Tx, R], Awaitable[None]],
+        hold: Callable[[Tx, R], Awaitable[None]],
         *,
         name: str,
         owner: str,
@@ -62,6 +68,7 @@ class LeasedJobs(Generic[R]):
         self._store = store
         self._rows = rows
         self._requeue_dead = requeue_dead
+        self._hold = hold
         self._name = name
         self._owner = owner
         self._alone = alone
@@ -92,6 +99,17 @@ class LeasedJobs(Generic[R]):
         """Run `work`, log its failure, and return whether it succeeded."""
         return await run_guarded(self._name, work)
 
+    async def claim(self, *, limit: int) -> Sequence[R]:
+        """Claim up to `limit` jobs that may start; the caller starts them, or their leases run out."""
+        now = self._clock.now()
+        async with self._store.begin_single_read() as tx:
+            if not await self._rows(tx).has_startable(now):
+                return ()
+        # A process that is alone needs no lease: after a crash its next start takes the job at once.
+        until = now if self._alone else now + timedelta(seconds=LEASE_SECONDS)
+        async with self._store.begin_write() as tx:
+            return await self._rows(tx).claim(self._owner, now=now, until=until, limit=limit)
+
     async def recover(self) -> None:
         """Put back the jobs of dead processes: those whose lease was not renewed for one lease period.
 
@@ -112,6 +130,7 @@ class LeasedJobs(Generic[R]):
         for row in [*map(leases.__getitem__, leases if self._alone else self._find_expired(leases)), *lost]:
             with suppress(Conflict):  # another process was first
                 async with self._store.begin_write() as tx:
+                    await self._hold(tx, row)
                     await self._requeue_dead(tx, row)
 
     def _find_expired(self, seen: Iterable[tuple[str, int, datetime | None]]) -> list[tuple[str, int, datetime | None]]:
@@ -144,6 +163,7 @@ class LeasedJobs(Generic[R]):
         while True:
             try:
                 async with self._store.begin_write() as tx:
+                    await self._hold(tx, row)
                     present = await self._rows(tx).get(row.id)
                     if present is not None and present.epoch == row.epoch and present.lease_until is not None:
                         present = await act(tx, present)

@@ -91,7 +91,7 @@ class BankService:
             bank = None
         if bank is not None or not make:
             return bank
-        return await self._add(tx, policy.bank, self._policy(policy.bank), "circadia", automatic=True)
+        return await self._make(tx, policy.bank, self._policy(policy.bank), automatic=True)
 
     async def open_bank(
         self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None
@@ -177,10 +177,20 @@ class BankService:
         name = template.replace(USER, user) if PLAIN_USER.fullmatch(user) else _hashed_name(template, user)
         if await tx.banks.get_by_name(name) is not None:
             name = _hashed_name(template, user)
-        return await self._add(tx, name, self._policy(template), "circadia", template=template, end_user=user)
+        return await self._make(tx, name, self._policy(template), template=template, end_user=user)
 
     def _policy(self, name: str) -> BankPolicy:
         return self._policies.get(name, BankPolicy())
+
+    async def _make(self, tx: Tx, name: str, policy: BankPolicy, **more: Any) -> Bank:
+        """Create an agent's bank, or return the one that another process has created at this moment."""
+        try:
+            return await self._add(tx, name, policy, "circadia", **more)
+        except Conflict:
+            bank = await tx.banks.get_by_name(name)
+            if bank is None:
+                raise
+            return bank
 
     async def _add(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
         bank = Bank(id=BankId(self._ids.new("bnk")), name=name, policy=policy, created_at=self._clock.now(), **more)

@@ -65,6 +65,7 @@ class Sweeps:
                 await run_guarded("a sweep", sweep)
 
     async def _report_stalls(self) -> None:
+        await self._store.save_touches()
         async with self._store.begin_write() as tx:
             for name in await self._sessions.report_stalls(tx, self._stall_seconds):
                 _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)

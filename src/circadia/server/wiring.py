@@ -46,6 +46,7 @@ from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, IdSource, RandomIds, hash_token
+from circadia.jobs.event_sequencer import EventSequencer
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import AgentPolicy
@@ -66,6 +67,7 @@ from circadia.server.sleeptime_wiring import (
 from circadia.server.sweeps import Sweeps
 from circadia.server.wake_wiring import build_agent_services, build_wake_services, build_wake_worker
 from circadia.settings import ConfigFile, Settings
+from circadia.settings.server import ServerSettings
 from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
@@ -131,8 +133,7 @@ async def build_server(
         ConfigError: a variable that the settings name is not set. StartError: the database cannot be opened.
     """
     clock = clock or SystemClock()
-    url = settings.server.database_url
-    store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
+    store = await _open_store(settings.server, data)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         session = await stack.enter_async_context(_open_http_session())
@@ -142,6 +143,12 @@ async def build_server(
             address=address or (settings.server.host, settings.server.port), config=config, traces=traces or Traces(),
         )  # fmt: skip
         yield await _assemble_server(basis, admin_token, stack)
+
+
+async def _open_store(settings: ServerSettings, data: Path) -> Store:
+    if settings.database_url is None:
+        return await open_sqlite(data / "circadia.db", readers=settings.readers)
+    return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
 
 
 def _open_http_session() -> aiohttp.ClientSession:
@@ -157,7 +164,8 @@ def _open_http_session() -> aiohttp.ClientSession:
 
 async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
-    events, secret = EventLog(clock, signals), partial(_secret, basis)
+    sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals)
+    events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(_secret, basis)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
     waits = Waits(clock, store, signals, presence)
@@ -187,6 +195,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
         memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge,
+        sequencer=sequencer,
     )  # fmt: skip
     doors = {"llm": door, "mcp": tools}
     front = DoorRouter(_build_host_guard(settings), doors, create_api(parts), identity, metrics, store.ping)
@@ -197,6 +206,8 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, await _start_follower(basis, identity, presence))
     tasks = [service.run() for service in (ticker, worker, dreamer, waits, *counting, sweeps, *embedding)]
     tasks.append(_build_alerts(basis).run())
+    if sequencer is not None:
+        tasks.append(sequencer.run())
     if basis.config is not None:
         tasks.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
     await _start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)

@@ -11,6 +11,10 @@ class ServerSettings(Section):
     database_url: str | None = Field(
         None, description="PostgreSQL URL (`postgresql://user@host/db`); without it, SQLite in the data folder."
     )
+    readers: int = Field(4, ge=1, le=1000, description="Maximum number of database connections that read.")
+    writers: int = Field(
+        8, ge=1, le=1000, description="Maximum number of database connections that write; SQLite uses one."
+    )
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Host names that requests may use besides loopback and `host`; `*` turns the check off."
     )

@@ -12,6 +12,7 @@ from circadia.records.session import Session
 from circadia.records.thread import JoinResult, Participant, Thread
 from circadia.stores.answers import Answers
 from circadia.stores.ledger import Alerts, Calls, Conversations, Events, Provenances, ProviderIds, Retention
+from circadia.stores.locks import LockKey
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
@@ -25,6 +26,10 @@ class Sessions(Protocol):
         ...
 
     async def get(self, session_id: SessionId) -> Session | None: ...
+
+    async def lock(self, session_id: SessionId) -> Session | None:
+        """Return the session, which nobody else closes or adds to until the end of the block."""
+        ...
 
     async def get_by_name(self, name: str) -> Session | None:
         """Return the open session of this name, else the last closed one."""
@@ -42,8 +47,16 @@ class Sessions(Protocol):
         """Write status, closed_at, touched_at and stalled."""
         ...
 
+    async def mark_stalled(self, session_id: SessionId) -> bool:
+        """Mark an open session as stalled; return whether it was not."""
+        ...
+
     async def touch(self, session_id: SessionId, at: datetime) -> None:
-        """Set touched_at, and reset stalled."""
+        """Set touched_at and reset stalled once this block is committed and `Store.save_touches` has run."""
+        ...
+
+    async def save_touches(self, touches: Mapping[SessionId, datetime]) -> None:
+        """Set touched_at where it is later, and reset stalled there."""
         ...
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
@@ -52,7 +65,7 @@ class Sessions(Protocol):
 
 
 class Agents(Protocol):
-    """Access to agents; deleted ones are found by id and past name only."""
+    """Access to agents; deleted ones are found by id and past name only. In a write block `get…` holds the agent."""
 
     async def add(self, agent: Agent) -> None:
         """Store a new agent. Raises Conflict if the session has one of this name."""
@@ -61,6 +74,14 @@ class Agents(Protocol):
     async def get(self, agent_id: AgentId) -> Agent | None: ...
 
     async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None: ...
+
+    async def find_ids(self, session_id: SessionId, names: Collection[str]) -> Sequence[AgentId]:
+        """Return the ids of agents with these names, without holding them."""
+        ...
+
+    async def find_moved(self, known: Mapping[AgentId, int]) -> Sequence[Agent]:
+        """Return those that have another sleep generation than the given one, or are disabled or deleted."""
+        ...
 
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
         """Return the newest few agents, deleted ones too, with this present or past name in a session of that name."""
@@ -85,10 +106,6 @@ class Agents(Protocol):
 
     async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
         """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
-        ...
-
-    async def lock(self, agent_id: AgentId) -> Agent | None:
-        """Return the row, locked against other writers until the end of the transaction."""
         ...
 
 
@@ -343,6 +360,10 @@ class Tx(Protocol):
     @property
     def open_turns(self) -> OpenTurns: ...
 
+    async def hold(self, *keys: LockKey) -> None:
+        """Hold these keys until the end of the block: call it first if more than one is needed (see `locks`)."""
+        ...
+
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` in the event loop after the commit is durable, in order; never if the transaction fails."""
         ...
@@ -359,14 +380,19 @@ class NotASingleRead(Exception):
 class Store(Protocol):
     """Opens transactions on one database.
 
-    `begin_write` opens a serialized transaction: one block at a time runs in a process, and waiting blocks are
-    committed in groups. Its `async with` returns only when the commit is durable and the `after_commit` callbacks have
-    run. A block that raises is rolled back alone. `begin_read` opens a consistent, read-only view, which can be ahead
-    of the disk by commits that no caller knows of yet. Both raise StorageUnavailable when the database does not answer
-    or its disk is full.
+    Two write blocks that touch the same agent, bank, thread … run one after the other: a block holds the keys of what
+    it changes or reads (see `locks`). Its `async with` returns only when the commit is durable and the `after_commit`
+    callbacks have run. A block that raises is rolled back alone. `begin_read` opens a consistent, read-only view, which
+    can be ahead of the disk by commits that no caller knows of yet. Both raise StorageUnavailable when the database
+    does not answer or its disk is full.
     """
 
-    def begin_write(self) -> AbstractAsyncContextManager[Tx]: ...
+    commits_in_order: bool
+    """Whether a block that commits later has greater numbers in its rows."""
+
+    def begin_write(self, *keys: LockKey) -> AbstractAsyncContextManager[Tx]:
+        """Open a write block that holds these keys from its begin: name them if the block needs more than one."""
+        ...
 
     def begin_read(self) -> AbstractAsyncContextManager[Tx]: ...
 
@@ -379,6 +405,10 @@ class Store(Protocol):
 
     async def ping(self) -> None:
         """Check that the database answers and, as far as known, accepts writes. Raises StorageUnavailable."""
+        ...
+
+    async def save_touches(self) -> None:
+        """Store when sessions were last touched. At once with each change, all writers would wait for that row."""
         ...
 
     async def close(self) -> None: ...

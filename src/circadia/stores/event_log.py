@@ -1,7 +1,8 @@
 """The event log as services write it: each entry's row, and the signal that the log has grown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from circadia.clock import Clock
 from circadia.records.event import Event, EventType
@@ -12,9 +13,11 @@ from circadia.stores.signals.base import Signals
 class EventLog:
     """The only writer of events; what it writes and signals belongs to the caller's transaction."""
 
-    def __init__(self, clock: Clock, signals: Signals) -> None:
+    def __init__(self, clock: Clock, signals: Signals, announce: Callable[[str], None] | None = None) -> None:
+        """`announce` is called after the commit with each session of new events, in place of the signal `event`."""
         self._clock = clock
         self._signals = signals
+        self._announce = announce or partial(signals.publish, "event")
 
     def build(
         self,
@@ -43,7 +46,7 @@ class EventLog:
     async def write(self, tx: Tx, events: Sequence[Event]) -> None:
         await tx.events.add(events)
         for session in {event.session or "" for event in events}:
-            self.signal(tx, "event", session)
+            tx.after_commit(partial(self._announce, session))
 
     def signal(self, tx: Tx, topic: str, key: str, data: Mapping[str, object] | None = None) -> None:
         """Publish a signal once the transaction is durable."""

@@ -14,9 +14,21 @@ from circadia.records.retention import RetentionKind
 
 
 class Events(Protocol):
-    """The append-only event log. Numbers ascend in commit order: a reader that has seen n misses none below."""
+    """The append-only event log. A reader that has seen number n misses none below.
+
+    Where blocks commit side by side (`Store.commits_in_order` is false), an event has its number, and is found by it,
+    only after `assign_numbers` (see `EventSequencer`).
+    """
 
     async def add(self, events: Sequence[Event]) -> None: ...
+
+    async def has_unnumbered(self) -> bool:
+        """Return whether any committed event waits for its number."""
+        ...
+
+    async def assign_numbers(self) -> None:
+        """Give the committed events that have none their numbers, in the order in which they were written."""
+        ...
 
     async def find_after(
         self,
@@ -28,6 +40,10 @@ class Events(Protocol):
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
         """Return events with a greater number, in order."""
+        ...
+
+    async def find_newest(self, session: str, agent: str, types: Collection[EventType]) -> Sequence[Event]:
+        """Return the latest 1,000 events of these types about an agent, newest first, with those without a number."""
         ...
 
     async def last_number(self) -> int: ...

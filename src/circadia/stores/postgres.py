@@ -1,4 +1,4 @@
-"""The PostgreSQL store: asyncpg, and an advisory lock that serializes the writers of all processes."""
+"""The PostgreSQL store: asyncpg, and advisory locks that keep writers of the same things apart."""
 
 import asyncio
 import re
@@ -17,42 +17,44 @@ from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
+from circadia.stores.sql.pooled_writer import LOCK_SECONDS, PooledWriter
 from circadia.stores.sql.statement import BATCH_EXECUTOR, DRIVER_CONNECTION
 
 T = TypeVar("T")
 
 _NAME: Final = "PostgreSQL"
 _OPENINGS: Final = OpeningStatements(
-    # The lock is released at the end of the transaction. So what a writer reads stays true until it commits, numbers
-    # ascend in commit order, and writers do not wait for each other's rows.
-    # The commit does not wait for the disk, so that the lock is released at once; `_WritingLink.sync` waits.
-    write=("BEGIN", "SET LOCAL synchronous_commit = off", "SELECT pg_advisory_xact_lock(4114)"),
-    read=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
+    # Settings travel with BEGIN, not as parameters of the connection, which a pooler between would refuse or mix up.
+    write=(
+        "BEGIN",
+        "SET LOCAL synchronous_commit = on",
+        f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
+        "SET LOCAL idle_in_transaction_session_timeout = '2s'",  # a hanging process must not block other writers
+    ),
+    read=(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "SET LOCAL idle_in_transaction_session_timeout = '10s'",
+        "SET LOCAL jit = off",
+    ),
 )
+_MIGRATING: Final = ("BEGIN", "SELECT pg_advisory_xact_lock(4114)")
+"""One process at a time migrates."""
 _DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
-_SYNC: Final = "SELECT pg_logical_emit_message(true, 'circadia', '')"
-"""The smallest possible write: its commit flushes all earlier commits, without adding a row."""
 _FIRST_RUNS: Final = 400
 """Statements that a connection runs before it plans them again; the limit then grows fourfold each time."""
 _FEW_ROWS: Final = 8
 """Most rows of a statement that is joined with others: each row count makes a different statement."""
 _PLACE: Final = re.compile(r"\$(\d+)")
-_SETTINGS: Final = {
-    "application_name": "circadia",
-    "synchronous_commit": "on",  # default for transactions that do not turn it off: a commit returns when it is on disk
-    "lock_timeout": "15s",
-    "idle_in_transaction_session_timeout": "10s",  # a hanging process must not block other writers
-    "jit": "off",
-}
 
 
-async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
+async def open_postgres(url: str, *, readers: int = 4, writers: int = 8) -> SqlStore:
     """Migrate the database and return its store; `url` is a libpq URL.
 
-    `readers` is the number of read connections.
+    `readers` and `writers` are the most connections for reading and for writing.
 
     Raises:
         StartError: the database cannot be reached, or belongs to a newer version.
@@ -63,7 +65,7 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
             "dsn": url,
             "timeout": _CONNECT_SECONDS,
             "command_timeout": _COMMAND_SECONDS,
-            "server_settings": _SETTINGS,
+            "server_settings": {"application_name": "circadia"},
         },
         poolclass=NullPool,
         isolation_level="AUTOCOMMIT",  # the links begin and commit themselves
@@ -72,7 +74,7 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
     ).sync_engine
     link = _PostgresLink(engine)
     try:
-        await link.run(migrate, first=_OPENINGS.write, opens=True)
+        await link.run(migrate, first=_MIGRATING, opens=True)
         await link.run(do_nothing, first=("COMMIT",))
     except StartError:
         raise
@@ -81,7 +83,8 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
         raise StartError(f"cannot open the {_NAME} database: {reason}") from None
     finally:
         await link.drop()
-    return SqlStore(_WritingLink(engine), lambda: _PostgresLink(engine), _OPENINGS, readers=readers)
+    writer = PooledWriter(LinkPool(lambda: _PostgresLink(engine), size=writers), _OPENINGS)
+    return SqlStore(writer, LinkPool(lambda: _PostgresLink(engine), size=readers), _OPENINGS)
 
 
 class _Driver(Protocol):
@@ -336,56 +339,6 @@ class _PostgresLink:
         if connection is not None:
             connection.invalidate()
             connection.close()
-
-
-class _WritingLink(_PostgresLink):
-    """The writing connection, and a second one for syncs that opens and closes with it."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self._syncing: tuple[Connection, _Driver] | None = None
-        self._unsynced: set[_Driver] = set()
-        """The sync connections of connections with commits that are not synced yet.
-
-        A server crash breaks both connections. So a sync that succeeds reached the server that has the commits.
-        """
-
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        syncing = self._syncing
-        done = await super().run(work, first=first, opens=opens)
-        if syncing is not None and "COMMIT" in first:
-            self._unsynced.add(syncing[1])
-        return done
-
-    async def sync(self) -> None:
-        """Wait until the commits are on disk; see `WritingLink.sync`."""
-        unsynced, self._unsynced = self._unsynced, set()
-        with wrap_driver_errors(_NAME, *_DRIVER_ERRORS):
-            for driver in unsynced:
-                await driver.execute(_SYNC)
-
-    def check(self) -> None:
-        """Do nothing: a new connection recovers from earlier failures."""
-
-    def _connect(self) -> tuple[Connection, _Driver]:
-        connection, driver = super()._connect()
-        try:
-            self._syncing = super()._connect()
-        except BaseException:
-            connection.invalidate()
-            connection.close()
-            raise
-        return connection, driver
-
-    def _is_lost(self, connection: Connection) -> bool:
-        return super()._is_lost(connection) or (self._syncing is not None and self._syncing[1].is_closed())
-
-    def _discard(self) -> None:
-        super()._discard()
-        syncing, self._syncing = self._syncing, None
-        if syncing is not None:
-            syncing[0].invalidate()
-            syncing[0].close()
 
 
 def _to_json(value: object) -> str:

@@ -31,8 +31,16 @@ class Passes(Protocol):
         """Return the bank's pass that has not ended."""
         ...
 
-    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
-        """Return pending passes whose start time has come; the bank that waited longest goes first (SLEEP-14)."""
+    async def has_startable(self, now: datetime) -> bool:
+        """Return whether a pending pass that nobody has claimed may start."""
+        ...
+
+    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
+        """Claim pending passes that may start and that nobody else is claiming; return them.
+
+        Passes that calls wait for go first, then the bank that waited longest (SLEEP-14). A claimed pass stays
+        pending, with the next epoch and a lease `until` then.
+        """
         ...
 
     async def find_claimed(self) -> Sequence[Pass]:

@@ -27,7 +27,9 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine
 from circadia.errors import StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrap_driver_errors
+from circadia.stores.sql.group_commit import GroupCommitWriter
 from circadia.stores.sql.link import OpeningStatements, do_nothing
+from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.short_reads import ShortRead
 from circadia.stores.sql.statement import DRIVER_CONNECTION
@@ -93,12 +95,8 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
     finally:
         await link.drop()
 
-    return SqlStore(
-        _WritingLink(engine, path),
-        lambda: _Link(_SqliteConnection(engine, *_READER_PRAGMAS), "sqlite-reader"),
-        _OPENINGS,
-        readers=readers,
-    )
+    pool = LinkPool(lambda: _Link(_SqliteConnection(engine, *_READER_PRAGMAS), "sqlite-reader"), size=readers)
+    return SqlStore(GroupCommitWriter(_WritingLink(engine, path), _OPENINGS), pool, _OPENINGS)
 
 
 class _SqliteConnection:

@@ -142,8 +142,15 @@ class Pulses(Protocol):
         """Return the pulses of a chain in order."""
         ...
 
-    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
-        """Return pending pulses whose start time has come, oldest first."""
+    async def has_startable(self, now: datetime) -> bool:
+        """Return whether a pending pulse that nobody has claimed may start."""
+        ...
+
+    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
+        """Claim the oldest pending pulses that may start and that nobody else is claiming; return them.
+
+        A claimed pulse stays pending, with the next epoch and a lease `until` then.
+        """
         ...
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:

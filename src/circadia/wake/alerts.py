@@ -22,6 +22,7 @@ from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import ALERTS_KEY
 from circadia.wake.admission.budgets import fetch_tally
 from circadia.wake.admission.chains import ChainPosition
 from circadia.wake.admission.guardrails import CIRCUIT_FAILURES
@@ -119,7 +120,7 @@ class AlertNotifier:
                 posting.add_done_callback(self._posting.discard)
 
     async def _claim_alerts(self, fresh: Sequence[Alert]) -> tuple[Sequence[Alert], Sequence[PendingAlertPost]]:
-        async with self._store.begin_write() as tx:
+        async with self._store.begin_write(ALERTS_KEY) as tx:
             now = self._clock.now()
             to_post = [replace(post, told_at=now) for post in await self._fetch_abandoned(tx)]
             await self._store_claims(tx, to_post)

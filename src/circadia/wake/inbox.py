@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from circadia.agents.directory import find_agent_by_reference
+from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
@@ -18,6 +18,7 @@ from circadia.records.thread import Thread, ThreadStatus
 from circadia.records.wake import Wake, WakeReason, WakeSource, matches_override
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import request_key
 from circadia.wake.admission.chains import ChainPosition, fetch_place
 from circadia.wake.admission.requests import NewWake, WakeRequests
 
@@ -75,9 +76,10 @@ class Inbox:
         self._require_sendable(letter)
         if letter.override is not None and not principal.is_operator:
             raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
+        key = self._key(principal, letter.key)
+        await hold_agents(tx, principal, home, [letter.to], *([] if key is None else [request_key(key)]))
         target = await find_agent_by_reference(tx, principal, home, letter.to)
         self._require_reader(principal, target)
-        key = self._key(principal, letter.key)
         known = await tx.messages.get_by_key(key) if key is not None else None
         place = await fetch_place(tx, principal)
         if known is not None:

@@ -24,6 +24,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
+from circadia.stores.locks import agent_key
 from circadia.wake.admission.requests import AGEING_SECONDS, FLEET
 from circadia.wake.pulse.attempts import Attempt, WorkerParts
 from circadia.wake.pulse.transitions import LeasedPulse
@@ -52,7 +53,14 @@ class WakeWorker:
         self._clock_set = False
         self._clearing: set[asyncio.Task[None]] = set()
         self._jobs = LeasedJobs[Pulse](
-            clock, parts.store, lambda tx: tx.pulses, self._put_back, name="the wake worker", owner=owner, alone=alone
+            clock,
+            parts.store,
+            lambda tx: tx.pulses,
+            self._put_back,
+            self._hold_agents,
+            name="the wake worker",
+            owner=owner,
+            alone=alone,
         )
         self._next_at: datetime | None = None
         for topic, handler in (
@@ -157,6 +165,9 @@ class WakeWorker:
         async with self._parts.store.begin_write() as tx:
             await self._parts.routines.replan(tx, routine)
 
+    async def _hold_agents(self, tx: Tx, pulse: Pulse) -> None:
+        await self._parts.pulses.hold_agents(tx, pulse.id)
+
     async def _put_back(self, tx: Tx, pulse: Pulse) -> None:
         await self._parts.pulses.requeue(tx, pulse, "its process died", died=True)
         tx.after_commit(lambda: self._start_clearing(pulse))
@@ -207,7 +218,9 @@ class WakeWorker:
 
     async def _reconsider_agent(self, agent_id: AgentId) -> None:
         try:
-            async with self._parts.store.begin_write() as tx:
+            async with self._parts.store.begin_read() as tx:
+                senders = {wake.sender_id or agent_id for wake in await tx.wakes.find_deferred(agent_id)}
+            async with self._parts.store.begin_write(*map(agent_key, {agent_id, *senders})) as tx:
                 agent = await tx.agents.get(agent_id)
                 decided_wakes = await self._parts.requests.reconsider(tx, agent, await tx.wakes.find_deferred(agent_id))
                 for wake in decided_wakes:
@@ -248,19 +261,18 @@ class WakeWorker:
     async def _start(self) -> None:
         if self._jobs.draining:
             return
-        async with self._parts.store.begin_read() as tx:
-            startable = await tx.pulses.find_startable(self._clock.now(), limit=AT_ONCE)
         async with self._jobs.claiming:
+            claimed = await self._jobs.claim(limit=AT_ONCE)
             any_started = await self._run_each(
-                self._start_pulse, [pulse for pulse in startable if pulse.id not in self._jobs.running]
+                self._start_pulse, [pulse for pulse in claimed if pulse.id not in self._jobs.running]
             )
-        if any_started and len(startable) == AT_ONCE:
+        if any_started and len(claimed) == AT_ONCE:
             self._queue_work(self._start)
 
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
-            async with self._parts.store.begin_write() as tx:
-                leased = None if self._jobs.draining else await self._parts.pulses.take(tx, pulse, self._owner)
+            async with self._parts.store.begin_write(agent_key(pulse.agent_id)) as tx:
+                leased = None if self._jobs.draining else await self._parts.pulses.take(tx, pulse)
         except Conflict:
             return  # another process was first
         if leased is None:

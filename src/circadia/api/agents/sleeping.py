@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field, StrictBool
 
 from circadia.agents.access import require_sleep_control
-from circadia.agents.directory import find_agent, find_session
+from circadia.agents.directory import find_agent, find_session, hold_agents
 from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.records.agent import Agent, Cause
@@ -70,10 +70,11 @@ async def set_many_sleeping(session: str, body: SetManySleeping, who: Who, parts
     """Put agents of a session to sleep or wake them, all or none."""
     async with parts.store.begin_write() as tx:
         home = await find_session(tx, who, session, open_only=True)
-        if body.agents is None:
-            agents = list(await tx.agents.find_by_session(home.id))
-        else:
-            agents = [await find_agent(tx, home, name) for name in dict.fromkeys(body.agents)]
+        names = body.agents
+        if names is None:
+            names = [agent.name for agent in await tx.agents.find_by_session(home.id)]
+        await hold_agents(tx, who, home, names)
+        agents = [await find_agent(tx, home, name) for name in dict.fromkeys(names)]
         for agent in agents:
             require_sleep_control(who, agent, asleep=body.sleeping)
         changed = [

@@ -58,6 +58,8 @@ async def list_events(
 ) -> EventList:
     """List events. Operator only."""
     require_operator(who)
+    if parts.sequencer is not None:
+        await parts.sequencer.number_events()
     async with parts.store.begin_read() as tx:
         await require_names(tx, who, session, agent)
         events = await tx.events.find_after(after, limit=limit, session=session, agent=agent, types=types)

@@ -129,8 +129,8 @@ async def drop_answers(bank: str, who: Who, parts: Parts, user: User = None, age
     """Drop all ready answers of a bank, or those of one agent. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
-        found_bank = await parts.memory.banks.get(tx, bank, user)
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
+        found_bank = await parts.memory.banks.get(tx, bank, user)
         dropped = 0
         while batch := await tx.answers.find_live(found_bank.id, agent_id=agent_id, limit=1000):
             await drop_ready_answers(

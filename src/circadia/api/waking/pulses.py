@@ -116,6 +116,7 @@ async def cancel_pulse(pulse: str, who: Who, parts: Parts) -> PulseView:
     """Stop a pulse; the messages in its prompt become unread again. Operator only."""
     require_operator(who)
     async with parts.store.begin_write() as tx:
+        await parts.wake.pulses.hold_agents(tx, PulseId(pulse))
         found_pulse = await parts.wake.pulses.cancel(tx, await _pulse(tx, who, pulse), by=who.name)
     return pulse_view(found_pulse, parts.clock.now())
 
@@ -128,6 +129,7 @@ async def end_pulse(pulse: str, body: EndBody, who: Who, parts: Parts) -> PulseV
     """
     ended = LaunchResult(succeeded=body.status == "succeeded", detail=redact_tokens(body.detail))
     async with parts.store.begin_write() as tx:
+        await parts.wake.pulses.hold_agents(tx, PulseId(pulse))
         found_pulse = await _pulse(tx, who, pulse)
         _require_reportable(parts, who, found_pulse, body.epoch)
         reported = await parts.wake.pulses.report(tx, found_pulse, ended)

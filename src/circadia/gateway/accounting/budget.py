@@ -72,7 +72,7 @@ class CallBudgetGuard:
         """
         async with self._store.begin_write() as tx:
             call = replace(call, at=self._clock.now())  # the day that it is checked against
-            await tx.agents.lock(agent.id)
+            await tx.agents.get(agent.id)
             spent = await tx.calls.sum_usage(agent.id, self._today())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])

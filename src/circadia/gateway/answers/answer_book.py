@@ -36,6 +36,7 @@ from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import agent_key, bank_key
 
 OPERATION: Final = "precompute"
 """Operation credited with the savings of served answers."""
@@ -123,7 +124,9 @@ class AnswerBook(WriteBehindQueue[AnswerBookEntry | SameQuestionVerdict]):
         entries = [line for line in batch if isinstance(line, AnswerBookEntry)]
         try:
             async with self._store.begin_write() as tx:
-                bank_ids = {entry.bank for entry in entries} | {bank_id for bank_id, _ in frames}
+                bank_ids = {line.bank_id if isinstance(line, SameQuestionVerdict) else line.bank for line in batch}
+                bank_ids |= {bank_id for bank_id, _ in frames}
+                await tx.hold(*map(bank_key, bank_ids), *(agent_key(entry.agent.id) for entry in entries))
                 banks = {bank_id: bank for bank_id in bank_ids if (bank := await tx.banks.get(bank_id)) is not None}
                 new_frames = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
                 if new_frames:

@@ -47,7 +47,7 @@ class AnswerAccuracy:
         key = (bank.id, agent.id)
         if self._told.get(key) is now:
             return
-        await tx.agents.lock(agent.id)
+        await tx.agents.get(agent.id)
         if await self._last_reported(tx, bank, agent) is not now:
             kind = EventType.ANSWERS_TRUSTED if now else EventType.ANSWERS_FELL_BACK
             data = {"bank": bank.name, "bank_id": bank.id, "least_precision": self._settings.least_precision}
@@ -64,10 +64,7 @@ class AnswerAccuracy:
 
     async def _last_reported(self, tx: Tx, bank: Bank, agent: Agent) -> bool:
         """Return the last reported trust; answers are trusted if nothing was reported."""
-        number, last = 0, True
-        while events := await tx.events.find_after(number, session=agent.session, agent=agent.name, types=TRUST_EVENTS):
-            number = events[-1].number
-            for event in events:
-                if event.data.get("bank_id") == bank.id:
-                    last = event.type is EventType.ANSWERS_TRUSTED
-        return last
+        for event in await tx.events.find_newest(agent.session, agent.name, TRUST_EVENTS):
+            if event.data.get("bank_id") == bank.id:
+                return event.type is EventType.ANSWERS_TRUSTED
+        return True

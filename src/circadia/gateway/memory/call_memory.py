@@ -105,9 +105,10 @@ class ExchangeQueue(WriteBehindQueue[Exchange]):
                 self.has_banks = any(exchange.kept for exchange in batch) or bool(await tx.banks.find_all(limit=1))
                 if not self.has_banks:
                     return
+                keys = await self._recorder.find_bank_keys(tx, [exchange for exchange in batch if exchange.kept])
                 exchanges, new = await self._attribution.attribute(tx, batch)
             exchanges = await self._recorder.clean([exchange for exchange in exchanges if exchange.kept])
-            async with self._store.begin_write() as tx:
+            async with self._store.begin_write(*keys) as tx:
                 await tx.provenances.add(new, self._clock.now())
                 await self._recorder.keep(tx, exchanges)
         except BaseException:

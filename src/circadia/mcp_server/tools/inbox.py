@@ -157,6 +157,7 @@ async def _reply(caller: Caller, arguments: ReplyArguments) -> ToolResult:
         sender = None if sender_id is None else await tx.agents.get(sender_id)
     if thread is not None and thread.status is not ThreadStatus.DIRECT:
         async with caller.parts.store.begin_write() as tx:
+            thread = await tx.threads.get(thread.id) or thread
             present = {participant.agent_id for participant in await tx.threads.participants(thread.id)}
             mentions = [_full_reference(sender)] if sender is not None and sender.id in present else []
             session = await tx.sessions.get(thread.session_id) or home

@@ -1,7 +1,7 @@
 """Decide which parts of a conversation become episodes, and write each once (MEM-14, MEM-18)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, CaptureMode, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.stores.base import Tx
+from circadia.stores.locks import LockKey, bank_key
 from circadia.time_slice import TimeSlice
 
 RETRY: Final = timedelta(hours=1)
@@ -107,6 +108,14 @@ class ExchangeRecorder:
                 await self._slice.yield_at_end()
             cleaned.append(replace(exchange, said=turns))
         return cleaned
+
+    async def find_bank_keys(self, tx: Tx, exchanges: Sequence[Exchange]) -> Collection[LockKey]:
+        """Return the keys of the banks that these exchanges belong to, as far as the banks exist."""
+        bound = {(exchange.policy.bank, exchange.policy.multi_user, exchange.user): exchange for exchange in exchanges}
+        banks = [
+            await self._banks.resolve_bound_bank(tx, exchange.policy, exchange.user) for exchange in bound.values()
+        ]
+        return {bank_key(bank.id) for bank in banks if bank is not None}
 
     async def keep(self, tx: Tx, exchanges: Sequence[Exchange]) -> None:
         """Write new, accepted utterances, count skipped ones; batched, as a look-up costs as much as a write."""

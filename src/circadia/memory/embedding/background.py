@@ -16,6 +16,7 @@ from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import bank_key
 from circadia.stores.memory import Episodes, Notes
 from circadia.stores.signals.base import Signals
 
@@ -160,7 +161,7 @@ class BackgroundEmbedder:
         self._note_other_embedders(rows)
         vectors = await self._embed_rows(rows)
         if vectors:
-            async with self._store.begin_write() as tx:
+            async with self._store.begin_write(*(bank_key(row.bank_id) for row in rows)) as tx:
                 await _rows_of_layer(tx, layer).save_vectors(vectors, name)
                 await self._reload_indexes(tx, layer, rows, vectors, name)
             self._new |= {row.bank_id for row in rows}

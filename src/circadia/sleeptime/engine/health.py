@@ -19,6 +19,7 @@ from circadia.records.bank import Bank
 from circadia.records.event import EventType
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import ALERTS_KEY, bank_key
 
 EVERY_SECONDS: Final = 15.0
 CAUSE: Final = "sleep_time"
@@ -95,6 +96,7 @@ class SleepHealth:
 
     async def _write_alerts(self, tx: Tx, banks: Sequence[BankId]) -> None:
         """Record what has changed for these banks, unless another server was first."""
+        await tx.hold(ALERTS_KEY, *map(bank_key, banks))
         alerted, now = await tx.alerts.find_alert_times(_RED_BANK), self._clock.now()
         new: dict[str, str] = {}
         over: list[str] = []

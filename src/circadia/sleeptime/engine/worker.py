@@ -28,6 +28,7 @@ from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_asking
 from circadia.sleeptime.triggers.due import ActivityEnd, PassDecision
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 from circadia.stores.base import Tx
+from circadia.stores.locks import bank_key
 
 EVERY_SECONDS: Final = 1.0
 """SLEEP-04: a pass yields within a second, even if the wake's signal is lost."""
@@ -58,7 +59,14 @@ class SleepWorker:
         self._owner = owner
         self._alone = alone
         self._jobs = LeasedJobs[Pass](
-            clock, parts.store, lambda tx: tx.passes, self._put_back, name="sleep-time work", owner=owner, alone=alone
+            clock,
+            parts.store,
+            lambda tx: tx.passes,
+            self._put_back,
+            _hold_bank,
+            name="sleep-time work",
+            owner=owner,
+            alone=alone,
         )
         self._look_at: dict[BankId, float] = {}
         self._names: dict[str, set[BankId]] = {}
@@ -273,19 +281,17 @@ class SleepWorker:
     async def _start(self) -> None:
         if self._jobs.draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
             return
-        async with self._parts.store.begin_read() as tx:
-            startable = await tx.passes.find_startable(self._clock.now(), limit=AT_ONCE)
-        if startable:
+        places = self._tier.settings.max_concurrent_passes - len(self._running)
+        claimed = await self._jobs.claim(limit=places)
+        if claimed:
             await self._tier.flush_answered_calls()
             await self._write_askings(now=True)
-        for run in sorted(startable, key=lambda row: row.trigger is not Trigger.NEEDED):  # calls wait for those
-            if len(self._running) >= self._tier.settings.max_concurrent_passes:
-                return
+        for run in claimed:
             if run.id not in self._running:  # else a run that another process requeued ends here first
                 await self._jobs.run_guarded(partial(self._take, run))
 
     async def _take(self, run: Pass) -> None:
-        """Claim and run a pass if its trigger still holds (SLEEP-03)."""
+        """Run a claimed pass if its trigger still holds (SLEEP-03)."""
         async with self._parts.store.begin_write() as tx:
             bank = await tx.banks.get(run.bank_id)
             if bank is None:
@@ -306,7 +312,7 @@ class SleepWorker:
                     seconds = max(RESUME_SECONDS, self._seconds_until(verdict))
                     await self._tier.rows.postpone(tx, run, verdict.detail, seconds=seconds)
                     return
-            claimed_pass = await self._tier.rows.claim(tx, bank, run, self._owner)
+            claimed_pass = await self._tier.rows.start(tx, bank, run)
             since = await tx.sleep_states.asleep_since(names_of(bank))
             newest = max(claimed_pass.upto, (await tx.sleep_states.fetch_backlog(bank.id, claimed_pass.upto)).last)
             late = await self._tier.is_late(tx, bank)
@@ -342,3 +348,7 @@ class SleepWorker:
             await tx.benefits.delete_before((today - timedelta(days=BENEFIT_DAYS)).date())
         await forget_askings(self._parts.store, self._tier.policy, today)
         self._forget_at = now + FORGET_SECONDS
+
+
+async def _hold_bank(tx: Tx, run: Pass) -> None:
+    await tx.hold(bank_key(run.bank_id))

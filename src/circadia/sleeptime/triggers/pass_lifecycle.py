@@ -72,14 +72,14 @@ class PassLifecycle:
         await self._publish_event(tx, bank, run)
         return run
 
-    async def claim(self, tx: Tx, bank: Bank, run: Pass, owner: str) -> Pass:
-        """Claim a pending pass, and include episodes since its request. Raises Conflict: another process was first."""
+    async def start(self, tx: Tx, bank: Bank, run: Pass) -> Pass:
+        """Start a claimed pass, and include episodes since its request. Raises Conflict: another process has it."""
         upto = run.upto
         if run.attempt == 0:
             upto = max(upto, (await tx.sleep_states.fetch_backlog(bank.id, run.after)).last)
         now = self._clock.now()
         return await self._transition(
-            tx, bank, run, PassStatus.RUNNING, owner=owner, epoch=run.epoch + 1, attempt=run.attempt + 1,
+            tx, bank, run, PassStatus.RUNNING, attempt=run.attempt + 1,
             lease_until=now + timedelta(seconds=LEASE_SECONDS), started_at=now, not_before=None, upto=upto,
         )  # fmt: skip
 
@@ -95,7 +95,9 @@ class PassLifecycle:
 
     async def postpone(self, tx: Tx, run: Pass, why: str, *, seconds: float) -> None:
         """Delay a pending pass: its trigger no longer holds, or a gate is closed for now."""
-        later = replace(run, not_before=self._clock.now() + timedelta(seconds=seconds), detail=why)
+        later = replace(
+            run, not_before=self._clock.now() + timedelta(seconds=seconds), detail=why, owner=None, lease_until=None
+        )
         await tx.passes.save(later, origin=run)
 
     async def expedite(self, tx: Tx, bank: Bank) -> None:

@@ -1,18 +1,19 @@
 """Agent rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, Text, bindparam, cast, select, update
+from sqlalchemy import Connection, Row, Text, bindparam, cast, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.coordination import Coordination, Setting, SettingSource, build_coordination
-from circadia.stores.sql.link import Runner
+from circadia.stores.locks import agent_key, session_key
+from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
@@ -25,11 +26,19 @@ _ROWS = select(
     *(cast(column, Text).label(column.name) if column.name in _TEXTS else column for column in agents.c),
     sessions.c.name.label("session"),
 ).join(sessions)
-_ONE = _ROWS.where(agents.c.id == bindparam("key"))
-_GET = Statement(_ONE)
-_LOCK = Statement(_ONE.with_for_update(of=agents))
+_GET = Statement(_ROWS.where(agents.c.id == bindparam("key")))
 _ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
 _BY_NAME = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name")))
+_HEADS = select(
+    agents.c.id, agents.c.generation, or_(agents.c.deleted_at.is_not(None), ~agents.c.enabled).label("ended")
+).where(agents.c.id.in_(bindparam("ids", expanding=True)))
+_AT_ONCE: Final = 1_000
+"""Agents per statement: drivers limit the number of values."""
+_IDS = select(agents.c.id).where(
+    agents.c.session_id == bindparam("session_id"),
+    agents.c.name.in_(bindparam("names", expanding=True)),
+    agents.c.deleted_at.is_(None),
+)
 _EVER = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.created_at.desc()).limit(3)
 _EVER_ANYWHERE = Statement(_EVER)
 _EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")))
@@ -67,9 +76,13 @@ class SqlAgents:
     """Agents in one transaction; deleted ones are found by id and `find_by_past_name` only."""
 
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, agent: Agent) -> None:
+        await self._hold(session_key(agent.session_id))
+
         def work(connection: Connection) -> bool:
             values = {
                 "id": agent.id,
@@ -87,11 +100,32 @@ class SqlAgents:
             )
 
     async def get(self, agent_id: AgentId) -> Agent | None:
+        await self._hold(agent_key(agent_id))
         return await self._run(lambda connection: _build_agent_or_none(_GET.first(connection, {"key": agent_id})))
 
     async def get_by_name(self, session_id: SessionId, name: str) -> Agent | None:
         values = {"session_id": session_id, "name": name}
-        return await self._run(lambda connection: _build_agent_or_none(_BY_NAME.first(connection, values)))
+        return await fetch_held(
+            self._runner,
+            lambda connection: _build_agent_or_none(_BY_NAME.first(connection, values)),
+            lambda agent: agent_key(agent.id),
+        )
+
+    async def find_ids(self, session_id: SessionId, names: Collection[str]) -> Sequence[AgentId]:
+        values = {"session_id": session_id, "names": list(names)}
+        ids = await self._run(lambda connection: connection.execute(_IDS, values).scalars().all())
+        return [AgentId(agent_id) for agent_id in ids]
+
+    async def find_moved(self, known: Mapping[AgentId, int]) -> Sequence[Agent]:
+        def work(connection: Connection) -> list[Agent]:
+            ids = list(known)
+            parts = (ids[at : at + _AT_ONCE] for at in range(0, len(ids), _AT_ONCE))
+            rows = (row for part in parts for row in connection.execute(_HEADS, {"ids": part}))
+            moved = [row.id for row in rows if row.ended or row.generation != known[row.id]]
+            found = (_GET.first(connection, {"key": agent_id}) for agent_id in moved)
+            return [_agent(row) for row in found if row is not None]
+
+        return await self._run(work)
 
     async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
         statement = _EVER_ANYWHERE if session is None else _EVER_IN
@@ -111,16 +145,15 @@ class SqlAgents:
         return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))
 
     async def save(self, agent: Agent) -> None:
+        await self._hold(agent_key(agent.id))
         values = {f"new_{name}": value for name, value in _settings(agent).items()}
         await self._run(lambda connection: _SAVE.execute(connection, {"key": agent.id, **values}))
 
     async def save_sleep_state(self, agent: Agent, *, from_generation: int) -> bool:
+        await self._hold(agent_key(agent.id))
         values = {f"new_{name}": value for name, value in _state(agent).items()}
         values |= {"key": agent.id, "from_generation": from_generation}
         return await self._run(lambda connection: _MOVE.execute(connection, values) == 1)
-
-    async def lock(self, agent_id: AgentId) -> Agent | None:
-        return await self._run(lambda connection: _build_agent_or_none(_LOCK.first(connection, {"key": agent_id})))
 
 
 def _settings(agent: Agent) -> dict[str, object]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy import JSON, Column, Connection, String, Table, bindparam, delete, null, select, update
 
 from circadia.records.alert import PendingAlertPost
+from circadia.stores.locks import ALERTS_KEY
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement
@@ -32,14 +33,17 @@ _POSTED = Statement(update(alerts).where(*_OF, alerts.c.told_at == bindparam("at
 class SqlAlerts:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def find_alert_times(self, cause: str) -> Mapping[str, datetime]:
+        await self._hold(ALERTS_KEY)
         rows = await self._run(lambda connection: _TOLD.all(connection, {"of_cause": cause}))
         return {row.subject: row.told_at for row in rows}
 
     async def record_alert(
         self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None
     ) -> None:
+        await self._hold(ALERTS_KEY)
         values = {"cause": cause, "subject": subject, "told_at": at, "post": post}
 
         def work(connection: Connection) -> None:
@@ -54,6 +58,7 @@ class SqlAlerts:
         ]
 
     async def mark_posted(self, cause: str, subject: str, told_at: datetime) -> None:
+        await self._hold(ALERTS_KEY)
         values = {"of_cause": cause, "of_subject": subject, "at": told_at}
 
         def work(connection: Connection) -> None:
@@ -62,6 +67,7 @@ class SqlAlerts:
         await self._run(work)
 
     async def clear_alert(self, cause: str, subject: str) -> None:
+        await self._hold(ALERTS_KEY)
         values = {"of_cause": cause, "of_subject": subject}
 
         def work(connection: Connection) -> None:

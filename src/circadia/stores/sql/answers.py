@@ -21,6 +21,7 @@ from circadia.records.answer import (
 )
 from circadia.records.ready_view import BankHeads
 from circadia.stores.answers import SEEN, AnswerChanges, AnswerEntry, RecentScope
+from circadia.stores.locks import RETENTION_KEY, bank_key
 from circadia.stores.sql import answer_frames as frames_of
 from circadia.stores.sql import answer_uses as uses_of
 from circadia.stores.sql import answer_verdicts as verdicts_of
@@ -150,8 +151,10 @@ _CROWDED: Final = _select_surplus()
 class SqlAnswers:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def put(self, new: Sequence[Answer]) -> Collection[AnswerId]:
+        await self._hold(*(bank_key(answer.bank_id) for answer in new))
         return await self._run(lambda connection: _put(connection, new)) if new else ()
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
@@ -172,13 +175,16 @@ class SqlAnswers:
         return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
 
     async def save_phrasings(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _save_phrasings(connection, bank_id, answer_id, phrasings))
 
     async def mark_still_right(self, bank_id: BankId, settled: Mapping[AnswerId, BankHeads]) -> None:
+        await self._hold(bank_key(bank_id))
         rows = [(bank_id, answer_id, list(heads)) for answer_id, heads in settled.items()]
         await self._run(lambda connection: _SETTLE.run_many(connection, rows))
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: DropReason, at: datetime) -> Sequence[Answer]:
+        await self._hold(bank_key(bank_id))
         return await self._run(lambda connection: _drop(connection, bank_id, ids, why, at)) if ids else ()
 
     async def find_surplus(
@@ -192,9 +198,11 @@ class SqlAnswers:
         return [AnswerId(row.id) for row in await self._run(lambda connection: _EXPIRED.all(connection, values))]
 
     async def purge(self, before: datetime) -> None:
+        await self._hold(RETENTION_KEY)
         await self._run(lambda connection: _purge(connection, before))
 
     async def record_uses(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
+        await self._hold(*(bank_key(use.bank_id) for use in uses))
         return await self._run(lambda connection: uses_of.record_uses(connection, uses)) if uses else ()
 
     async def find_uses(
@@ -204,9 +212,11 @@ class SqlAnswers:
         return await self._run(lambda connection: uses_of.find_uses(connection, bank_id, agent_id, judged, upto, limit))
 
     async def save_judgment(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: uses_of.save_judgment(connection, bank_id, use_id, right, at))
 
     async def save_verdicts(self, verdicts: Sequence[SameQuestionVerdict]) -> None:
+        await self._hold(*(bank_key(verdict.bank_id) for verdict in verdicts))
         if verdicts:
             await self._run(lambda connection: verdicts_of.save_verdicts(connection, verdicts))
 
@@ -214,6 +224,7 @@ class SqlAnswers:
         return await self._run(ShortRead(lambda connection: verdicts_of.find_verdicts(connection, bank_id, ids)))
 
     async def save_frames(self, frames: Sequence[AnswerFrame]) -> None:
+        await self._hold(*(bank_key(frame.bank_id) for frame in frames))
         if frames:
             await self._run(lambda connection: frames_of.save_frames(connection, frames))
 
@@ -227,6 +238,7 @@ class SqlAnswers:
         return await self._run(lambda connection: frames_of.get_frame(connection, bank_id, scope))
 
     async def add_counts(self, days: Sequence[AnswerDay]) -> None:
+        await self._hold(*(bank_key(day.bank_id) for day in days))
         if days:
             await self._run(lambda connection: uses_of.add_counts(connection, days))
 
@@ -234,6 +246,7 @@ class SqlAnswers:
         return await self._run(lambda connection: uses_of.find_days(connection, bank_id, since))
 
     async def clear(self, bank_id: BankId) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: [statement.execute(connection, {"bank": bank_id}) for statement in _CLEAR])
 
 

@@ -13,9 +13,10 @@ from circadia.errors import Conflict
 from circadia.ids import BankId
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.index_entry import IndexDelta, Layer
+from circadia.stores.locks import bank_key
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.index_delta import HEADS, build_empty_delta, fetch_delta, fetch_heads
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.short_reads import FEW, ShortRead, SingleRead
@@ -103,7 +104,9 @@ _NAMES = NamesNear(select(banks), banks.c.name)
 class SqlBanks:
     def __init__(self, runner: Runner, *, steady: bool = False) -> None:
         """With `steady` nothing changes during the transaction, since it only reads."""
+        self._runner = runner
         self._run = runner.run
+        self._hold = runner.hold
         self._keep = runner.queue_write
         self._steady = steady
         self._heads: dict[BankId, Any] = {}
@@ -115,6 +118,7 @@ class SqlBanks:
             raise Conflict(f"there is a bank {bank.name!r} already")
 
     async def get(self, bank_id: BankId) -> Bank | None:
+        await self._hold(bank_key(bank_id))
         return await self._first(_GET, {"key": bank_id})
 
     async def get_by_name(self, name: str) -> Bank | None:
@@ -170,6 +174,7 @@ class SqlBanks:
         return await self._run(ShortRead(work) if limit + waiting_count <= FEW else work)
 
     async def save(self, bank: Bank) -> None:
+        await self._hold(bank_key(bank.id))
         values = {
             "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
             "new_policy": bank.policy.model_dump(mode="json"),
@@ -178,6 +183,7 @@ class SqlBanks:
 
     async def bump_generation(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
         """Increment the generation, and record the removed rows unless there are many."""
+        await self._hold(bank_key(bank_id))
 
         def work(connection: Connection) -> None:
             generation = _BUMP.scalar(connection, {"key": bank_id})
@@ -198,23 +204,29 @@ class SqlBanks:
         return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
 
     async def count_publication(self, bank_id: BankId) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _PUBLISH.execute(connection, {"key": bank_id}))
 
     async def mark_edited(self, bank_id: BankId, at: datetime) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _EDIT.execute(connection, {"key": bank_id, "now": at}))
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
+        await self._hold(bank_key(bank_id))
         self._keep(_TOUCH, (bank_id, at), key=bank_id)
 
     async def count_skipped_turn(self, bank_id: BankId, why: str) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _skip(connection, bank_id, why))
 
     async def remove(self, bank_id: BankId) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: [statement.execute(connection, {"bank": bank_id}) for statement in _REMOVE])
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
         query = _WITH_HEADS[statement] if self._steady else statement
-        row = await self._run(SingleRead(lambda connection: query.first(connection, values)))
+        work = SingleRead[Any](lambda connection: query.first(connection, values))
+        row = await fetch_held(self._runner, work, lambda found: bank_key(found.id))
         if row is None:
             return None
         if self._steady:
@@ -223,7 +235,6 @@ class SqlBanks:
 
 
 def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
-    """Writers are serialized (`OpeningStatements.write`), so no count is lost between read and write."""
     row = _GET.first(connection, {"key": bank_id})
     if row is not None:
         skipped: Mapping[str, int] = row.skipped

@@ -8,6 +8,7 @@ from sqlalchemy import Row, bindparam, delete, func, select
 
 from circadia.ids import BankId
 from circadia.records.benefit import Benefit
+from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.sleep_tables import benefits
 from circadia.stores.sql.statement import Statement
@@ -40,8 +41,10 @@ def number_of(day: date) -> int:
 class SqlBenefits:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, gains: Sequence[Benefit]) -> None:
+        await self._hold(*(bank_key(benefit.bank_id) for benefit in gains))
         rows = [
             [number_of(benefit.day) if name == "day" else getattr(benefit, name) for name in _COLUMNS]
             for benefit in gains

@@ -10,6 +10,7 @@ from sqlalchemy import Row, bindparam, func, select, update
 
 from circadia.ids import BankId
 from circadia.records.block import Block, BlockSpan
+from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import blocks
 from circadia.stores.sql.statement import Statement
@@ -52,16 +53,20 @@ _CUT = Statement(
 class SqlBlocks:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, block: Block) -> bool:
+        await self._hold(bank_key(block.bank_id))
         values = {**dict(zip(_FIELDS, _ROW(block), strict=True)), "spans": _stored(block)}
         return await self._run(lambda connection: _ADD.execute(connection, values) == 1)
 
     async def get_latest(self, bank_id: BankId, label: str) -> Block | None:
+        await self._hold(bank_key(bank_id))
         row = await self._run(lambda connection: _LATEST.first(connection, {"bank": bank_id, "label": label}))
         return None if row is None else _block(row)
 
     async def find_all(self, bank_id: BankId) -> Sequence[Block]:
+        await self._hold(bank_key(bank_id))
         return await self._all(_EVERY, {"bank": bank_id})
 
     async def labels(self, bank_id: BankId) -> Sequence[str]:
@@ -75,6 +80,7 @@ class SqlBlocks:
         return [block for block in await self._all(_VERSIONS, {"bank": bank_id}) if block.spans]
 
     async def rewrite_version(self, block: Block) -> None:
+        await self._hold(bank_key(block.bank_id))
         values = {
             "in_bank": block.bank_id, "of_label": block.label, "of_version": block.version,
             "new_value": block.value, "new_spans": _stored(block),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, bindparam, delete, func, literal_column, select
@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, delete, func, literal_colu
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, CallId
 from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
+from circadia.stores.locks import agent_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.statement import Statement
@@ -68,10 +69,12 @@ _SUMS = (
 class SqlCalls:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, calls: Sequence[Call]) -> None:
-        if calls:
-            await self._run(lambda connection: _PUT.run_many(connection, [_ROW(call) for call in calls]))
+        rows = sorted((_ROW(call) for call in calls), key=itemgetter(0))  # by id: one order in all processes
+        if rows:
+            await self._run(lambda connection: _PUT.run_many(connection, rows))
 
     async def remove(self, call_id: CallId) -> None:
         await self._run(lambda connection: _REMOVE.execute(connection, {"key": call_id}))
@@ -81,6 +84,7 @@ class SqlCalls:
 
         A call with unknown tokens or price counts as its reservation.
         """
+        await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "since": since}
         row = await self._run(lambda connection: connection.execute(_SPENT, values).one())
         return AgentSpend(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))

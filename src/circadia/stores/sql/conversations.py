@@ -42,7 +42,8 @@ class SqlConversations:
 
     async def put(self, conversations: Sequence[Conversation]) -> None:
         if conversations:
-            await self._run(lambda connection: _PUT.run_many(connection, [_ROW(row) for row in conversations]))
+            rows = sorted((_ROW(row) for row in conversations), key=lambda row: row[:2])
+            await self._run(lambda connection: _PUT.run_many(connection, rows))
 
 
 def _conversation(row: Row[Any]) -> Conversation:

@@ -5,10 +5,12 @@ import math
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Final
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindparam, text, update
 
+from circadia.ids import SessionId
 from circadia.stores.base import (
     Agents,
     Alerts,
@@ -38,6 +40,7 @@ from circadia.stores.base import (
     Views,
     Wakes,
 )
+from circadia.stores.locks import LockKey
 from circadia.stores.sql.agents import SqlAgents
 from circadia.stores.sql.alerts import SqlAlerts
 from circadia.stores.sql.answers import SqlAnswers
@@ -49,8 +52,8 @@ from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
-from circadia.stores.sql.group_commit import GroupCommitWriter, WriteTransaction
-from circadia.stores.sql.link import Link, OpeningStatements, Runner, WritingLink
+from circadia.stores.sql.link import OpeningStatements, Runner
+from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.open_turns import SqlOpenTurns
@@ -58,7 +61,7 @@ from circadia.stores.sql.passes import SqlPasses
 from circadia.stores.sql.provenances import SqlProvenances
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
-from circadia.stores.sql.readers import ReadBlock, ReaderPool, SingleReadBlock
+from circadia.stores.sql.readers import ReadBlock, SingleReadBlock
 from circadia.stores.sql.retention import SqlRetention
 from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.schema import metadata
@@ -68,6 +71,7 @@ from circadia.stores.sql.sleep_states import SqlSleepStates
 from circadia.stores.sql.threads import SqlThreads
 from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
+from circadia.stores.sql.write_block import BlockWriter
 
 SMALL_BYTES: Final = 1
 LARGE_BYTES: Final = 262_144
@@ -97,8 +101,17 @@ _PROVED_SECONDS: Final = 5.0
 class SqlTx:
     """A transaction over all nouns."""
 
-    def __init__(self, runner: Runner, after_commit: _Keep, after_rollback: _Keep) -> None:
-        self.sessions: Sessions = SqlSessions(runner)
+    def __init__(
+        self,
+        runner: Runner,
+        after_commit: _Keep,
+        after_rollback: _Keep,
+        note_touch: Callable[[SessionId, datetime], None],
+    ) -> None:
+        def touch(session_id: SessionId, at: datetime) -> None:
+            after_commit(lambda: note_touch(session_id, at))
+
+        self.sessions: Sessions = SqlSessions(runner, touch)
         self.agents: Agents = SqlAgents(runner)
         self.threads: Threads = SqlThreads(runner)
         self.messages: Messages = SqlMessages(runner)
@@ -124,8 +137,12 @@ class SqlTx:
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
         self.benefits: Benefits = SqlBenefits(runner)
         self.open_turns: OpenTurns = SqlOpenTurns(runner)
+        self._hold = runner.hold
         self._after_commit = after_commit
         self._after_rollback = after_rollback
+
+    async def hold(self, *keys: LockKey) -> None:
+        await self._hold(*keys)
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` once the transaction is durable. Raises RuntimeError in a read block."""
@@ -137,42 +154,52 @@ class SqlTx:
 
 
 class SqlStore:
-    """A store on one database, with a writing connection and a pool of readers."""
+    """A store on one database: its writer, and its connections for reading."""
 
-    def __init__(
-        self, writer: WritingLink, reader: Callable[[], Link], openings: OpeningStatements, *, readers: int
-    ) -> None:
-        """`reader` opens a read connection."""
-        self.writer = GroupCommitWriter(writer, openings)
-        self.readers = ReaderPool(reader, openings, size=readers)
+    def __init__(self, writer: BlockWriter, readers: LinkPool, openings: OpeningStatements) -> None:
+        self.writer = writer
+        self.readers = readers
+        self._openings = openings
+        self.commits_in_order = writer.commits_in_order
+        self._touches: dict[SessionId, datetime] = {}
+        """Last activity by session, not stored yet."""
         self._proved_until = -math.inf
 
     @asynccontextmanager
-    async def begin_write(self) -> AsyncGenerator[Tx]:
-        async with WriteTransaction(self.writer) as block:
-            yield SqlTx(block, block.after_commit, block.after_rollback)
+    async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
+        async with self.writer.begin(keys) as block:
+            yield SqlTx(block, block.after_commit, block.after_rollback, self._note_touch)
 
     @asynccontextmanager
     async def begin_read(self) -> AsyncGenerator[Tx]:
-        async with ReadBlock(self.readers) as block:
-            yield SqlTx(block, _refuse, _refuse)
+        async with ReadBlock(self.readers, self._openings) as block:
+            yield SqlTx(block, _refuse, _refuse, self._note_touch)
 
     @asynccontextmanager
     async def begin_single_read(self) -> AsyncGenerator[Tx]:
-        async with SingleReadBlock(self.readers) as block:
-            yield SqlTx(block, _refuse, _refuse)
+        async with SingleReadBlock(self.readers, self._openings) as block:
+            yield SqlTx(block, _refuse, _refuse, self._note_touch)
+
+    def _note_touch(self, session_id: SessionId, at: datetime) -> None:
+        self._touches[session_id] = max(at, self._touches.get(session_id, at))
+
+    async def save_touches(self) -> None:
+        touches, self._touches = self._touches, {}
+        if touches:
+            async with self.begin_write() as tx:
+                await tx.sessions.save_touches(touches)
 
     async def ping(self) -> None:
         """Check that the database answers and accepts writes. Raises StorageUnavailable.
 
         It probes with a write after a failed write, and every few seconds.
         """
-        self.writer.link.check()
-        async with ReadBlock(self.readers) as block:
+        self.writer.check()
+        async with ReadBlock(self.readers, self._openings) as block:
             await block.run(_ping)
         failure, now = self.writer.failure, asyncio.get_running_loop().time()
         if failure is not None or now >= self._proved_until:
-            async with WriteTransaction(self.writer) as block:
+            async with self.writer.begin(()) as block:
                 await block.run(fill(SMALL_BYTES if failure is None else LARGE_BYTES))
             self.writer.failure, self._proved_until = None, now + _PROVED_SECONDS
 

@@ -4,11 +4,25 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, String, Update, bindparam, delete, exists, func, select, text, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    String,
+    Update,
+    bindparam,
+    delete,
+    exists,
+    func,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from circadia.ids import AgentId, MessageId, PulseId
 from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
 from circadia.records.thread import ThreadStatus
+from circadia.stores.locks import RETENTION_KEY, agent_key
 from circadia.stores.sql.inbox import BEGIN, InboxPageQuery, fetch_page, find_place, search_page, select_deliveries
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import SearchWords, remove_from_index
@@ -76,15 +90,11 @@ _OF_PULSE = Statement(
         deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
     )
 )
-_FREE = (
-    update(deliveries)
-    # A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds.
-    .where(deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'"))
-    .values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
-    .returning(deliveries.c.agent_id)
-)
-_EXPIRE = Statement(_FREE.where(deliveries.c.leased_until <= bindparam("now")))
-_END_WAITS = Statement(_FREE.where(deliveries.c.leased_until.is_not(None), deliveries.c.snoozed.is_(False)))
+_IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
+"""A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
+_FREE = update(deliveries).where(_IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
+_HAS_EXPIRED = (deliveries.c.leased_until <= bindparam("now"),)
+_IS_WAIT = (deliveries.c.leased_until.is_not(None), deliveries.c.snoozed.is_(False))
 _RETIRED = (
     select(deliveries.c.agent_id, deliveries.c.message_id)
     .where(deliveries.c.state == text(f"'{DeliveryState.HANDLED.value}'"))
@@ -92,6 +102,7 @@ _RETIRED = (
     .order_by(deliveries.c.ended_at)
     .limit(bindparam("most"))
 )
+_RETIRED_ROWS = Statement(_RETIRED)
 _RETIRE = Statement(
     delete(deliveries)
     .where(tuple_(deliveries.c.agent_id, deliveries.c.message_id).in_(_RETIRED))
@@ -114,10 +125,12 @@ _FORGET = (
 class SqlDeliveries:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def find_unread(
         self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
     ) -> Sequence[Delivery]:
+        await self._hold(agent_key(agent_id))
         statement = _UNREAD
         if mentioned is not None:
             statement = statement.where(deliveries.c.mentioned.is_(mentioned))
@@ -143,6 +156,8 @@ class SqlDeliveries:
         after: MessageId | None = None,
         limit: int = 50,
     ) -> Sequence[Delivery]:
+        await self._hold(agent_key(agent_id))
+
         def work(connection: Connection) -> Sequence[Any]:
             place = BEGIN if after is None else find_place(connection, agent_id, after)
             if place is None or not states:
@@ -160,11 +175,13 @@ class SqlDeliveries:
         return [_delivery(row) for row in await self._run(work)]
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None:
+        await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "message_id": message_id}
         row = await self._run(lambda connection: _ONE.first(connection, values))
         return None if row is None else _delivery(row)
 
     async def count_by_state(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
+        await self._hold(agent_key(agent_id))
         rows = await self._run(lambda connection: _COUNTS.all(connection, {"agent_id": agent_id}))
         counts = {row.state: row.number for row in rows}
         return {state: counts.get(state.value, 0) for state in DeliveryState}
@@ -208,6 +225,7 @@ class SqlDeliveries:
         return [message for message in messages if message in moved_ids]
 
     async def mark_seen(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+        await self._hold(agent_key(agent_id))
         if messages:
             values = {"agent": agent_id, "ids": list(messages), "now": now}
             await self._run(lambda connection: connection.execute(_SEE, values))
@@ -221,16 +239,30 @@ class SqlDeliveries:
         return [MessageId(row.message_id) for row in rows]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
-        rows = await self._run(lambda connection: _EXPIRE.all(connection, {"now": now}))
-        return {AgentId(row.agent_id) for row in rows}
+        return await self._free(_HAS_EXPIRED, {"now": now})
 
     async def end_waits(self) -> Collection[AgentId]:
-        rows = await self._run(_END_WAITS.all)
-        return {AgentId(row.agent_id) for row in rows}
+        return await self._free(_IS_WAIT, {})
+
+    async def _free(
+        self, conditions: Sequence[ColumnElement[bool]], values: Mapping[str, object]
+    ) -> Collection[AgentId]:
+        affected = select(deliveries.c.agent_id).distinct().where(_IS_LEASED, *conditions).limit(_AT_ONCE)
+        ids = await self._run(lambda connection: connection.execute(affected, values).scalars().all())
+        if ids:
+            await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in ids))
+            freeing = _FREE.where(*conditions, deliveries.c.agent_id.in_(ids))
+            await self._run(lambda connection: connection.execute(freeing, values))
+        return {AgentId(agent_id) for agent_id in ids}
 
     async def delete_handled(self, before: datetime, *, limit: int) -> int:
+        await self._hold(RETENTION_KEY)
+        values = {"before": before, "most": limit}
+        owners = await self._run(lambda connection: {row.agent_id for row in _RETIRED_ROWS.all(connection, values)})
+        await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in owners))
+
         def work(connection: Connection) -> int:
-            retired = [row.message_id for row in _RETIRE.all(connection, {"before": before, "most": limit})]
+            retired = [row.message_id for row in _RETIRE.all(connection, values)]
             ids: Collection[str] = set(retired)
             while ids:  # a deleted message may have been the last reply to another one
                 forgotten = connection.execute(_FORGET, {"ids": list(ids)}).all()
@@ -238,7 +270,7 @@ class SqlDeliveries:
                 ids = {row.reply_to for row in forgotten if row.reply_to is not None}
             return len(retired)
 
-        return await self._run(work)
+        return await self._run(work) if owners else 0
 
     async def _move_deliveries(
         self,
@@ -252,6 +284,7 @@ class SqlDeliveries:
         pulse: PulseId | None = None,
         snoozed: bool = False,
     ) -> set[str]:
+        await self._hold(agent_key(agent_id))
         if not messages:
             return set()
         values = {

@@ -14,6 +14,7 @@ from circadia.records.bank import Trust
 from circadia.records.end_user import display_alias
 from circadia.records.episode import Demotion, Episode, EpisodeKind
 from circadia.records.index_entry import Layer
+from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
 from circadia.stores.sql.searchable import (
@@ -78,12 +79,15 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         self._keep = runner.queue_write
 
     async def add(self, episode: Episode) -> None:
+        await self._hold(bank_key(episode.bank_id))
         self._keep(_ADD, (*_ROW(episode), _STALE.dump_python(episode.stale, mode="json")))
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None:
+        await self._hold(bank_key(bank_id))
         return await self._first(_GET, {"bank": bank_id, "key_id": episode_id})
 
     async def get_by_key(self, bank_id: BankId, key: str) -> Episode | None:
+        await self._hold(bank_key(bank_id))
         return await self._first(_BY_KEY, {"bank": bank_id, "idempotency": key})
 
     async def find_stored_times(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
@@ -91,6 +95,7 @@ class SqlEpisodes(SqlSearchableRows[EpisodeId, Episode]):
         return {row.key: row.stored_at for row in rows}
 
     async def find_repeated(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
+        await self._hold(bank_key(bank_id))
         return await self._first(_SAID, {"bank": bank_id, "said": digest, "since": since})
 
     async def count_repetition(self, episode_id: EpisodeId) -> None:

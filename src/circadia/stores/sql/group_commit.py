@@ -15,15 +15,16 @@ Later blocks see a commit at once; work that builds on it never reaches the disk
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection
 
 from circadia.errors import CircadiaError, StorageUnavailable
+from circadia.stores.locks import LockKey
 from circadia.stores.sql.link import OpeningStatements, WritingLink, do_nothing
-from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.write_block import WriteBlock, build_write_failure
 
 T = TypeVar("T")
 
@@ -36,7 +37,6 @@ FULL_BLOCKS: Final = 128
 FULL_SECONDS: Final = 0.02
 """Age at which a group is closed, so that other processes do not wait for long."""
 
-_RETRY_SECONDS: Final = 1.0
 _SAVE: Final = "SAVEPOINT block"
 _RELEASE: Final = "RELEASE SAVEPOINT block"
 _UNDO: Final = "ROLLBACK TO SAVEPOINT block"
@@ -44,7 +44,7 @@ _UNDO: Final = "ROLLBACK TO SAVEPOINT block"
 
 class _Group:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.blocks: list[WriteTransaction] = []
+        self.blocks: list[GroupedBlock] = []
         """Blocks that succeeded."""
         self.began = loop.time()
         self.open = False
@@ -56,6 +56,8 @@ class _Group:
 class GroupCommitWriter:
     """Gives the turn to one block after another in order of arrival, and makes them durable."""
 
+    commits_in_order: Final = True
+
     def __init__(self, link: WritingLink, openings: OpeningStatements) -> None:
         self.link = link
         self.openings = openings
@@ -63,7 +65,7 @@ class GroupCommitWriter:
         self.owner: asyncio.Task[Any] | None = None
         self._taken = False
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._committed: list[WriteTransaction] = []
+        self._committed: list[GroupedBlock] = []
         """Committed blocks without a started sync, in commit order."""
         self._syncing = False
         self._sync_seconds = 0.0
@@ -74,6 +76,12 @@ class GroupCommitWriter:
         """Reason of a failed write, until writes are known to work again."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+
+    def begin(self, keys: Sequence[LockKey]) -> "GroupedBlock":
+        return GroupedBlock(self)
+
+    def check(self) -> None:
+        self.link.check()
 
     async def acquire_turn(self) -> _Group:
         """Wait for the turn; return the group to work in.
@@ -147,7 +155,7 @@ class GroupCommitWriter:
             failure = None
             self._block_seconds = (asyncio.get_running_loop().time() - group.began) / len(group.blocks)
         except CircadiaError as error:
-            failure = _build_failure("the commit failed", error)
+            failure = build_write_failure("the commit failed", error)
             self.record_failure(failure.message)
             await self.link.drop()
         finally:
@@ -175,7 +183,7 @@ class GroupCommitWriter:
                 for block in blocks:
                     block.run_commit_callbacks()
             except CircadiaError as error:
-                failure = _build_failure("the commit may not be on disk", error)
+                failure = build_write_failure("the commit may not be on disk", error)
                 self.record_failure(failure.message)
             finally:
                 _finish_blocks(blocks, failure)
@@ -197,7 +205,7 @@ class GroupCommitWriter:
             _logger.warning("nothing can be written: %s", failure)
         self.failure = failure
 
-    async def undo(self, block: "WriteTransaction") -> None:
+    async def undo(self, block: "GroupedBlock") -> None:
         """Undo the block and pass on the turn."""
         block.run_rollback_callbacks()
         group = block.group
@@ -209,7 +217,7 @@ class GroupCommitWriter:
                 self.link.roll_back()
         except CircadiaError as error:
             self.group = None
-            _finish_blocks(group.blocks, _build_failure("the transaction was lost before its commit", error))
+            _finish_blocks(group.blocks, build_write_failure("the transaction was lost before its commit", error))
             await self.link.drop()
         finally:
             self.release_turn()
@@ -232,7 +240,7 @@ class GroupCommitWriter:
         await self.link.drop()
 
 
-def _finish_blocks(blocks: Sequence["WriteTransaction"], failure: StorageUnavailable | None) -> None:
+def _finish_blocks(blocks: Sequence["GroupedBlock"], failure: StorageUnavailable | None) -> None:
     """Let the blocks return: they are durable, or have failed."""
     for block in blocks:
         if failure is not None:
@@ -241,60 +249,21 @@ def _finish_blocks(blocks: Sequence["WriteTransaction"], failure: StorageUnavail
             block.settled.set_result(failure)
 
 
-def _run_callbacks(acts: Sequence[Callable[[], None]]) -> None:
-    """Run callbacks; one that raises is logged and does not stop the others."""
-    for act in acts:
-        try:
-            act()
-        except Exception:
-            _logger.exception("a callback after a transaction failed")
-
-
-def _build_failure(what: str, error: CircadiaError) -> StorageUnavailable:
-    failure = StorageUnavailable(f"{what}: {error.message}", retry_after_seconds=_RETRY_SECONDS)
-    failure.__cause__ = error
-    return failure
-
-
-class WriteTransaction:
-    """One write block: an async context manager that runs work in a transaction."""
+class GroupedBlock(WriteBlock):
+    """One write block in a group."""
 
     def __init__(self, writer: GroupCommitWriter) -> None:
+        super().__init__()
         self._writer = writer
-        self._acts: list[Callable[[], None]] = []
-        self._acts_of_failure: list[Callable[[], None]] = []
-        self._kept: dict[Statement, dict[object, Sequence[object]]] = {}
         self._failure: Exception | None = None
-        self._ended = False
         self.begun = False
         """Whether anything was sent."""
         self.group: _Group
         self.settled: asyncio.Future[StorageUnavailable | None]
         """Resolved when the block is durable or has failed: none, or the failure."""
 
-    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
-        """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
-        if self._ended:
-            raise RuntimeError("the write block has ended")
-        if self._kept and (of is None or any(statement.table in of for statement in self._kept)):
-            return await self._run(self._with_queued_writes(work))
-        return await self._run(work)
-
-    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
-        if self._ended:
-            raise RuntimeError("the write block has ended")
-        rows = self._kept.setdefault(statement, {})
-        rows[len(rows) if key is None else key] = row
-
-    def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
-        queued, self._kept = self._kept, {}
-        writes = {statement: list(rows.values()) for statement, rows in queued.items()}
-
-        def run_both(connection: Connection) -> T:
-            Statement.run_batch(connection, writes)
-            return work(connection)
-
-        return run_both
+    async def hold(self, *keys: LockKey) -> bool:
+        return False  # it is the only block that runs
 
     async def _run(self, work: Callable[[Connection], T]) -> T:
         if self._failure is not None:
@@ -320,21 +289,7 @@ class WriteTransaction:
                 self._writer.record_failure(error.message)
             raise
 
-    def after_commit(self, act: Callable[[], None]) -> None:
-        self._acts.append(act)
-
-    def after_rollback(self, act: Callable[[], None]) -> None:
-        self._acts_of_failure.append(act)
-
-    def run_commit_callbacks(self) -> None:
-        acts, self._acts = self._acts, []
-        _run_callbacks(acts)
-
-    def run_rollback_callbacks(self) -> None:
-        acts, self._acts_of_failure = self._acts_of_failure, []
-        _run_callbacks(acts)
-
-    async def __aenter__(self) -> "WriteTransaction":
+    async def __aenter__(self) -> "GroupedBlock":
         self.group = await self._writer.acquire_turn()
         return self
 
@@ -342,7 +297,7 @@ class WriteTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended = True
-        if error is None and self._failure is None and self._kept:
+        if error is None and self._failure is None and self._queued:
             try:
                 await self._run(self._with_queued_writes(do_nothing))
             except BaseException:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, FromClause, Select, bindparam, literal_column
 
 from circadia.ids import AgentId
 from circadia.records.message import DeliveryState, Priority
-from circadia.stores.sql.message_index import INDEXES, MessageTextIndex, SearchWords, fetch_last_indexed
+from circadia.stores.sql.message_index import INDEXES, MessageTextIndex, SearchWords, fetch_first_unindexed
 from circadia.stores.sql.schema import deliveries, messages, threads
 from circadia.stores.sql.statement import Statement
 
@@ -83,7 +83,7 @@ def search_page(connection: Connection, page: InboxPageQuery, words: SearchWords
     matches = [row for row in first if words.match(row.content)]
     if len(matches) >= page.limit or len(first) < max(_FIRST_LOOK, page.limit):
         return matches[: page.limit]
-    last = fetch_last_indexed(connection)
+    first_new = fetch_first_unindexed(connection)
     query = words.build_query(page.agent_id, connection.dialect.name)
     after = page.after.number - (page.after.rank * _STEP if page.urgent_first else 0)
     states = [state.value for state in page.states]
@@ -91,8 +91,11 @@ def search_page(connection: Connection, page: InboxPageQuery, words: SearchWords
     values = {f"state_{place}": state for place, state in enumerate(states)}
     values |= {"agent_id": page.agent_id, "query": query, "after_place": after, "most": page.limit}
     known = (_FOUND_URGENT_FIRST if page.urgent_first else _FOUND_OLDEST_FIRST).all(connection, values)
-    fresh = (row for row in _fetch_after(connection, page, last) if page.is_after(row) and words.match(row.content))
-    return sorted(chain(known, fresh), key=page.order)[: page.limit]
+    matches = {row.number: row for row in known}
+    if first_new is not None:
+        fresh = _fetch_after(connection, page, first_new - 1)
+        matches |= {row.number: row for row in fresh if page.is_after(row) and words.match(row.content)}
+    return sorted(matches.values(), key=page.order)[: page.limit]
 
 
 def find_place(connection: Connection, agent_id: AgentId, message_id: str) -> InboxPosition | None:

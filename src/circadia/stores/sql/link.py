@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
+from circadia.stores.locks import LockKey
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -60,6 +61,16 @@ class Runner(Protocol):
         """Run work after the queued writes; with `of`, the only tables it touches, writes to other tables may wait."""
         ...
 
+    async def hold(self, *keys: LockKey) -> bool:
+        """Hold these keys until the end of a write block; a read block holds none.
+
+        Return whether a key was taken after the block had read something: read again what it guards.
+
+        Raises:
+            StorageUnavailable: another block holds a key for too long.
+        """
+        ...
+
     def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
         """Queue a write for the next `run` or the end of the block, in one trip with all queued writes.
 
@@ -69,12 +80,21 @@ class Runner(Protocol):
         ...
 
 
+async def fetch_held(
+    runner: Runner, work: Callable[[Connection], T | None], build_key: Callable[[T], LockKey]
+) -> T | None:
+    """Read a row and hold its key; read it again if the key was free for others until now."""
+    row = await runner.run(work)
+    if row is not None and await runner.hold(build_key(row)):
+        row = await runner.run(work)
+    return row
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpeningStatements:
     """Statements that open a transaction in a dialect."""
 
     write: Sequence[str]
-    """From here on no other transaction writes, in any process."""
     read: Sequence[str]
     """From here on the reader sees one state."""
 

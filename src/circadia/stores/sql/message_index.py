@@ -26,6 +26,8 @@ from sqlalchemy import (
     insert,
     select,
     table,
+    true,
+    update,
 )
 from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
@@ -110,9 +112,6 @@ class MessageTextIndex:
 
 
 INDEXES: Final = {"sqlite": MessageTextIndex.sqlite(), "postgresql": MessageTextIndex.postgresql()}
-_LAST: Final = {
-    name: select(index.number.label("number")).order_by(index.number.desc()).limit(1) for name, index in INDEXES.items()
-}
 _ADD: Final = {
     name: insert(index.table).values({index.number: bindparam("at"), index.table.c.words: index.text})
     for name, index in INDEXES.items()
@@ -121,37 +120,44 @@ _REMOVE: Final = {
     name: delete(index.table).where(index.number.in_(bindparam("numbers", expanding=True)))
     for name, index in INDEXES.items()
 }
-_INDEXED: Final = Statement(lambda connection: _LAST[connection.dialect.name])
-_LATER: Final = (
+_IS_NEW: Final = ~messages.c.indexed
+_FIRST_NEW: Final = Statement(select(func.min(messages.c.number)).where(_IS_NEW))
+_NEW: Final = (
     select(messages.c.number, messages.c.id, messages.c.content)
-    .where(messages.c.number > bindparam("after"))
+    .where(_IS_NEW)
     .order_by(messages.c.number)
     .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)  # another process may be indexing the others
     .subquery()
 )
-_FRESH: Final = Statement(
-    select(_LATER.c.number, _LATER.c.content, deliveries.c.agent_id)
-    .select_from(_LATER.outerjoin(deliveries, deliveries.c.message_id == _LATER.c.id))
-    .order_by(_LATER.c.number)
+_WITH_READERS: Final = Statement(
+    select(_NEW.c.number, _NEW.c.content, deliveries.c.agent_id)
+    .select_from(_NEW.outerjoin(deliveries, deliveries.c.message_id == _NEW.c.id))
+    .order_by(_NEW.c.number)
+)
+_MARK: Final = (
+    update(messages).where(messages.c.number.in_(bindparam("numbers", expanding=True))).values(indexed=true())
 )
 
 
-def fetch_last_indexed(connection: Connection) -> int:
-    """Return the number of the last indexed message."""
-    return int(_INDEXED.scalar(connection) or 0)
+def fetch_first_unindexed(connection: Connection) -> int | None:
+    """Return the smallest number of a message that is not indexed yet."""
+    number: int | None = _FIRST_NEW.scalar(connection)
+    return number
 
 
 def index_next_messages(connection: Connection, most: int) -> int:
     """Index up to `most` further messages; return their number."""
     content: dict[int, str] = {}
     readers: defaultdict[int, set[str]] = defaultdict(set)
-    for row in _FRESH.all(connection, {"after": fetch_last_indexed(connection), "most": most}):
+    for row in _WITH_READERS.all(connection, {"most": most}):
         content[row.number] = row.content
         if row.agent_id is not None:
             readers[row.number].add(_encode_reader(AgentId(row.agent_id)))
     lines = [{"at": number, "line": _build_line(text, readers[number])} for number, text in content.items()]
     if lines:
         connection.execute(_ADD[connection.dialect.name], lines)
+        connection.execute(_MARK, {"numbers": list(content)})
     return len(lines)
 
 

@@ -7,12 +7,13 @@ from sqlalchemy import Row, bindparam, insert, select
 
 from circadia.ids import AgentId, MessageId, SessionId, ThreadId
 from circadia.records.message import DeliveryState, Message, MessageType, Priority
+from circadia.stores.locks import agent_key, request_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import index_next_messages
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
 
-_FIELDS: Final = tuple(column.name for column in messages.c if column.name != "number")
+_FIELDS: Final = tuple(column.name for column in messages.c if column.name not in ("number", "indexed"))
 _ADD = Statement(insert(messages).inline().returning(messages.c.id, messages.c.number), _FIELDS)
 _BY_ID = Statement(select(messages).where(messages.c.id == bindparam("key_id")))
 _BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")))
@@ -41,9 +42,11 @@ _LATEST = Statement(
 class SqlMessages:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
         self._keep = runner.queue_write
 
     async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
+        await self._hold(*(agent_key(agent_id) for agent_id, _ in to))
         values = _values(message)
         self._keep(_ADD, [values[name] for name in _FIELDS])
         for agent_id, mentioned in to:
@@ -55,6 +58,7 @@ class SqlMessages:
         return None if row is None else message_of(row)
 
     async def get_by_key(self, key: str) -> Message | None:
+        await self._hold(request_key(key))
         row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else message_of(row)
 

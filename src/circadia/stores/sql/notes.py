@@ -12,6 +12,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
+from circadia.stores.locks import bank_key
 from circadia.stores.sql.memory_tables import banks, evidence, notes
 from circadia.stores.sql.searchable import SearchableStatements, SqlSearchableRows
 from circadia.stores.sql.statement import Statement
@@ -71,13 +72,17 @@ class SqlNotes(SqlSearchableRows[NoteId, Note]):
         return _notes(connection, rows)
 
     async def add(self, note: Note) -> int:
+        await self._hold(bank_key(note.bank_id))
         return await self._run(lambda connection: _add(connection, note))
 
     async def add_all(self, new: Sequence[Note]) -> None:
+        await self._hold(*(bank_key(note.bank_id) for note in new))
         rows, links = [_ROW(note) for note in new], [(note.id, episode) for note in new for episode in note.evidence]
         await self._run(lambda connection: (_ADD_EVERY.run_many(connection, rows), _LINK.run_many(connection, links)))
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
+        await self._hold(bank_key(bank_id))
+
         def work(connection: Connection) -> Note | None:
             row = _GET.first(connection, {"bank": bank_id, "key_id": note_id})
             return None if row is None else _notes(connection, [row])[0]

@@ -7,13 +7,15 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
-from circadia.stores.sql.link import Runner
+from circadia.stores.locks import FLEET_KEY, RETENTION_KEY, bank_key
+from circadia.stores.sql.link import Runner, fetch_held
+from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.sleep_tables import pass_changes, passes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -38,18 +40,22 @@ _IS_OPEN = passes.c.ended_at.is_(None)
 _GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")))
 _OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN))
 _SERVED = passes.alias("served")
-_STARTABLE = Statement(
-    select(passes)
-    .where(
-        _IS_OPEN,
-        passes.c.status == PassStatus.PENDING.value,
-        or_(
-            passes.c.not_before.is_(None),
-            passes.c.not_before <= bindparam("now"),
-            passes.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
-        ),
-    )
+_IS_STARTABLE = and_(
+    _IS_OPEN,
+    passes.c.status == PassStatus.PENDING.value,
+    or_(
+        passes.c.not_before.is_(None),
+        passes.c.not_before <= bindparam("now"),
+        passes.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
+    ),
+    or_(passes.c.lease_until.is_(None), passes.c.lease_until <= bindparam("now")),
+)
+_HAS_STARTABLE = Statement(select(exists().where(_IS_STARTABLE)))
+_FREE_JOBS = (
+    select(passes.c.id)
+    .where(_IS_STARTABLE)
     .order_by(
+        passes.c.trigger != Trigger.NEEDED.value,  # calls wait for those
         func.coalesce(
             select(func.max(_SERVED.c.started_at))
             .where(_SERVED.c.bank_id == passes.c.bank_id, _SERVED.c.id != passes.c.id)
@@ -60,11 +66,26 @@ _STARTABLE = Statement(
         passes.c.id,
     )
     .limit(bindparam("most"))
+    .with_for_update(of=passes, skip_locked=True)
+    .cte("free_jobs")
+)
+_CLAIM = Statement(
+    update(passes)
+    .where(passes.c.id.in_(select(_FREE_JOBS.c.id)))
+    .values(owner=bindparam("owner_id"), epoch=passes.c.epoch + 1, lease_until=bindparam("until"))
+    .returning(passes)
 )
 _TAKEN = Statement(select(passes).where(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value))
 _BEAT = Statement(
     update(passes)
-    .where(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value, passes.c.owner == bindparam("owner_id"))
+    .where(
+        # A row that somebody else has locked is about to change or to end.
+        passes.c.id.in_(
+            select(passes.c.id)
+            .where(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value, passes.c.owner == bindparam("owner_id"))
+            .with_for_update(skip_locked=True)
+        )
+    )
     .values(lease_until=bindparam("until"))
 )
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(Change))
@@ -80,30 +101,43 @@ _PUT_CHANGES = Statement(
 
 class SqlPasses:
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, new: Pass) -> None:
+        await self._hold(bank_key(new.bank_id))
         values = {column.name: getattr(new, column.name) for column in passes.c}
         values["operations"] = list(new.operations)
         if not await self._run(lambda connection: _ADD.execute(connection, values) == 1):
             raise Conflict("this bank has an open pass; wait until it ends, or cancel it")
 
     async def save(self, now: Pass, *, origin: Pass) -> bool:
+        await self._hold(bank_key(now.bank_id))
         values: dict[str, Any] = {f"new_{name}": getattr(now, name) for name in _MOVING}
         values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def get(self, pass_id: PassId) -> Pass | None:
-        row = await self._run(lambda connection: _GET.first(connection, {"key_id": pass_id}))
-        return None if row is None else _pass(row)
+        def work(connection: Connection) -> Pass | None:
+            row = _GET.first(connection, {"key_id": pass_id})
+            return None if row is None else _pass(row)
+
+        return await fetch_held(self._runner, work, lambda found: bank_key(found.bank_id))
 
     async def get_open(self, bank_id: BankId) -> Pass | None:
+        await self._hold(bank_key(bank_id))
         row = await self._run(lambda connection: _OPEN_OF.first(connection, {"bank": bank_id}))
         return None if row is None else _pass(row)
 
-    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
-        values = {"now": now, "farthest": now + FARTHEST, "most": limit}
-        return [_pass(row) for row in await self._run(lambda connection: _STARTABLE.all(connection, values))]
+    async def has_startable(self, now: datetime) -> bool:
+        values = {"now": now, "farthest": now + FARTHEST}
+        return bool(await self._run(SingleRead(lambda connection: _HAS_STARTABLE.scalar(connection, values))))
+
+    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
+        values = {"now": now, "farthest": now + FARTHEST, "most": limit, "owner_id": owner, "until": until}
+        rows = await self._run(lambda connection: _CLAIM.all(connection, values))
+        return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 
     async def find_claimed(self) -> Sequence[Pass]:
         return [_pass(row) for row in await self._run(_TAKEN.all)]
@@ -130,6 +164,7 @@ class SqlPasses:
         return [_pass(row) for row in rows]
 
     async def count_started(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
+        await self._hold(FLEET_KEY if bank_id is None else bank_key(bank_id))
         statement = select(func.count()).where(passes.c.started_at >= since, passes.c.started_at < until)
         if bank_id is not None:
             statement = statement.where(passes.c.bank_id == bank_id)
@@ -162,6 +197,7 @@ class SqlPasses:
         return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
 
     async def purge(self, before: datetime) -> int:
+        await self._hold(RETENTION_KEY)
         old = select(passes.c.id).where(passes.c.ended_at < before)
         changes = delete(pass_changes).where(pass_changes.c.pass_id.in_(old))
         return await self._run(
@@ -172,6 +208,7 @@ class SqlPasses:
         )
 
     async def redact_changes(self, bank_id: BankId, gone: Collection[str]) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _redact_changes(connection, bank_id, frozenset(gone)))
 
     async def find_changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:

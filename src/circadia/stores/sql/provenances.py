@@ -47,7 +47,15 @@ Index("provenances_expiry", provenances.c.expires_at)
 
 _FIELDS: Final = [column.name for column in provenances.c if column.name != "number"]
 _ADD: Final = Statement(insert(provenances).inline(), _FIELDS)
-_EXPIRE: Final = Statement(delete(provenances).where(provenances.c.expires_at <= bindparam("now")))
+_EXPIRE: Final = Statement(
+    delete(provenances).where(
+        provenances.c.number.in_(
+            select(provenances.c.number)
+            .where(provenances.c.expires_at <= bindparam("now"))
+            .with_for_update(skip_locked=True)
+        )
+    )
+)
 _RECENT: Final = Statement(
     select(provenances)
     .where(

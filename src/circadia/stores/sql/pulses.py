@@ -7,12 +7,14 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Row, and_, bindparam, insert, or_, select, type_coerce, update
+from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, exists, insert, or_, select, type_coerce, update
 
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import FAILED, Pulse, PulseKind, PulseStatus
-from circadia.stores.sql.link import Runner
+from circadia.stores.locks import agent_key
+from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.schema import Instant, pulses
+from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Pulse))
@@ -43,19 +45,30 @@ _BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("tok
 _OF_ROOT = Statement(
     select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id)
 )
-_STARTABLE = Statement(
-    select(pulses)
-    .where(
-        _IS_OPEN,
-        pulses.c.status == PulseStatus.PENDING.value,
-        or_(
-            pulses.c.not_before.is_(None),
-            pulses.c.not_before <= bindparam("now"),
-            pulses.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
-        ),
-    )
+_IS_STARTABLE = and_(
+    _IS_OPEN,
+    pulses.c.status == PulseStatus.PENDING.value,
+    or_(
+        pulses.c.not_before.is_(None),
+        pulses.c.not_before <= bindparam("now"),
+        pulses.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
+    ),
+    or_(pulses.c.lease_until.is_(None), pulses.c.lease_until <= bindparam("now")),
+)
+_HAS_STARTABLE = Statement(select(exists().where(_IS_STARTABLE)))
+_FREE_JOBS = (
+    select(pulses.c.id)
+    .where(_IS_STARTABLE)
     .order_by(pulses.c.created_at, pulses.c.id)
     .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+    .cte("free_jobs")
+)
+_CLAIM = Statement(
+    update(pulses)
+    .where(pulses.c.id.in_(select(_FREE_JOBS.c.id)))
+    .values(owner=bindparam("owner_id"), epoch=pulses.c.epoch + 1, lease_until=bindparam("until"))
+    .returning(pulses)
 )
 _TAKEN = and_(_IS_OPEN, pulses.c.status.in_([PulseStatus.STARTING.value, PulseStatus.RUNNING.value]))
 _OVERDUE = Statement(
@@ -69,7 +82,14 @@ _OVERDUE = Statement(
 )
 _BEAT = Statement(
     update(pulses)
-    .where(_TAKEN, pulses.c.owner == bindparam("owner_id"), pulses.c.lease_until.is_not(None))
+    .where(
+        # A row that somebody else has locked is about to change or to end.
+        pulses.c.id.in_(
+            select(pulses.c.id)
+            .where(_TAKEN, pulses.c.owner == bindparam("owner_id"), pulses.c.lease_until.is_not(None))
+            .with_for_update(skip_locked=True)
+        )
+    )
     .values(lease_until=bindparam("until"))
 )
 _OWNED = Statement(select(pulses).where(_TAKEN, pulses.c.owner.is_not(None)))
@@ -90,20 +110,27 @@ _FAILED: Final = frozenset(status.value for status in FAILED)
 
 class SqlPulses:
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
+        self._hold = runner.hold
         self._keep = runner.queue_write
 
     async def add(self, pulse: Pulse) -> None:
+        await self._hold(agent_key(pulse.agent_id))
         self._keep(_ADD, _ROW(pulse))
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
+        await self._hold(agent_key(pulse.agent_id))
         values: dict[str, Any] = {f"new_{name}": getattr(pulse, name) for name in _MOVING}
         values |= {"key_id": pulse.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def get(self, pulse_id: PulseId) -> Pulse | None:
-        row = await self._run(lambda connection: _GET.first(connection, {"key_id": pulse_id}))
-        return None if row is None else _pulse(row)
+        def work(connection: Connection) -> Pulse | None:
+            row = _GET.first(connection, {"key_id": pulse_id})
+            return None if row is None else _pulse(row)
+
+        return await fetch_held(self._runner, work, lambda pulse: agent_key(pulse.agent_id))
 
     async def get_by_token(self, token_hash: str) -> Pulse | None:
         rows = await self._run(lambda connection: _BY_TOKEN.all(connection, {"token_hash": token_hash}))
@@ -111,6 +138,7 @@ class SqlPulses:
         return next((_pulse(row) for row in rows if row.ended_at is None), None)
 
     async def find_open(self, agent_id: AgentId) -> Sequence[Pulse]:
+        await self._hold(agent_key(agent_id))
         rows = await self._run(lambda connection: _OPEN_OF.all(connection, {"agent_id": agent_id}))
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
@@ -118,10 +146,14 @@ class SqlPulses:
         rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_pulse(row) for row in rows]
 
-    async def find_startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
-        values = {"now": now, "farthest": now + _FARTHEST, "most": limit}
-        rows = await self._run(lambda connection: _STARTABLE.all(connection, values))
-        return [_pulse(row) for row in rows]
+    async def has_startable(self, now: datetime) -> bool:
+        values = {"now": now, "farthest": now + _FARTHEST}
+        return bool(await self._run(SingleRead(lambda connection: _HAS_STARTABLE.scalar(connection, values))))
+
+    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
+        values = {"now": now, "farthest": now + _FARTHEST, "most": limit, "owner_id": owner, "until": until}
+        rows = await self._run(lambda connection: _CLAIM.all(connection, values))
+        return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def find_overdue(self, now: datetime) -> Sequence[Pulse]:
         rows = await self._run(lambda connection: _OVERDUE.all(connection, {"now": now}))
@@ -168,6 +200,7 @@ class SqlPulses:
         return [_pulse(row) for row in rows]
 
     async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
+        await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "most": limit}
         rows = await self._run(lambda connection: _ENDED.all(connection, values), of=(pulses,))
         failed = list(takewhile(lambda row: row.status in _FAILED, rows))

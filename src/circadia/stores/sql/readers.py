@@ -1,72 +1,34 @@
-"""Read blocks: each sees one state of the database, on a connection from a small pool."""
+"""Read blocks: each sees one state of the database, on a connection from a pool."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection, Table
 
-from circadia.errors import StorageUnavailable
 from circadia.stores.base import NotASingleRead
+from circadia.stores.locks import LockKey
 from circadia.stores.sql.link import Link, OpeningStatements
+from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.short_reads import SingleRead
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
 
-WAIT_SECONDS: Final = 30.0
-"""Longest wait for a free connection."""
-
-
-class ReaderPool:
-    """Lends connections, the last used first, since its caches are warm."""
-
-    def __init__(self, connect: Callable[[], Link], openings: OpeningStatements, *, size: int) -> None:
-        self.openings = openings
-        self._connect = connect
-        self._size = size
-        self._free = asyncio.Semaphore(size)
-        self._idle: list[Link] = []
-        self._closed = False
-
-    async def borrow(self) -> Link:
-        """Return a connection. Raises StorageUnavailable if none becomes free in time."""
-        if self._closed:
-            raise StorageUnavailable("the store is closed")
-        if self._free.locked():
-            try:
-                async with asyncio.timeout(WAIT_SECONDS):
-                    await self._free.acquire()
-            except TimeoutError as error:
-                raise StorageUnavailable("all connections for reading are busy", retry_after_seconds=1.0) from error
-        else:
-            await self._free.acquire()
-        return self._idle.pop() if self._idle else self._connect()
-
-    def give_back(self, link: Link) -> None:
-        self._idle.append(link)
-        self._free.release()
-
-    async def close(self) -> None:
-        """Lend no more connections, wait for those on loan, and close all."""
-        if self._closed:
-            return
-        self._closed = True
-        for _ in range(self._size):
-            await self._free.acquire()
-        for link in self._idle:
-            await link.drop()
-
 
 class ReadBlock:
     """One read block: an async context manager that runs work in a transaction."""
 
-    def __init__(self, readers: ReaderPool) -> None:
+    def __init__(self, readers: LinkPool, openings: OpeningStatements) -> None:
         self._readers = readers
+        self._openings = openings
         self._link: Link | None = None
         self._begun = False
         self._failed = False
+
+    async def hold(self, *keys: LockKey) -> bool:
+        return False  # it sees one state from its beginning to its end
 
     def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
         """Raise RuntimeError: a read block cannot write."""
@@ -76,7 +38,7 @@ class ReadBlock:
         """Run work in the block's transaction."""
         opens = not self._begun
         self._begun = True
-        return await self._run_work(work, self._readers.openings.read if opens else (), opens=opens)
+        return await self._run_work(work, self._openings.read if opens else (), opens=opens)
 
     async def _run_work(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
         if self._link is None:

@@ -10,6 +10,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Delete, Row, bindparam
 from circadia.records.call import CallStatus
 from circadia.records.retention import RetentionKind
 from circadia.records.wake import Decision
+from circadia.stores.locks import RETENTION_KEY
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.schema import calls, conversations, deliveries, events, messages, provider_ids, pulses, wakes
@@ -41,7 +42,11 @@ def _delete_by_time(at: Column[Any], *keys: Column[Any], only: Sequence[ColumnEl
 
 _NEWEST_EVENT: Final = select(func.max(events.c.number)).scalar_subquery()
 _FIRST_EVENTS: Final = (
-    select(events.c.number, events.c.at).order_by(events.c.number).limit(bindparam("most")).subquery()
+    select(events.c.number, events.c.at)
+    .where(events.c.number > 0)
+    .order_by(events.c.number)
+    .limit(bindparam("most"))
+    .subquery()
 )
 _OLD_EVENTS: Final = select(_FIRST_EVENTS.c.number).where(
     _FIRST_EVENTS.c.at < bindparam("before"), _FIRST_EVENTS.c.number < _NEWEST_EVENT
@@ -68,8 +73,10 @@ _DELETE: Final[Mapping[RetentionKind, Delete]] = {
 class SqlRetention:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def delete_expired(self, what: RetentionKind, before: datetime, *, limit: int) -> int:
+        await self._hold(RETENTION_KEY)
         values = {"before": before, "most": limit}
 
         def work(connection: Connection) -> int:

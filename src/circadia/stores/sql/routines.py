@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, u
 from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import AgentId, RoutineId
 from circadia.records.schedule import Routine, RoutineSpec
+from circadia.stores.locks import agent_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import routines
 from circadia.stores.sql.statement import Statement
@@ -56,8 +57,10 @@ _NEXT = Statement(
 class SqlRoutines:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, routine: Routine) -> None:
+        await self._hold(agent_key(routine.agent_id))
         values = {
             "id": routine.id, "agent_id": routine.agent_id, "name": routine.name, "created_at": routine.created_at,
             **_build_row(routine),
@@ -70,24 +73,29 @@ class SqlRoutines:
             raise Conflict(f"the agent has a routine {routine.name!r} already")
 
     async def save(self, routine: Routine, *, origin: Routine) -> bool:
+        await self._hold(agent_key(routine.agent_id))
         values: dict[str, Any] = {f"new_{name}": value for name, value in _build_row(routine).items()}
         values |= {"key_id": routine.id, "origin_next": origin.next_at}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
+        await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "name": name}
         return await self._run(lambda connection: _REMOVE.execute(connection, values) == 1)
 
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
+        await self._hold(agent_key(agent_id))
         others = delete(routines).where(routines.c.agent_id == agent_id, routines.c.name.not_in(names))
         await self._run(lambda connection: connection.execute(others))
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
+        await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id, "name": name}
         row = await self._run(lambda connection: _ONE.first(connection, values))
         return None if row is None else next(iter(_load_readable([row])), None)
 
     async def find_by_agent(self, agent_id: AgentId) -> Sequence[Routine]:
+        await self._hold(agent_key(agent_id))
         return _load_readable(await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id})))
 
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:

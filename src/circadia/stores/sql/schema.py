@@ -141,8 +141,10 @@ messages = Table(
     Column("root_id", String),
     Column("parent_id", String),
     Column("depth", Integer, nullable=False, server_default=text("0")),
+    Column("indexed", Boolean, nullable=False, server_default=text("false")),
     sqlite_autoincrement=True,
 )
+Index("messages_unindexed", messages.c.number, **only("NOT indexed"))
 Index("messages_key", messages.c.key, unique=True)
 Index("messages_sender", messages.c.sender_id, messages.c.number)
 Index("messages_root", messages.c.root_id)

@@ -259,6 +259,7 @@ class SqlSearchableRows(ABC, Generic[Key, Row]):
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     @abstractmethod
     def _build_records(self, connection: Connection, rows: Sequence[Any]) -> list[Row]:

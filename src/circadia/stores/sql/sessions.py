@@ -1,14 +1,15 @@
 """Session rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, exists, false, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, exists, false, select, true, update
 
 from circadia.errors import Conflict
 from circadia.ids import SessionId
 from circadia.records.session import Session, SessionStatus
+from circadia.stores.locks import session_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
@@ -27,8 +28,17 @@ _EVERY = select(sessions).order_by(sessions.c.created_at, sessions.c.id)
 _OPEN = _EVERY.where(sessions.c.status == SessionStatus.OPEN.value)
 _NAMES = NamesNear(select(sessions).where(sessions.c.status == SessionStatus.OPEN.value), sessions.c.name)
 _TOUCH = Statement(
-    update(sessions).where(sessions.c.id == bindparam("key")).values(touched_at=bindparam("at"), stalled=false()),
+    update(sessions)
+    .where(sessions.c.id == bindparam("key"), sessions.c.touched_at < bindparam("at"))
+    .values(touched_at=bindparam("at"), stalled=false()),
     ("at", "key"),
+)
+_STALL = Statement(
+    update(sessions)
+    .where(
+        sessions.c.id == bindparam("key"), sessions.c.status == SessionStatus.OPEN.value, sessions.c.stalled.is_(False)
+    )
+    .values(stalled=true())
 )
 _MEMBERS = and_(agents.c.session_id == sessions.c.id, agents.c.deleted_at.is_(None))
 _SILENT = Statement(
@@ -42,9 +52,10 @@ _SILENT = Statement(
 
 
 class SqlSessions:
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, touch: Callable[[SessionId, datetime], None]) -> None:
         self._run = runner.run
-        self._keep = runner.queue_write
+        self._hold = runner.hold
+        self._touch = touch
 
     async def add(self, session: Session) -> None:
         def work(connection: Connection) -> bool:
@@ -55,6 +66,10 @@ class SqlSessions:
 
     async def get(self, session_id: SessionId) -> Session | None:
         return await self._run(lambda connection: _first(_GET.first(connection, {"key": session_id})))
+
+    async def lock(self, session_id: SessionId) -> Session | None:
+        await self._hold(session_key(session_id))
+        return await self.get(session_id)
 
     async def get_by_name(self, name: str) -> Session | None:
         return await self._run(lambda connection: _first(_BY_NAME.first(connection, {"key": name})))
@@ -67,6 +82,7 @@ class SqlSessions:
         return [_session(row) for row in rows]
 
     async def save(self, session: Session) -> None:
+        await self._hold(session_key(session.id))
         statement = update(sessions).where(sessions.c.id == session.id)
         values = {
             "status": session.status.value,
@@ -76,8 +92,15 @@ class SqlSessions:
         }
         await self._run(lambda connection: connection.execute(statement, values))
 
+    async def mark_stalled(self, session_id: SessionId) -> bool:
+        return await self._run(lambda connection: _STALL.execute(connection, {"key": session_id}) == 1)
+
     async def touch(self, session_id: SessionId, at: datetime) -> None:
-        self._keep(_TOUCH, (at, session_id), key=session_id)
+        self._touch(session_id, at)
+
+    async def save_touches(self, touches: Mapping[SessionId, datetime]) -> None:
+        rows = [(at, session_id) for session_id, at in sorted(touches.items())]
+        await self._run(lambda connection: _TOUCH.run_many(connection, rows))
 
     async def find_silent_since(self, before: datetime) -> Sequence[Session]:
         rows = await self._run(lambda connection: _SILENT.all(connection, {"before": before}))

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, func, insert, literal_colu
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
 from circadia.records.sleep_call import FORGOTTEN, OperationDayCost, OperationModelCost, SleepCall, SleepCost
+from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
 from circadia.stores.sql.benefits import day_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
@@ -76,12 +77,15 @@ _DAYS = (
 class SqlSleepCalls:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, call: SleepCall) -> None:
+        await self._hold(bank_key(call.bank_id))
         values = {name: getattr(call, name) for name in _COLUMNS}
         await self._run(lambda connection: _ADD.execute(connection, values))
 
     async def save_outcome(self, call: SleepCall) -> None:
+        await self._hold(bank_key(call.bank_id))
         values = {"of": call.id, "answered": call.answer, "failed": call.error}
         await self._run(lambda connection: _SETTLE.execute(connection, values))
 
@@ -108,6 +112,7 @@ class SqlSleepCalls:
         pass_id: PassId | None = None,
         operation: str | None = None,
     ) -> SleepCost:
+        await self._hold(*_build_cost_keys(bank_id, pass_id))
         statement = _SPENT
         if since is not None:
             statement = statement.where(sleep_calls.c.at >= since)
@@ -143,6 +148,13 @@ class SqlSleepCalls:
         if bank_id is not None:
             statement = statement.where(sleep_calls.c.bank_id == bank_id)
         return await self._run(lambda connection: connection.execute(statement).rowcount)
+
+
+def _build_cost_keys(bank_id: BankId | None, pass_id: PassId | None) -> Sequence[LockKey]:
+    """Return the keys of a budget; the bank's key guards that of a pass too."""
+    if bank_id is not None:
+        return (bank_key(bank_id),)
+    return () if pass_id is not None else (FLEET_KEY,)
 
 
 def _build_cost(row: Any) -> SleepCost:

@@ -12,6 +12,7 @@ from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import Demotion, EpisodeKind
 from circadia.records.sleep_state import Backlog, Leftover, OperationPause, SleepState
+from circadia.stores.locks import bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, notes
 from circadia.stores.sql.schema import agents
@@ -109,12 +110,15 @@ _ITEMS = Statement(select(_count_up_to(episodes).scalar_subquery() + _count_up_t
 class SqlSleepStates:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def get(self, bank_id: BankId) -> SleepState:
+        await self._hold(bank_key(bank_id))
         row = await self._run(lambda connection: _GET.first(connection, {"bank": bank_id}))
         return SleepState(bank_id=bank_id) if row is None else _state(row)
 
     async def put(self, state: SleepState) -> None:
+        await self._hold(bank_key(state.bank_id))
         values = {
             **{name: getattr(state, name) for name in _COLUMNS},
             "leftovers": list(map(asdict, state.leftovers)),

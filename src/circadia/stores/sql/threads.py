@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, exists, func, select, update
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
 from circadia.records.thread import JoinResult, Participant, Thread, ThreadStatus
+from circadia.stores.locks import agent_key, thread_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, participants, threads
@@ -113,6 +114,7 @@ _OPEN_COUNT = Statement(
 class SqlThreads:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def add(self, thread: Thread) -> None:
         """Store a new thread. Raises Conflict if its id exists."""
@@ -134,8 +136,14 @@ class SqlThreads:
             raise Conflict(f"there is a thread {thread.id!r} already")
 
     async def get(self, thread_id: ThreadId) -> Thread | None:
-        row = await self._run(lambda connection: _GET.first(connection, {"key": thread_id}))
-        return None if row is None else _thread(row)
+        def work(connection: Connection) -> Thread | None:
+            row = _GET.first(connection, {"key": thread_id})
+            return None if row is None else _thread(row)
+
+        thread = await self._run(work)
+        # Direct messages of a session share a thread that never changes.
+        is_direct = thread is None or thread.status is ThreadStatus.DIRECT
+        return await self._run(work) if not is_direct and await self._hold(thread_key(thread_id)) else thread
 
     async def find_by_session(
         self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
@@ -154,6 +162,8 @@ class SqlThreads:
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
         values = {"session_id": session_id, "name": name}
         rows = await self._run(lambda connection: _NAMED.all(connection, values))
+        if await self._hold(*(thread_key(row.id) for row in rows)):
+            rows = await self._run(lambda connection: _NAMED.all(connection, values))
         return [_thread(row) for row in rows]
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
@@ -167,6 +177,7 @@ class SqlThreads:
         return await self._run(lambda connection: _OPENED_BY.scalar(connection, values))
 
     async def close(self, thread: Thread) -> bool:
+        await self._hold(thread_key(thread.id))
         values = {
             "key": thread.id,
             "new_status": thread.status.value,
@@ -176,18 +187,22 @@ class SqlThreads:
         return await self._run(lambda connection: _CLOSE.execute(connection, values) == 1)
 
     async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> JoinResult:
+        await self._hold(thread_key(thread_id), agent_key(agent_id))
         return await self._run(lambda connection: _join(connection, thread_id, agent_id, at))
 
     async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
+        await self._hold(thread_key(thread_id), agent_key(agent_id))
         values = {"thread": thread_id, "agent": agent_id}
         return await self._run(lambda connection: _LEAVE.execute(connection, values) == 1)
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
+        await self._hold(thread_key(thread_id))
         values = {"thread_id": thread_id}
         rows = await self._run(lambda connection: _PARTICIPANTS.all(connection, values))
         return sorted((_participant(row) for row in rows), key=lambda participant: participant.name)
 
     async def count_open_of_agent(self, agent_id: AgentId) -> int:
+        await self._hold(agent_key(agent_id))
         values = {"agent_id": agent_id}
         return await self._run(lambda connection: _OPEN_COUNT.scalar(connection, values))
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, literal_column, sele
 from circadia.ids import BankId
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import BankHeads, ReadyView, ReadyViewSnapshot, ViewHit, ViewKind
+from circadia.stores.locks import RETENTION_KEY, bank_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, notes, views
 from circadia.stores.sql.searchable import select_greatest_number
@@ -55,6 +56,7 @@ _EXPIRE: Final = Statement(delete(views).where(*_OLD))
 class SqlViews:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
 
     async def find_ready(self, bank_id: BankId, key: str) -> ReadyViewSnapshot | None:
         values = {"bank": bank_id, "asked_key": key}
@@ -79,24 +81,29 @@ class SqlViews:
         return [_view(row) for row in rows]
 
     async def put(self, view: ReadyView) -> None:
+        await self._hold(bank_key(view.bank_id))
         values = {name: getattr(view, name) for name in _COLUMNS} | {"hits": list(map(tuple, view.hits))}
         await self._run(lambda connection: _PUT.execute(connection, values))
 
     async def save_hits(self, view: ReadyView) -> None:
+        await self._hold(bank_key(view.bank_id))
         values = {f"of_{name}": getattr(view, name) for name in _KEYS}
         values |= {f"new_{name}": getattr(view, name) for name in _MADE} | {"new_hits": list(map(tuple, view.hits))}
         await self._run(lambda connection: _MAKE.execute(connection, values))
 
     async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
+        await self._hold(bank_key(bank_id))
         deletion = delete(views).where(views.c.bank_id == bank_id)
         if kind is not None:
             deletion = deletion.where(views.c.kind == kind.value)
         await self._run(lambda connection: connection.execute(deletion))
 
     async def trim_questions(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
+        await self._hold(bank_key(bank_id))
         await self._run(lambda connection: _trim(connection, bank_id, before, keep))
 
     async def delete_expired(self, before: datetime) -> None:
+        await self._hold(RETENTION_KEY)
         await self._run(lambda connection: _EXPIRE.execute(connection, {"before": before}))
 
     async def find_bank_ids(self) -> Sequence[BankId]:

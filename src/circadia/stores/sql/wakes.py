@@ -21,6 +21,7 @@ from circadia.records.wake import (
     WakeCount,
     WakeSource,
 )
+from circadia.stores.locks import FLEET_KEY, agent_key, request_key
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
@@ -147,12 +148,15 @@ _TALLY = Statement(text(
 class SqlWakes:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._hold = runner.hold
         self._keep = runner.queue_write
 
     async def add(self, wake: Wake) -> None:
+        await self._hold(agent_key(wake.agent_id))
         self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
 
     async def save(self, wake: Wake) -> bool:
+        await self._hold(agent_key(wake.agent_id))
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
         return await self._run(lambda connection: _SAVE.execute(connection, values) == 1)
@@ -166,6 +170,7 @@ class SqlWakes:
         return None if row is None else _wake(row)
 
     async def get_by_key(self, key: str) -> Wake | None:
+        await self._hold(request_key(key))
         row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else _wake(row)
 
@@ -178,6 +183,7 @@ class SqlWakes:
         return [_wake(row) for row in rows]
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
+        await self._hold(agent_key(agent_id))
         rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
         return [_wake(row) for row in rows]
 
@@ -275,6 +281,8 @@ class SqlWakes:
             "asked_most": asked_most, "failures_most": failures_most, "fleet_open_most": fleet_open_most,
             "fleet_wakes_most": fleet_wakes_most,
         }  # fmt: skip
+        keys = [agent_key(agent_id)] if sender_id is None else [agent_key(agent_id), agent_key(sender_id)]
+        await self._hold(*keys, *([FLEET_KEY] if ALL > min(fleet_open_most, fleet_wakes_most) > 0 else []))
         (row,) = await self._run(lambda connection: _TALLY.all(connection, values), of=_COUNTED)
         return GuardrailCounts(
             wakes_today=row.wakes_today,

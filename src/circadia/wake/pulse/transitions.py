@@ -8,7 +8,7 @@ from typing import Any, Final
 from circadia.agents.sleep import AgentSleepService
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import AgentId, MessageId, WakeId, hash_token, new_token
+from circadia.ids import AgentId, MessageId, PulseId, WakeId, hash_token, new_token
 from circadia.jobs.leased_jobs import LEASE_SECONDS
 from circadia.memory.capture.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause
@@ -18,6 +18,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.wake import Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import agent_key
 from circadia.wake.admission.requests import remaining_run_seconds
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import LaunchResult
@@ -57,10 +58,24 @@ class PulseService:
         self._sleep = sleep
         self._inbox = inbox
 
-    async def take(self, tx: Tx, pulse: Pulse, owner: str) -> LeasedPulse | None:
-        """Take a pending pulse for this process, build its prompt and lease its messages; return None if it is void."""
+    async def hold_agents(self, tx: Tx, pulse_id: PulseId) -> None:
+        """Hold the agent of a woken pulse and those that woke it, which hear of a failure; call it first in a block."""
+        wakes = await tx.wakes.find_by_pulse(pulse_id)
+        await tx.hold(*(agent_key(agent) for wake in wakes for agent in (wake.agent_id, wake.sender_id) if agent))
+
+    async def take(self, tx: Tx, pulse: Pulse) -> LeasedPulse | None:
+        """Build the prompt of a pulse that this process has claimed, and lease its messages; return None if it is void.
+
+        Raises:
+            Conflict: it is no longer claimed by this process.
+        """
         agent = await tx.agents.get(pulse.agent_id)
+        present = await tx.pulses.get(pulse.id)
+        if present is None or (present.status, present.epoch) != (PulseStatus.PENDING, pulse.epoch):
+            raise Conflict(f"pulse {pulse.id!r} was moved by another process")
+        pulse = present  # a wake may have joined it, or extended its limit
         if agent is None or agent.deleted_at is not None or not agent.enabled:
+            await self.hold_agents(tx, pulse.id)
             ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
             await self._notify_wakers(tx, ended)
             return None
@@ -76,8 +91,6 @@ class PulseService:
             pulse,
             PulseStatus.STARTING,
             attempt=pulse.attempt + 1,
-            epoch=pulse.epoch + 1,
-            owner=owner,
             lease_until=now + timedelta(seconds=LEASE_SECONDS),
             not_before=None,
             prompted_at=now,
@@ -154,6 +167,7 @@ class PulseService:
 
     async def time_out(self, tx: Tx, pulse: Pulse) -> Pulse:
         """End a time awake that is over its limit and close the gate (WAKE-56)."""
+        await self.hold_agents(tx, pulse.id)
         ended = await self._rows.move(tx, pulse, PulseStatus.TIMED_OUT, detail=f"over {pulse.timeout_seconds:g} s")
         actor = "time limit of its pulse"
         await self._sleep.set_if_exists(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)

@@ -1,13 +1,18 @@
-"""When a write block returns: no sooner than the disk has it."""
+"""When a write block of SQLite returns: no sooner than the disk has it."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.base import Store
 from circadia.stores.sql.database import SqlStore
-from tests.contract.rows import put, sent, tags
+from circadia.stores.sql.group_commit import GroupCommitWriter
+from circadia.stores.sqlite import open_sqlite
+from tests.contract.rows import put, read_tags, sent, tags
+from tests.fixtures.database_file import put_database
 
 
 class Undone(Exception):
@@ -19,6 +24,7 @@ class Disk:
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(store, SqlStore)
+        assert isinstance(store.writer, GroupCommitWriter)
         link = store.writer.link
         self._sync = link.sync
         self.asked = 0
@@ -44,6 +50,13 @@ class Disk:
 
 
 @pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = await open_sqlite(put_database(tmp_path))
+    yield store
+    await store.close()
+
+
+@pytest.fixture
 def disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> Disk:
     """The disk of the store."""
     return Disk(store, monkeypatch)
@@ -56,7 +69,7 @@ async def test_a_block_returns_no_sooner_than_the_disk_has_it_and_others_run_mea
     await disk.begun(1)
     others = [asyncio.create_task(put(store, n)) for n in (2, 3)]
     async with asyncio.timeout(60):
-        while await tags(store) != [1, 2, 3]:
+        while await read_tags(store) != [1, 2, 3]:
             await asyncio.sleep(0)
     assert disk.asked == 1
     assert not any(task.done() for task in (first, *others))
@@ -98,7 +111,7 @@ async def test_acts_run_in_the_order_of_commits_once_the_disk_has_them(store: St
     blocks = [asyncio.create_task(block(n, fails=n == 2)) for n in (1, 2, 3)]
     await disk.begun(1)
     async with asyncio.timeout(60):
-        while await tags(store) != [1, 3]:
+        while await read_tags(store) != [1, 3]:
             await asyncio.sleep(0)
     assert told == []
     disk.may_answer.set()

@@ -1,0 +1,232 @@
+"""The writer of a database that locks rows: each block is a transaction on a connection of its own.
+
+    keys named at the opening: wait here for other blocks of this process
+        -> connection -> BEGIN, locks -> work … -> COMMIT -> callbacks
+
+Only the first step keeps the keys of this process apart: so blocks that wait for one busy agent do not occupy all
+connections. The database's locks keep all processes apart.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection
+
+from circadia.errors import CircadiaError, StorageUnavailable
+from circadia.stores.locks import LockKey
+from circadia.stores.sql.link import Link, OpeningStatements, do_nothing
+from circadia.stores.sql.link_pool import LinkPool
+from circadia.stores.sql.write_block import WriteBlock, build_write_failure
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+LOCK_SECONDS: Final = 10
+"""Longest wait for a lock."""
+LATE_LOCK_MILLISECONDS: Final = 250
+"""The same out of order. Shorter than PostgreSQL's `deadlock_timeout` of 1 s: two such blocks fail one by one."""
+
+
+def _build_lock_statement(keys: Iterable[LockKey]) -> str:
+    numbers = ",".join(map(str, sorted({key.number for key in keys})))
+    return f"SELECT pg_advisory_xact_lock(number) FROM unnest('{{{numbers}}}'::bigint[]) AS number"  # noqa: S608 - numbers
+
+
+class _KeyQueues:
+    """Waiting lines of this process, one for each key in use."""
+
+    def __init__(self) -> None:
+        self._locks: dict[int, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def _wait_for(self, number: int) -> Any:
+        lock, users = self._locks.get(number, (asyncio.Lock(), 0))
+        self._locks[number] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks[number]
+            if users == 1:
+                del self._locks[number]
+            else:
+                self._locks[number] = lock, users - 1
+
+    async def enter(self, keys: Collection[LockKey], until: AsyncExitStack) -> None:
+        for number in sorted({key.number for key in keys}):
+            await until.enter_async_context(self._wait_for(number))
+
+
+class PooledWriter:
+    """Opens write blocks, as many at a time as there are connections."""
+
+    commits_in_order: Final = False
+
+    def __init__(self, pool: LinkPool, openings: OpeningStatements) -> None:
+        self.pool = pool
+        self.openings = openings
+        self.queues = _KeyQueues()
+        self.failure: str | None = None
+        self.late_locks = 0
+        """Number of keys that blocks took out of order."""
+        self._owners: set[asyncio.Task[Any]] = set()
+        """Tasks that are in a write block, or wait for one."""
+        self._closed = False
+        self._idle = asyncio.Event()
+        """Set when the last block has ended after `close`."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def begin(self, keys: Sequence[LockKey]) -> "PooledBlock":
+        return PooledBlock(self, keys)
+
+    def enter(self, task: asyncio.Task[Any] | None) -> None:
+        """Count a task's block. Raises StorageUnavailable after `close`, RuntimeError if the task has one already."""
+        if self._closed:
+            raise StorageUnavailable("the store is closed")
+        if task is None or task in self._owners:
+            raise RuntimeError("a write block must not open another: it could wait for itself")
+        self._owners.add(task)
+
+    def leave(self, task: asyncio.Task[Any]) -> None:
+        self._owners.discard(task)
+        if not self._owners:
+            self._idle.set()
+
+    def check(self) -> None:
+        """Do nothing: a new connection recovers from earlier failures."""
+
+    def record_failure(self, failure: str) -> None:
+        if self.failure is None:
+            _logger.warning("nothing can be written: %s", failure)
+        self.failure = failure
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Start work that must end even if the caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        self._closed = True
+        self._idle.clear()
+        if self._owners:
+            await self._idle.wait()
+        await asyncio.gather(*self._tasks)
+        await self.pool.close()
+
+
+class PooledBlock(WriteBlock):
+    """One write block on a connection of its own."""
+
+    def __init__(self, writer: PooledWriter, keys: Sequence[LockKey]) -> None:
+        super().__init__()
+        self._writer = writer
+        self._held = set(keys)
+        self._until_end = AsyncExitStack()
+        self._link: Link
+        self._begun = False
+        self._failure: Exception | None = None
+        self._is_in_doubt = False
+        """Whether the commit failed, so that it may have happened."""
+
+    async def hold(self, *keys: LockKey) -> bool:
+        missing = {key for key in keys if key not in self._held}
+        if not missing:
+            return False
+        if self._begun:
+            await self._run(do_nothing, first=self._build_late_locks(missing))
+        self._held |= missing
+        return self._begun
+
+    def _build_late_locks(self, keys: Collection[LockKey]) -> Sequence[str]:
+        """Return the statements that lock further keys; out of order they wait briefly."""
+        lock = _build_lock_statement(keys)
+        if not self._held or max(key.number for key in self._held) < min(key.number for key in keys):
+            return (lock,)
+        self._writer.late_locks += 1
+        _logger.debug("locks out of order: %r after %r", sorted(keys), sorted(self._held))
+        return (
+            f"SET LOCAL lock_timeout = {LATE_LOCK_MILLISECONDS}", lock, f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'",
+        )  # fmt: skip
+
+    async def _run(self, work: Callable[[Connection], T], *, first: Sequence[str] = ()) -> T:
+        if self._failure is not None:
+            raise StorageUnavailable("the transaction has failed already") from self._failure
+        opens = not self._begun
+        if opens:
+            self._begun = True
+            first = self._writer.openings.write
+            if self._held:
+                first = (*first, _build_lock_statement(self._held))
+        try:
+            return await self._link.run(work, first=first, opens=opens)
+        except Exception as error:
+            self._failure = error
+            if isinstance(error, StorageUnavailable):
+                self._writer.record_failure(error.message)
+            raise
+
+    async def __aenter__(self) -> "PooledBlock":
+        async with AsyncExitStack() as until:
+            task = asyncio.current_task()
+            self._writer.enter(task)
+            until.callback(self._writer.leave, task)
+            await self._writer.queues.enter(self._held, until)
+            self._link = await self._writer.pool.borrow()
+            self._until_end = until.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended = True
+        commits = error is None and self._failure is None
+        failure = await asyncio.shield(self._writer.spawn(self._finish(commits=commits)))
+        if failure is not None:
+            raise failure
+        if error is None and not commits:
+            raise StorageUnavailable("the transaction has failed") from self._failure
+
+    async def _finish(self, *, commits: bool) -> CircadiaError | None:
+        """Commit or roll back, give the connection back and run the callbacks; return the failure of a commit."""
+        failure: CircadiaError | None = StorageUnavailable("the server stopped during the commit")
+        try:
+            failure = await self._commit() if commits else None
+        finally:
+            if not commits or failure is not None:
+                self.run_rollback_callbacks()
+                await self._undo()
+            self._writer.pool.give_back(self._link)
+            if commits and failure is None:  # before the next block with these keys begins
+                self.run_commit_callbacks()
+            await self._until_end.aclose()
+        return failure
+
+    async def _commit(self) -> CircadiaError | None:
+        try:
+            if self._queued:
+                await self._run(self._with_queued_writes(do_nothing))
+        except CircadiaError as error:
+            return error
+        if not self._begun:  # it sent nothing
+            return None
+        try:
+            await self._link.run(do_nothing, first=("COMMIT",))
+        except CircadiaError as error:
+            self._is_in_doubt = True
+            failure = build_write_failure("the commit may not be on disk", error)
+            self._writer.record_failure(failure.message)
+            return failure
+        return None
+
+    async def _undo(self) -> None:
+        if self._is_in_doubt:
+            await self._link.drop()
+        elif self._begun:
+            self._link.roll_back()

@@ -1,0 +1,116 @@
+"""What write blocks have in common: queued writes, callbacks and locks."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import Final, Protocol, TypeVar
+
+from sqlalchemy import Connection, Table
+
+from circadia.errors import CircadiaError, StorageUnavailable
+from circadia.stores.locks import LockKey
+from circadia.stores.sql.statement import Statement
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
+
+
+class WriteBlock(ABC):
+    """One write block: an async context manager that runs work in a transaction."""
+
+    def __init__(self) -> None:
+        self._acts: list[Callable[[], None]] = []
+        self._acts_of_failure: list[Callable[[], None]] = []
+        self._queued: dict[Statement, dict[object, Sequence[object]]] = {}
+        self._ended = False
+
+    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+        """Do work in the block's transaction. After an error the block can only be left, which undoes it."""
+        if self._ended:
+            raise RuntimeError("the write block has ended")
+        if self._queued and (of is None or any(statement.table in of for statement in self._queued)):
+            return await self._run(self._with_queued_writes(work))
+        return await self._run(work)
+
+    @abstractmethod
+    async def hold(self, *keys: LockKey) -> bool:
+        """See `Runner.hold`."""
+
+    def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+        if self._ended:
+            raise RuntimeError("the write block has ended")
+        rows = self._queued.setdefault(statement, {})
+        rows[len(rows) if key is None else key] = row
+
+    @abstractmethod
+    async def _run(self, work: Callable[[Connection], T]) -> T: ...
+
+    def _with_queued_writes(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+        queued, self._queued = self._queued, {}
+        writes = {statement: list(rows.values()) for statement, rows in queued.items()}
+
+        def run_both(connection: Connection) -> T:
+            Statement.run_batch(connection, writes)
+            return work(connection)
+
+        return run_both
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        self._acts.append(act)
+
+    def after_rollback(self, act: Callable[[], None]) -> None:
+        self._acts_of_failure.append(act)
+
+    def run_commit_callbacks(self) -> None:
+        acts, self._acts = self._acts, []
+        _run_callbacks(acts)
+
+    def run_rollback_callbacks(self) -> None:
+        acts, self._acts_of_failure = self._acts_of_failure, []
+        _run_callbacks(acts)
+
+    @abstractmethod
+    async def __aenter__(self) -> "WriteBlock": ...
+
+    @abstractmethod
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class BlockWriter(Protocol):
+    """Opens write blocks on one database."""
+
+    commits_in_order: Final[bool]
+    """Whether a block that commits later has greater numbers in its rows."""
+    failure: str | None
+    """Reason of a failed write, until writes are known to work again."""
+
+    def begin(self, keys: Sequence[LockKey]) -> WriteBlock: ...
+
+    def check(self) -> None:
+        """Raise StorageUnavailable if no write can succeed before a restart."""
+        ...
+
+    async def close(self) -> None:
+        """Refuse new blocks, let the waiting ones end, and close the connections."""
+        ...
+
+
+def build_write_failure(what: str, error: CircadiaError) -> StorageUnavailable:
+    failure = StorageUnavailable(f"{what}: {error.message}", retry_after_seconds=_RETRY_SECONDS)
+    failure.__cause__ = error
+    return failure
+
+
+def _run_callbacks(acts: Sequence[Callable[[], None]]) -> None:
+    """Run callbacks; one that raises is logged and does not stop the others."""
+    for act in acts:
+        try:
+            act()
+        except Exception:
+            _logger.exception("a callback after a transaction failed")
