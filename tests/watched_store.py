@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import LockKey
 
 
 class HookedStore:
@@ -15,6 +16,8 @@ class HookedStore:
         self.ping = store.ping
         self.begin_single_read = store.begin_single_read
         self.close = store.close
+        self.save_touches = store.save_touches
+        self.commits_in_order = store.commits_in_order
 
     def before_commit(self) -> None:
         """Do something at the end of a write block, which is undone if this raises."""
@@ -23,9 +26,9 @@ class HookedStore:
         """Do something when a write block is on the disk."""
 
     @asynccontextmanager
-    async def begin_write(self) -> AsyncGenerator[Tx]:
+    async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
         """Write."""
-        async with self._store.begin_write() as tx:
+        async with self._store.begin_write(*keys) as tx:
             yield tx
             self.before_commit()
         self.after_commit()
@@ -40,9 +43,13 @@ class LostReplyStore(HookedStore):
 
     lost = 0
     """How many writes are still to be answered so."""
+    spared = 0
+    """How many writes before them are answered."""
 
     def after_commit(self) -> None:
         """Be lost."""
-        if self.lost:
+        if self.spared:
+            self.spared -= 1
+        elif self.lost:
             self.lost -= 1
             raise StorageUnavailable("the connection broke off")

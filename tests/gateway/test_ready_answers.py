@@ -231,7 +231,7 @@ async def test_as_long_as_what_somebody_just_said_cannot_be_written_their_answer
         await ann.put(await ann.frame(chat(OTHER)))
         assert (await ann.ask(chat(ASKED), headers=named)).outcome == "hit"
         async with ann.store.begin_write() as tx:  # nobody else writes meanwhile
-            await tx.agents.lock(AgentId("nobody"))
+            await tx.agents.get(AgentId("nobody"))
             for said, expected in (("From today on I drink coffee", "miss"), (ASKED, "hint")):
                 async with ann.at.call(ann.token, body=chat(said), headers=named) as response:
                     assert response.headers["x-circadia-answer"] == expected

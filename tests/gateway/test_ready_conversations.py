@@ -100,7 +100,7 @@ async def test_what_somebody_without_a_name_said_just_now_is_waited_for_too(
         await ann.put(await ann.frame(chat(OTHER), headers=eve))
         assert (await ann.ask(chat(ASKED), headers=eve)).outcome == "hit"
         async with ann.store.begin_write() as tx:  # nobody else writes meanwhile
-            await tx.agents.lock(AgentId("nobody"))
+            await tx.agents.get(AgentId("nobody"))
             for said, headers, expected in (("I quit tea", {}, "miss"), (ASKED, eve, "hint")):
                 async with ann.at.call(ann.token, body=chat(said), headers=headers) as response:
                     assert response.headers["x-circadia-answer"] == expected

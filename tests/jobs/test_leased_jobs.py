@@ -1,6 +1,7 @@
 """A process keeps its jobs as long as it renews their leases."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -45,6 +46,15 @@ class Rows:
     async def renew_leases(self, owner: str, until: datetime) -> None:
         self.row = replace(self.row, lease_until=until)
 
+    async def has_startable(self, now: datetime) -> bool:
+        return False
+
+    async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
+        return ()
+
+    async def hold(self, _: Tx, run: Pass) -> None:
+        pass
+
     async def requeue(self, _: Tx, run: Pass) -> None:
         self.requeued.append(run.id)
 
@@ -53,7 +63,9 @@ def jobs_of(clock: ManualClock, rows: Rows) -> LeasedJobs[Pass]:
     def kind(_: Tx) -> Rows:
         return rows
 
-    return LeasedJobs[Pass](clock, cast("Store", rows), kind, rows.requeue, name="a test", owner="me", alone=False)
+    return LeasedJobs[Pass](
+        clock, cast("Store", rows), kind, rows.requeue, rows.hold, name="a test", owner="me", alone=False
+    )
 
 
 @pytest.mark.parametrize(("renewed", "requeued"), [(False, ["p1"]), (True, [])])

@@ -41,6 +41,7 @@ from circadia.server.wake_wiring import build_agent_services, build_wake_service
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import LockKey
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.inbox import Inbox
@@ -57,11 +58,13 @@ class Breakable:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.commits_in_order = store.commits_in_order
+        self.save_touches = store.save_touches
         self.broken: str | None = None
 
-    def begin_write(self) -> AbstractAsyncContextManager[Tx]:
+    def begin_write(self, *keys: LockKey) -> AbstractAsyncContextManager[Tx]:
         """Open a write block."""
-        return self._store.begin_write()
+        return self._store.begin_write(*keys)
 
     def begin_read(self) -> AbstractAsyncContextManager[Tx]:
         """Open a read block."""

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Table, create_engine
 
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import DropReason
+from circadia.stores.locks import LockKey
 from circadia.stores.sql.answers import SqlAnswers
 from circadia.stores.sql.statement import DRIVER_CONNECTION, Statement
 from tests.contract.rows import at
@@ -30,6 +31,9 @@ class Traced:
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
         return work(self._connection)
+
+    async def hold(self, *keys: LockKey) -> bool:
+        return False
 
     def queue_write(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
         raise AssertionError("nothing of answers may wait")

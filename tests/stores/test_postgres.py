@@ -1,9 +1,10 @@
 """What is PostgreSQL's own: connections that are lost, and its settings."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, Select, select
 from sqlalchemy.dialects import postgresql
 
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
-from circadia.ids import AgentId, BankId
+from circadia.ids import AgentId, BankId, SessionId
 from circadia.records.bank import Bank
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore, SqlTx
@@ -51,11 +52,15 @@ def written(statement: Select[Any]) -> str:
     return str(statement.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}))
 
 
+def _ignore_touch(session_id: SessionId, at: datetime) -> None:
+    pass
+
+
 @asynccontextmanager
-async def transaction(store: SqlStore) -> AsyncIterator[tuple[SqlTx, WriteBlock]]:
+async def transaction(store: SqlStore) -> AsyncGenerator[tuple[SqlTx, WriteBlock]]:
     """Open a write block, for statements of its nouns and for others."""
     async with store.writer.begin(()) as block:
-        yield SqlTx(block, block.after_commit, block.after_rollback, lambda *_: None), block
+        yield SqlTx(block, block.after_commit, block.after_rollback, _ignore_touch), block
 
 
 @pytest.mark.spec("GATE-92", "CLU-02")

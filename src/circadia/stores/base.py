@@ -387,8 +387,10 @@ class Store(Protocol):
     does not answer or its disk is full.
     """
 
-    commits_in_order: bool
-    """Whether a block that commits later has greater numbers in its rows."""
+    @property
+    def commits_in_order(self) -> bool:
+        """Whether a block that commits later has greater numbers in its rows."""
+        ...
 
     def begin_write(self, *keys: LockKey) -> AbstractAsyncContextManager[Tx]:
         """Open a write block that holds these keys from its begin: name them if the block needs more than one."""

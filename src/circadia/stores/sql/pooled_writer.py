@@ -9,7 +9,7 @@ connections. The database's locks keep all processes apart.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -44,7 +44,7 @@ class _KeyQueues:
         self._locks: dict[int, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
-    async def _wait_for(self, number: int) -> Any:
+    async def _wait_for(self, number: int) -> AsyncGenerator[None]:
         lock, users = self._locks.get(number, (asyncio.Lock(), 0))
         self._locks[number] = lock, users + 1
         try:
@@ -84,13 +84,19 @@ class PooledWriter:
     def begin(self, keys: Sequence[LockKey]) -> "PooledBlock":
         return PooledBlock(self, keys)
 
-    def enter(self, task: asyncio.Task[Any] | None) -> None:
-        """Count a task's block. Raises StorageUnavailable after `close`, RuntimeError if the task has one already."""
+    def enter(self) -> asyncio.Task[Any]:
+        """Count a block of the present task, and return that.
+
+        Raises:
+            StorageUnavailable: the store is closed. RuntimeError: the task has a block already.
+        """
+        task = asyncio.current_task()
         if self._closed:
             raise StorageUnavailable("the store is closed")
         if task is None or task in self._owners:
             raise RuntimeError("a write block must not open another: it could wait for itself")
         self._owners.add(task)
+        return task
 
     def leave(self, task: asyncio.Task[Any]) -> None:
         self._owners.discard(task)
@@ -174,9 +180,7 @@ class PooledBlock(WriteBlock):
 
     async def __aenter__(self) -> "PooledBlock":
         async with AsyncExitStack() as until:
-            task = asyncio.current_task()
-            self._writer.enter(task)
-            until.callback(self._writer.leave, task)
+            until.callback(self._writer.leave, self._writer.enter())
             await self._writer.queues.enter(self._held, until)
             self._link = await self._writer.pool.borrow()
             self._until_end = until.pop_all()

@@ -4,7 +4,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
 
@@ -85,8 +85,11 @@ class WriteBlock(ABC):
 class BlockWriter(Protocol):
     """Opens write blocks on one database."""
 
-    commits_in_order: Final[bool]
-    """Whether a block that commits later has greater numbers in its rows."""
+    @property
+    def commits_in_order(self) -> bool:
+        """Whether a block that commits later has greater numbers in its rows."""
+        ...
+
     failure: str | None
     """Reason of a failed write, until writes are known to work again."""
 
