@@ -23,7 +23,7 @@ def register_gauges(
     metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
     for topic in ("wake", "pulse", "routine"):
-        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data))
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
 
 
 def register_memory_gauges(metrics: Metrics, retrieval: Retrieval) -> None:
@@ -55,4 +55,4 @@ def register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHe
         f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
         lambda: health.seen.saved_today,
     )  # fmt: skip
-    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data))
+    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)

@@ -76,6 +76,8 @@ from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.postgres import NotifyCarrier
+from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
@@ -107,7 +109,7 @@ class ServerBasis:
     clock: Clock
     ids: IdSource
     store: Store
-    signals: LocalSignals
+    signals: LocalSignals | RemoteSignals
     session: aiohttp.ClientSession
     address: tuple[str, int]
     """Host and port at which this machine reaches the server."""
@@ -139,7 +141,8 @@ async def build_server(
         session = await stack.enter_async_context(_open_http_session())
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
-            ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
+            ids=RandomIds(system_milliseconds), store=store, signals=_open_signals(settings.server, clock),
+            session=session,
             address=address or (settings.server.host, settings.server.port), config=config, traces=traces or Traces(),
         )  # fmt: skip
         yield await _assemble_server(basis, admin_token, stack)
@@ -149,6 +152,12 @@ async def _open_store(settings: ServerSettings, data: Path) -> Store:
     if settings.database_url is None:
         return await open_sqlite(data / "circadia.db", readers=settings.readers)
     return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
+
+
+def _open_signals(settings: ServerSettings, clock: Clock) -> LocalSignals | RemoteSignals:
+    if settings.database_url is None:
+        return LocalSignals()
+    return RemoteSignals(clock, NotifyCarrier(settings.database_url))
 
 
 def _open_http_session() -> aiohttp.ClientSession:
@@ -206,6 +215,8 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, await _start_follower(basis, identity, presence))
     tasks = [service.run() for service in (ticker, worker, dreamer, waits, *counting, sweeps, *embedding)]
     tasks.append(_build_alerts(basis).run())
+    if isinstance(signals, RemoteSignals):
+        tasks.append(signals.run())
     if sequencer is not None:
         tasks.append(sequencer.run())
     if basis.config is not None:
