@@ -13,6 +13,7 @@ from circadia.records.thread import JoinResult, Participant, Thread
 from circadia.stores.answers import Answers
 from circadia.stores.ledger import Alerts, Calls, Conversations, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
+from circadia.stores.members import Members
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
@@ -358,6 +359,9 @@ class Tx(Protocol):
     def benefits(self) -> Benefits: ...
 
     @property
+    def members(self) -> Members: ...
+
+    @property
     def open_turns(self) -> OpenTurns: ...
 
     async def hold(self, *keys: LockKey) -> None:
@@ -403,6 +407,10 @@ class Store(Protocol):
 
         A second statement raises NotASingleRead; repeat the block with `begin_read`. A bank's row is always available.
         """
+        ...
+
+    async def read_clock(self) -> datetime | None:
+        """Return the database's clock, or None if it has none of its own. Raises StorageUnavailable."""
         ...
 
     async def ping(self) -> None:

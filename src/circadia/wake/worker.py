@@ -42,11 +42,16 @@ AT_ONCE: Final = 100
 class WakeWorker:
     """One per process. `owner` names it in the rows; `alone` means that no other process uses this database."""
 
-    def __init__(self, clock: Clock, parts: WorkerParts, *, owner: str, alone: bool) -> None:
+    def __init__(
+        self, clock: Clock, parts: WorkerParts, *, owner: str, alone: bool, leads: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`leads` tells whether this process does what one at a time does: all but running pulses."""
         self._clock = clock
         self._parts = parts
         self._owner = owner
         self._alone = alone
+        self._leads = leads
+        self._led = False
         self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
         self._look_at_all = True
@@ -83,11 +88,18 @@ class WakeWorker:
                 await self._run_queued_work()
 
     async def step(self) -> None:
-        for work in (
-            self._check_clock, self._jobs.recover, self._time_out, self._reconsider, self._fire, self._start,
-            self._jobs.renew_leases,
-        ):  # fmt: skip
-            await self._jobs.run_guarded(work)
+        await self._jobs.run_guarded(self._check_clock)
+        leads = self._leads()
+        self._look_at_all |= leads and not self._led  # the leader before may have died in the middle of it
+        self._led = leads
+        if leads:
+            for work in (self._jobs.recover, self._time_out, self._reconsider, self._fire):
+                await self._jobs.run_guarded(work)
+        else:
+            self._ended.clear()
+            self._next_at = None
+        await self._jobs.run_guarded(self._start)
+        await self._jobs.run_guarded(self._jobs.renew_leases)
 
     async def drain(self, seconds: float) -> None:
         """Admit and start nothing more, wait `seconds` for running pulses, then put back the rest (WAKE-55)."""
@@ -126,7 +138,7 @@ class WakeWorker:
         rung, self._rung = self._rung, set()
         if self._next_at is not None and self._next_at <= self._clock.now():
             rung.add(self._fire)
-        for work in (self._reconsider, self._fire, self._start):
+        for work in (self._reconsider, self._fire, self._start) if self._leads() else (self._start,):
             if work in rung:
                 await self._jobs.run_guarded(work)
 
