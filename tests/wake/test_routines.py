@@ -15,6 +15,7 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import LockKey
 from circadia.testing.clock import START
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
@@ -347,11 +348,11 @@ class _WriterCountingStore:
         return self._store.begin_read()
 
     @asynccontextmanager
-    async def begin_write(self) -> AsyncGenerator[Tx]:
+    async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
         self._now += 1
         self.most = max(self.most, self._now)
         try:
-            async with self._store.begin_write() as tx:
+            async with self._store.begin_write(*keys) as tx:
                 yield tx
         finally:
             self._now -= 1

@@ -11,7 +11,7 @@ never both end a pulse.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeVar
@@ -221,18 +221,21 @@ class WakeWorker:
                 )
                 if ended and not everything:
                     due += await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, rule=FLEET, limit=AT_ONCE)
+                due.sort(key=lambda due_agent: (-due_agent.pressing, due_agent.since))
+                agents = list(dict.fromkeys(due_agent.agent_id for due_agent in due))
+                waiting = [(agent_id, await tx.wakes.find_deferred(agent_id)) for agent_id in agents]
         except CircadiaError:
             self._ended |= ended
             raise
         self._look_at_all = False
-        due.sort(key=lambda due_agent: (-due_agent.pressing, due_agent.since))
-        await self._run_each(self._reconsider_agent, list(dict.fromkeys(due_agent.agent_id for due_agent in due)))
+        keys = [{agent_id, *(wake.sender_id or agent_id for wake in wakes)} for agent_id, wakes in waiting]
+        await self._run_each(self._reconsider_agent, list(zip(agents, keys, strict=True)))
 
-    async def _reconsider_agent(self, agent_id: AgentId) -> None:
+    async def _reconsider_agent(self, due: tuple[AgentId, Collection[AgentId]]) -> None:
+        """Decide an agent's deferred wakes again; `due` also has the senders, which hear of what came to nothing."""
+        agent_id, concerned = due
         try:
-            async with self._parts.store.begin_read() as tx:
-                senders = {wake.sender_id or agent_id for wake in await tx.wakes.find_deferred(agent_id)}
-            async with self._parts.store.begin_write(*map(agent_key, {agent_id, *senders})) as tx:
+            async with self._parts.store.begin_write(*map(agent_key, concerned)) as tx:
                 agent = await tx.agents.get(agent_id)
                 decided_wakes = await self._parts.requests.reconsider(tx, agent, await tx.wakes.find_deferred(agent_id))
                 for wake in decided_wakes:

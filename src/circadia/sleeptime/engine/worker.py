@@ -298,16 +298,19 @@ class SleepWorker:
             await tx.sleep_states.put(new_state)
 
     async def _start(self) -> None:
-        if self._jobs.draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
-            return
-        places = self._tier.settings.max_concurrent_passes - len(self._running)
-        claimed = await self._jobs.claim(limit=places)
-        if claimed:
+        while not self._jobs.draining and (places := self._count_free_places()) > 0:
+            claimed = await self._jobs.claim(limit=places)
+            if not claimed:
+                return
             await self._tier.flush_answered_calls()
             await self._write_askings(now=True)
-        for run in claimed:
-            if run.id not in self._running:  # else a run that another process requeued ends here first
-                await self._jobs.run_guarded(partial(self._take, run))
+            for run in claimed:
+                # Else a run that another process requeued ends here first.
+                if run.id in self._running or not await self._jobs.run_guarded(partial(self._take, run)):
+                    return
+
+    def _count_free_places(self) -> int:
+        return self._tier.settings.max_concurrent_passes - len(self._running)
 
     async def _take(self, run: Pass) -> None:
         """Run a claimed pass if its trigger still holds (SLEEP-03)."""
