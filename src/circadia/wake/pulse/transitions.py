@@ -231,10 +231,10 @@ class PulseService:
         """Return the instructions of the pulse's routines, or None if it only served routines that are gone."""
         names = [wake.routine for wake in wakes if wake.routine is not None]
         routines = [await tx.routines.get(agent_id, name) for name in dict.fromkeys(names)]
-        active = [routine for routine in routines if routine is not None and routine.enabled]
+        active = [routine for routine in routines if routine is not None and routine.spec.enabled]
         if names and not active and len(names) == len(wakes):
             return None
-        return "\n\n".join(routine.instructions.strip() for routine in active if routine.instructions.strip())
+        return "\n\n".join(routine.spec.instructions.strip() for routine in active if routine.spec.instructions.strip())
 
     async def _settle_messages(self, tx: Tx, pulse: Pulse, *, handled: bool) -> None:
         leased = await tx.deliveries.find_leased_by_pulse(pulse.id)
