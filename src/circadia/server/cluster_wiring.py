@@ -1,23 +1,32 @@
 """Opens the database, and joins the cluster of servers on it."""
 
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 from pathlib import Path
 from socket import gethostname
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError
+from circadia.gateway.hold.gate import Gate
 from circadia.ids import IdSource, MemberId
+from circadia.jobs.event_sequencer import EventSequencer
 from circadia.records.member import Member, Role
+from circadia.server.basis import ServerBasis
 from circadia.server.membership import Membership, build_token_check
+from circadia.server.reload import ConfigReloader
+from circadia.settings import Settings
 from circadia.settings.server import ServerSettings
+from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sqlite import open_sqlite
+from circadia.wake.worker import WakeWorker
 
 
 async def open_store(settings: ServerSettings, data: Path) -> Store:
@@ -65,3 +74,33 @@ def find_gateway_address(settings: ServerSettings, own: tuple[str, int]) -> tupl
 def _build_url(address: tuple[str, int]) -> str:
     host, port = address
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class Service(Protocol):
+    """Something that works in the background."""
+
+    def run(self) -> Coroutine[Any, Any, None]: ...
+
+
+def list_tasks(
+    basis: ServerBasis,
+    gate: Gate,
+    worker: WakeWorker,
+    dreamer: SleepWorker,
+    sequencer: EventSequencer | None,
+    services: Iterable[Service],
+    workers: Iterable[Service],
+    apply_agents: Callable[[Settings], Awaitable[None]],
+) -> Sequence[Coroutine[Any, Any, None]]:
+    """Return what runs in the background of this role: `services` in all, `workers` beside those that run jobs."""
+    members: list[Service | None] = [basis.membership, sequencer]
+    if basis.membership is not None:
+        basis.membership.count_load = lambda: (gate.total_held, worker.running_count + dreamer.running_count)
+    if isinstance(basis.signals, RemoteSignals):
+        members.append(basis.signals)
+    if basis.config is not None:
+        members.append(ConfigReloader(basis.clock, basis.config, apply_agents))
+    tasks = [service.run() for service in (*services, *members) if service is not None]
+    if basis.role is Role.GATEWAY:
+        return [*tasks, dreamer.run_gateway()]
+    return [*tasks, *(service.run() for service in (worker, dreamer, *workers))]

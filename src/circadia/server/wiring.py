@@ -44,7 +44,7 @@ from circadia.gateway.memory.conversations import Turns
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relay import Relay
-from circadia.ids import AgentId, IdSource, RandomIds, hash_token
+from circadia.ids import AgentId, RandomIds, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
@@ -53,13 +53,12 @@ from circadia.records.member import Role
 from circadia.records.session import DEFAULT_SESSION
 from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
-from circadia.server.cluster_wiring import find_gateway_address, join_cluster, open_signals, open_store
+from circadia.server.basis import ServerBasis
+from circadia.server.cluster_wiring import find_gateway_address, join_cluster, list_tasks, open_signals, open_store
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
-from circadia.server.gauges import register_gauges, register_memory_gauges, register_sleep_gauges
-from circadia.server.membership import Membership
+from circadia.server.gauges import register_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.provider_wiring import open_providers
-from circadia.server.reload import ConfigReloader
 from circadia.server.sleeptime_wiring import (
     SleepModels,
     build_savings,
@@ -74,10 +73,7 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
-from circadia.stores.signals.local import LocalSignals
-from circadia.stores.signals.remote import RemoteSignals
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
@@ -98,29 +94,6 @@ class Server:
     """Takes no more pulses, and lets running ones end within their time."""
     waiting: Callable[[], int]
     """Returns the number of callers that are held or get keep-alives."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerBasis:
-    settings: Settings
-    environment: Mapping[str, str]
-    data: Path
-    clock: Clock
-    ids: IdSource
-    store: Store
-    signals: LocalSignals | RemoteSignals
-    session: aiohttp.ClientSession
-    address: tuple[str, int]
-    """Host and port at which launched agents reach a gateway."""
-    role: Role
-    membership: Membership | None
-    """None on SQLite, where this process is alone."""
-    config: ConfigFile | None = None
-    traces: Traces
-
-    def leads(self) -> bool:
-        """Return whether this process does what one at a time does."""
-        return self.membership is None or self.membership.leads
 
 
 @asynccontextmanager
@@ -177,12 +150,10 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(_secret, basis)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
-    waits = Waits(clock, store, signals, presence)
+    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
     failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
     admin, reader = hash_token(admin_token), _hash_secret(basis, settings.server.metrics_token_env)
     identity = Identity(store, signals, admin_token_hash=admin, metrics_token_hash=reader, failed=failed)
-    metrics, ticker = Metrics(), Ticker(clock)
-    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
     journal = Journal(clock, store, events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, settings.limits)
@@ -203,39 +174,35 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge,
-        sequencer=sequencer,
+        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge, sequencer=sequencer,
     )  # fmt: skip
-    doors = {} if basis.role is Role.WORKER else {"llm": door, "mcp": tools}
-    api = refuse_calls if basis.role is Role.WORKER else create_api(parts)
-    front = DoorRouter(_build_host_guard(settings), doors, api, identity, metrics, store.ping)
+    front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
     worker = build_wake_worker(
         tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads
     )
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
-    register_gauges(metrics, gate, spool, journal, exchanges, worker, signals)
-    register_memory_gauges(metrics, memory.retrieval)
+    register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     following = await _start_follower(basis, identity, presence)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, following, basis.leads)
-    tasks = [service.run() for service in (ticker, waits, sweeps)]
-    if basis.role is Role.GATEWAY:
-        tasks.append(dreamer.run_gateway())
-    else:
-        tasks += [service.run() for service in (worker, dreamer, *counting, *embedding, _build_alerts(basis))]
-    if basis.membership is not None:
-        basis.membership.count_load = lambda: (gate.total_held, worker.running_count + dreamer.running_count)
-        tasks.append(basis.membership.run())
-    if isinstance(signals, RemoteSignals):
-        tasks.append(signals.run())
-    if sequencer is not None:
-        tasks.append(sequencer.run())
-    if basis.config is not None:
-        tasks.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
+    tasks = list_tasks(
+        basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps), (*counting, *embedding, _build_alerts(basis)),
+        partial(_apply_file_agents, basis, registry, tier),
+    )  # fmt: skip
     await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
         waiting=lambda: gate.total_held + ticker.waiting, drain=lambda: _drain_workers(worker, dreamer, settings),
     )  # fmt: skip
+
+
+def _build_front(
+    basis: ServerBasis, doors: Mapping[str, ASGIApp], parts: ApiParts, identity: Identity, metrics: Metrics
+) -> DoorRouter:
+    is_worker = basis.role is Role.WORKER
+    api = refuse_calls if is_worker else create_api(parts)
+    return DoorRouter(
+        _build_host_guard(basis.settings), {} if is_worker else doors, api, identity, metrics, basis.store.ping
+    )
 
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:
