@@ -56,6 +56,7 @@ from circadia.server.front import DoorRouter, HostGuard
 from circadia.server.gauges import register_gauges, register_memory_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.provider_wiring import open_providers
+from circadia.server.redis_wiring import open_signals
 from circadia.server.reload import ConfigReloader
 from circadia.server.sleeptime_wiring import (
     SleepModels,
@@ -76,7 +77,6 @@ from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
@@ -141,7 +141,7 @@ async def build_server(
         session = await stack.enter_async_context(_open_http_session())
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
-            ids=RandomIds(system_milliseconds), store=store, signals=_open_signals(settings.server, clock),
+            ids=RandomIds(system_milliseconds), store=store, signals=open_signals(settings, environment, clock),
             session=session,
             address=address or (settings.server.host, settings.server.port), config=config, traces=traces or Traces(),
         )  # fmt: skip
@@ -152,12 +152,6 @@ async def _open_store(settings: ServerSettings, data: Path) -> Store:
     if settings.database_url is None:
         return await open_sqlite(data / "circadia.db", readers=settings.readers)
     return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
-
-
-def _open_signals(settings: ServerSettings, clock: Clock) -> LocalSignals | RemoteSignals:
-    if settings.database_url is None:
-        return LocalSignals()
-    return RemoteSignals(clock, NotifyCarrier(settings.database_url))
 
 
 def _open_http_session() -> aiohttp.ClientSession:

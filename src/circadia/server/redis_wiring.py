@@ -1,0 +1,39 @@
+"""Builds what may use Redis: signals between servers."""
+
+from collections.abc import Mapping
+
+from circadia.clock import Clock, system_milliseconds
+from circadia.errors import ConfigError
+from circadia.ids import RandomIds
+from circadia.settings import Settings
+from circadia.settings.section import require_redis_url
+from circadia.stores.redis_connection import require_redis_package
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.postgres import NotifyCarrier
+from circadia.stores.signals.redis import RedisCarrier
+from circadia.stores.signals.remote import RemoteSignals
+
+
+def open_signals(settings: Settings, environment: Mapping[str, str], clock: Clock) -> LocalSignals | RemoteSignals:
+    """Return signals within this process, or over what joins the servers. Raises ConfigError."""
+    if settings.server.database_url is None:
+        return LocalSignals()
+    url = _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
+    if url is None:
+        return RemoteSignals(clock, NotifyCarrier(settings.server.database_url))
+    return RemoteSignals(clock, RedisCarrier(url, RandomIds(system_milliseconds).new("srv")))
+
+
+def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the file or of the variable, and check that it can be used. Raises ConfigError."""
+    if variable is not None:
+        url = environment.get(variable)
+        if not url:
+            raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
+        try:
+            require_redis_url(url)
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from None
+    if url is not None:
+        require_redis_package()
+    return url

@@ -1,0 +1,71 @@
+"""Signals by Redis pub/sub, for many servers, or where Redis runs anyway."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from circadia.errors import StorageUnavailable
+from circadia.stores.redis_connection import TIMEOUT_SECONDS, open_redis, wrap_redis_errors
+from circadia.stores.signals.remote import CHANNEL
+
+
+class RedisCarrier:
+    """Sends each payload with the id of its sender before it, since Redis returns a sender's own messages too."""
+
+    def __init__(self, url: str, sender: str) -> None:
+        """`sender` is a random id of this process, without spaces."""
+        self._url = url
+        self._sender = sender.encode()
+        self._client: Any = None
+        self._listening: asyncio.Task[None] | None = None
+
+    async def connect(self, receive: Callable[[bytes], None]) -> None:
+        await self.close()
+        with wrap_redis_errors():
+            self._client = open_redis(self._url, "circadia signals")
+            subscription = self._client.pubsub()
+            await subscription.subscribe(CHANNEL)
+            if await subscription.get_message(timeout=TIMEOUT_SECONDS) is None:  # the answer to SUBSCRIBE
+                raise StorageUnavailable("Redis does not answer (no subscription)", retry_after_seconds=1.0)
+        self._listening = asyncio.create_task(self._listen(subscription, receive))
+
+    async def send(self, payloads: Sequence[bytes]) -> None:
+        with wrap_redis_errors():
+            pipeline = self._client.pipeline(transaction=False)
+            for payload in payloads:
+                pipeline.publish(CHANNEL, b"%s %s" % (self._sender, payload))
+            await pipeline.execute()
+
+    async def wait_closed(self) -> None:
+        if self._listening is not None:
+            await asyncio.wait([self._listening])
+
+    async def close(self) -> None:
+        listening, self._listening = self._listening, None
+        client, self._client = self._client, None
+        if listening is not None:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+        if client is not None:
+            with suppress(StorageUnavailable), wrap_redis_errors():
+                await client.aclose()
+
+    async def _listen(self, subscription: Any, receive: Callable[[bytes], None]) -> None:
+        """Pass payloads of others on until the connection is lost, or a silent one does not answer a PING."""
+        is_asked = False
+        with suppress(StorageUnavailable), wrap_redis_errors():
+            try:
+                while True:
+                    message = await subscription.get_message(timeout=TIMEOUT_SECONDS)
+                    if message is None:
+                        if is_asked:
+                            return
+                        await subscription.ping()
+                    elif message["type"] == "message":
+                        sender, _, payload = message["data"].partition(b" ")
+                        if sender != self._sender:
+                            receive(payload)
+                    is_asked = message is None
+            finally:
+                await subscription.aclose()
