@@ -4,6 +4,7 @@ The clock of the second server stands unless a test moves it: what arrives meanw
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -150,3 +151,13 @@ async def test_a_variable_that_holds_no_url_is_refused_and_not_shown(
             pass
     assert str(refusal.value).startswith(told)
     assert "s3cret" not in str(refusal.value)
+
+
+async def test_without_the_package_a_server_does_not_start_and_says_what_to_install(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+    sections: dict[str, Any] = {"server": {"database_url": postgres_url}, "signals": "redis://localhost"}
+    with pytest.raises(ConfigError, match=r"run `pip install 'circadia\[redis\]'`"):
+        async with live(tmp_path, **sections):
+            pass
