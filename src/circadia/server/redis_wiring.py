@@ -1,17 +1,22 @@
-"""Builds what may use Redis: signals between servers."""
+"""Builds what may use Redis: signals between servers, and the bridge."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from circadia.clock import Clock, system_milliseconds
 from circadia.errors import ConfigError
 from circadia.ids import RandomIds
 from circadia.settings import Settings
 from circadia.settings.section import require_redis_url
+from circadia.stores.base import Store
 from circadia.stores.redis_connection import require_redis_package
+from circadia.stores.signals.base import Signals
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.redis import RedisCarrier
 from circadia.stores.signals.remote import RemoteSignals
+from circadia.wake.redis_bridge.bridge import RedisBridge
+from circadia.wake.redis_bridge.delivery import RedisDelivery
+from circadia.wake.services import WakeServices
 
 
 def open_signals(settings: Settings, environment: Mapping[str, str], clock: Clock) -> LocalSignals | RemoteSignals:
@@ -22,6 +27,24 @@ def open_signals(settings: Settings, environment: Mapping[str, str], clock: Cloc
     if url is None:
         return RemoteSignals(clock, NotifyCarrier(settings.server.database_url))
     return RemoteSignals(clock, RedisCarrier(url, RandomIds(system_milliseconds).new("srv")))
+
+
+def build_redis_bridge(
+    settings: Settings,
+    environment: Mapping[str, str],
+    clock: Clock,
+    store: Store,
+    signals: Signals,
+    tier: WakeServices,
+    leads: Callable[[], bool] = lambda: True,
+) -> RedisBridge | None:
+    """Return the bridge if the settings name a Redis. Raises ConfigError."""
+    bridge = settings.redis_bridge
+    url = _resolve_url("redis_bridge.url_env", bridge.url, bridge.url_env, environment)
+    if url is None:
+        return None
+    delivery = RedisDelivery(store, tier.inbox, tier.requests, bridge.session)
+    return RedisBridge(clock, store, signals, delivery, bridge, url, leads=leads)
 
 
 def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:

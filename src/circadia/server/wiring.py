@@ -56,7 +56,7 @@ from circadia.server.front import DoorRouter, HostGuard
 from circadia.server.gauges import register_gauges, register_memory_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.provider_wiring import open_providers
-from circadia.server.redis_wiring import open_signals
+from circadia.server.redis_wiring import build_redis_bridge, open_signals
 from circadia.server.reload import ConfigReloader
 from circadia.server.sleeptime_wiring import (
     SleepModels,
@@ -213,6 +213,8 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
         tasks.append(signals.run())
     if sequencer is not None:
         tasks.append(sequencer.run())
+    if (bridge := build_redis_bridge(settings, basis.environment, clock, store, signals, tier)) is not None:
+        tasks.append(bridge.run())
     if basis.config is not None:
         tasks.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
     await _start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)

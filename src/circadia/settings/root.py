@@ -8,6 +8,7 @@ from circadia.settings.fleet import FleetSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.memory import BankSettings, MemorySettings
+from circadia.settings.redis_bridge import RedisBridgeSettings
 from circadia.settings.section import RedisUrl, Section
 from circadia.settings.server import ServerSettings
 from circadia.settings.sleeptime import SleeptimeSettings
@@ -56,6 +57,9 @@ class Settings(Section):
     )
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."
+    )
+    redis_bridge: RedisBridgeSettings = Field(
+        RedisBridgeSettings.model_validate({}), description="Messages, wakes and events over Redis."
     )
     signals: RedisUrl | None = Field(
         None,

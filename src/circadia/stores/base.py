@@ -11,7 +11,7 @@ from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import JoinResult, Participant, Thread
 from circadia.stores.answers import Answers
-from circadia.stores.ledger import Alerts, Calls, Conversations, Events, Provenances, ProviderIds, Retention
+from circadia.stores.ledger import Alerts, Calls, Conversations, Cursors, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
@@ -311,6 +311,9 @@ class Tx(Protocol):
 
     @property
     def alerts(self) -> Alerts: ...
+
+    @property
+    def cursors(self) -> Cursors: ...
 
     @property
     def retention(self) -> Retention: ...

@@ -1,11 +1,11 @@
 """Connections to Redis, and its errors as Circadia's own. The package is the optional extra `redis`."""
 
 import importlib
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from circadia.errors import ConfigError, StorageUnavailable
+from circadia.errors import ConfigError, Conflict, StorageUnavailable
 
 TIMEOUT_SECONDS: Final = 5.0
 """Longest wait for a connection or an answer."""
@@ -32,12 +32,40 @@ def open_redis(url: str, name: str) -> Any:
     )
 
 
+async def read_messages(subscription: Any) -> AsyncGenerator[dict[str, Any]]:
+    """Yield what a subscription receives until the connection is silent and does not answer a PING.
+
+    The first ones confirm the subscription.
+
+    Raises:
+        StorageUnavailable: the connection is lost.
+    """
+    is_asked = False
+    while True:
+        with wrap_redis_errors():
+            message = await subscription.get_message(timeout=TIMEOUT_SECONDS)
+            if message is None and is_asked:
+                raise TimeoutError("no answer to PING")
+            if message is None:
+                await subscription.ping()
+        if message is not None:
+            yield message
+        is_asked = message is None
+
+
 @contextmanager
 def wrap_redis_errors() -> Generator[None]:
-    """Raise StorageUnavailable for each error of Redis or of its connection; no message has the URL."""
+    """Raise errors of Redis and of its connection as Circadia's own; no message has the URL.
+
+    Raises:
+        Conflict: a key that a transaction watches was changed. StorageUnavailable: any other error.
+    """
+    errors = _import("redis.exceptions")
     try:
         yield
-    except (_import("redis.exceptions").RedisError, OSError) as error:  # the latter includes TimeoutError
+    except errors.WatchError as error:
+        raise Conflict("another process wrote to Redis at the same moment; try again") from error
+    except (errors.RedisError, OSError) as error:  # the latter includes TimeoutError
         why = str(error) or type(error).__name__
         raise StorageUnavailable(f"Redis does not answer ({why})", retry_after_seconds=1.0) from error
 

@@ -1,12 +1,12 @@
 """Signals by Redis pub/sub, for many servers, or where Redis runs anyway."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from circadia.errors import StorageUnavailable
-from circadia.stores.redis_connection import TIMEOUT_SECONDS, open_redis, wrap_redis_errors
+from circadia.stores.redis_connection import open_redis, read_messages, wrap_redis_errors
 from circadia.stores.signals.remote import CHANNEL
 
 
@@ -26,9 +26,9 @@ class RedisCarrier:
             self._client = open_redis(self._url, "circadia signals")
             subscription = self._client.pubsub()
             await subscription.subscribe(CHANNEL)
-            if await subscription.get_message(timeout=TIMEOUT_SECONDS) is None:  # the answer to SUBSCRIBE
-                raise StorageUnavailable("Redis does not answer (no subscription)", retry_after_seconds=1.0)
-        self._listening = asyncio.create_task(self._listen(subscription, receive))
+        messages = read_messages(subscription)
+        await anext(messages)  # from here on nothing is missed
+        self._listening = asyncio.create_task(self._listen(messages, receive))
 
     async def send(self, payloads: Sequence[bytes]) -> None:
         with wrap_redis_errors():
@@ -51,21 +51,11 @@ class RedisCarrier:
             with suppress(StorageUnavailable), wrap_redis_errors():
                 await client.aclose()
 
-    async def _listen(self, subscription: Any, receive: Callable[[bytes], None]) -> None:
-        """Pass payloads of others on until the connection is lost, or a silent one does not answer a PING."""
-        is_asked = False
-        with suppress(StorageUnavailable), wrap_redis_errors():
-            try:
-                while True:
-                    message = await subscription.get_message(timeout=TIMEOUT_SECONDS)
-                    if message is None:
-                        if is_asked:
-                            return
-                        await subscription.ping()
-                    elif message["type"] == "message":
-                        sender, _, payload = message["data"].partition(b" ")
-                        if sender != self._sender:
-                            receive(payload)
-                    is_asked = message is None
-            finally:
-                await subscription.aclose()
+    async def _listen(self, messages: AsyncGenerator[dict[str, Any]], receive: Callable[[bytes], None]) -> None:
+        """Pass payloads of others on until the connection is lost."""
+        with suppress(StorageUnavailable):
+            async for message in messages:
+                if message["type"] == "message":
+                    sender, _, payload = message["data"].partition(b" ")
+                    if sender != self._sender:
+                        receive(payload)

@@ -20,6 +20,7 @@ from circadia.stores.base import (
     Blocks,
     Calls,
     Conversations,
+    Cursors,
     Deliveries,
     Episodes,
     Events,
@@ -49,6 +50,7 @@ from circadia.stores.sql.benefits import SqlBenefits
 from circadia.stores.sql.blocks import SqlBlocks
 from circadia.stores.sql.calls import SqlCalls
 from circadia.stores.sql.conversations import SqlConversations
+from circadia.stores.sql.cursors import SqlCursors
 from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
@@ -122,6 +124,7 @@ class SqlTx:
         self.provenances: Provenances = SqlProvenances(runner)
         self.retention: Retention = SqlRetention(runner)
         self.alerts: Alerts = SqlAlerts(runner)
+        self.cursors: Cursors = SqlCursors(runner)
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)
         self.pulses: Pulses = SqlPulses(runner)
