@@ -1,15 +1,14 @@
 """Builds what may use Redis: signals between servers, and the bridge."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
-from circadia.clock import Clock, system_milliseconds
+from circadia.clock import Clock
 from circadia.errors import ConfigError
-from circadia.ids import RandomIds
+from circadia.ids import IdSource
+from circadia.server.basis import ServerBasis
 from circadia.settings import Settings
 from circadia.settings.section import require_redis_url
-from circadia.stores.base import Store
 from circadia.stores.redis_connection import require_redis_package
-from circadia.stores.signals.base import Signals
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.redis import RedisCarrier
@@ -19,32 +18,26 @@ from circadia.wake.redis_bridge.delivery import RedisDelivery
 from circadia.wake.services import WakeServices
 
 
-def open_signals(settings: Settings, environment: Mapping[str, str], clock: Clock) -> LocalSignals | RemoteSignals:
+def open_signals(
+    settings: Settings, environment: Mapping[str, str], clock: Clock, ids: IdSource
+) -> LocalSignals | RemoteSignals:
     """Return signals within this process, or over what joins the servers. Raises ConfigError."""
     if settings.server.database_url is None:
         return LocalSignals()
     url = _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
     if url is None:
         return RemoteSignals(clock, NotifyCarrier(settings.server.database_url))
-    return RemoteSignals(clock, RedisCarrier(url, RandomIds(system_milliseconds).new("srv")))
+    return RemoteSignals(clock, RedisCarrier(url, ids.new("srv")))
 
 
-def build_redis_bridge(
-    settings: Settings,
-    environment: Mapping[str, str],
-    clock: Clock,
-    store: Store,
-    signals: Signals,
-    tier: WakeServices,
-    leads: Callable[[], bool] = lambda: True,
-) -> RedisBridge | None:
+def build_redis_bridge(basis: ServerBasis, tier: WakeServices) -> Sequence[RedisBridge]:
     """Return the bridge if the settings name a Redis. Raises ConfigError."""
-    bridge = settings.redis_bridge
-    url = _resolve_url("redis_bridge.url_env", bridge.url, bridge.url_env, environment)
+    bridge = basis.settings.redis_bridge
+    url = _resolve_url("redis_bridge.url_env", bridge.url, bridge.url_env, basis.environment)
     if url is None:
-        return None
-    delivery = RedisDelivery(store, tier.inbox, tier.requests, bridge.session)
-    return RedisBridge(clock, store, signals, delivery, bridge, url, leads=leads)
+        return ()
+    delivery = RedisDelivery(basis.store, tier.inbox, tier.requests, bridge.session)
+    return [RedisBridge(basis.clock, basis.store, basis.signals, delivery, bridge, url, leads=basis.leads)]
 
 
 def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:

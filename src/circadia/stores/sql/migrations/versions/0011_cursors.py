@@ -1,13 +1,13 @@
 """How far readers of the event log came, such as the Redis bridge.
 
-Revision 0010, after 0009.
+Revision 0011, after 0010.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0010"
-down_revision = "0009"
+revision = "0011"
+down_revision = "0010"
 branch_labels = None
 depends_on = None
 
