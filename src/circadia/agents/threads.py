@@ -16,7 +16,7 @@ from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Participant, Thread, ThreadStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import agent_key, session_key
+from circadia.stores.locks import agent_key, session_key, thread_key
 from circadia.suggestions import did_you_mean
 
 
@@ -40,8 +40,19 @@ class ThreadService:
         self._max_characters = max_message_characters
         self._max_open_threads = max_open_threads_per_agent
 
+    def new_id(self) -> ThreadId:
+        """Return the id of a thread that is still to be created, for a block that names all its keys first."""
+        return ThreadId(self._ids.new("thr"))
+
     async def create(
-        self, tx: Tx, principal: Principal, session: Session, name: str, participants: Sequence[str]
+        self,
+        tx: Tx,
+        principal: Principal,
+        session: Session,
+        name: str,
+        participants: Sequence[str],
+        *,
+        thread_id: ThreadId | None = None,
     ) -> Thread:
         """Open a thread; its creator and the named agents join it, which counts as an add for each (GATE-10).
 
@@ -50,7 +61,8 @@ class ThreadService:
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
-        await hold_agents(tx, principal, session, participants, session_key(session.id))
+        thread_id = thread_id or self.new_id()
+        await hold_agents(tx, principal, session, participants, session_key(session.id), thread_key(thread_id))
         await self._require_open_session(tx, session)
         agents = [await find_agent_by_reference(tx, principal, session, participant) for participant in participants]
         if principal.agent is not None:
@@ -60,7 +72,7 @@ class ThreadService:
                 )
             agents.append(await tx.agents.get(principal.agent.id) or principal.agent)
         thread = Thread(
-            id=ThreadId(self._ids.new("thr")),
+            id=thread_id,
             session_id=session.id,
             name=name,
             status=ThreadStatus.OPEN,
@@ -143,7 +155,8 @@ class ThreadService:
         """
         self._require_sendable(thread, content)
         participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
-        await hold_agents(tx, principal, session, [sender] if sender else [], *map(agent_key, participants))
+        named = [*mentions, sender] if sender else mentions
+        await hold_agents(tx, principal, session, named, *map(agent_key, participants))
         speaker = await self._resolve_sender(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")

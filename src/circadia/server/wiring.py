@@ -178,7 +178,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, settings.limits)
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
-    registry.bind, tier.sleep.shut = partial(memory.banks.resolve_bound_bank, user=None, make=True), gate.shut
+    registry.bind, tier.sleep.shut = memory.banks.make_bound_banks, gate.shut
     dreams = build_sleeptime(settings, clock, ids, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
