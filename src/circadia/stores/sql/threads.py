@@ -162,7 +162,7 @@ class SqlThreads:
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
         values = {"session_id": session_id, "name": name}
         rows = await self._run(lambda connection: _NAMED.all(connection, values))
-        if await self._hold(*(thread_key(row.id) for row in rows)):
+        while await self._hold(*(thread_key(row.id) for row in rows)):
             rows = await self._run(lambda connection: _NAMED.all(connection, values))
         return [_thread(row) for row in rows]
 
