@@ -11,7 +11,7 @@ never both end a pulse.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeVar
@@ -219,18 +219,26 @@ class WakeWorker:
     async def _reconsider_agent(self, agent_id: AgentId) -> None:
         try:
             async with self._parts.store.begin_read() as tx:
-                senders = {wake.sender_id or agent_id for wake in await tx.wakes.find_deferred(agent_id)}
-            async with self._parts.store.begin_write(*map(agent_key, {agent_id, *senders})) as tx:
-                agent = await tx.agents.get(agent_id)
-                decided_wakes = await self._parts.requests.reconsider(tx, agent, await tx.wakes.find_deferred(agent_id))
-                for wake in decided_wakes:
-                    if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
-                        await self._notify_sender(tx, wake, wake.sender_id)
-                    if agent is not None and wake.decision in _CAME_TO_NOTHING:
-                        await self._parts.routines.record_skip(tx, agent, wake)
+                senders = {wake.sender_id for wake in await tx.wakes.find_deferred(agent_id) if wake.sender_id}
+            while newcomers := await self._decide_deferred(agent_id, senders):
+                senders |= newcomers
         except CircadiaError:
             self._ended.add(agent_id)  # no other signal reports the end that these requests waited for
             raise
+
+    async def _decide_deferred(self, agent_id: AgentId, senders: Set[AgentId]) -> Set[AgentId]:
+        """Decide an agent's deferred wakes by these senders; if there are others by now, only return who they are."""
+        async with self._parts.store.begin_write(*map(agent_key, {agent_id, *senders})) as tx:
+            agent, wakes = await tx.agents.get(agent_id), await tx.wakes.find_deferred(agent_id)
+            newcomers = {wake.sender_id for wake in wakes if wake.sender_id} - senders
+            if newcomers:  # their keys would come out of order
+                return newcomers
+            for wake in await self._parts.requests.reconsider(tx, agent, wakes):
+                if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
+                    await self._notify_sender(tx, wake, wake.sender_id)
+                if agent is not None and wake.decision in _CAME_TO_NOTHING:
+                    await self._parts.routines.record_skip(tx, agent, wake)
+        return frozenset()
 
     async def _notify_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
         """Notify the sender that its wake came to nothing (WAKE-22)."""
