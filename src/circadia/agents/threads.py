@@ -155,7 +155,7 @@ class ThreadService:
         """
         self._require_sendable(thread, content)
         participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
-        named = [*mentions, sender] if sender else mentions
+        named = mentions if sender is None else [*mentions, sender]
         await hold_agents(tx, principal, session, named, *map(agent_key, participants))
         speaker = await self._resolve_sender(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
@@ -172,12 +172,9 @@ class ThreadService:
             mentions=tuple(agent.reference for agent in mentioned),
             at=self._clock.now(),
         )
-        to = [
-            (agent_id, any(agent.id == agent_id for agent in mentioned))
-            for agent_id in participants
-            if speaker is None or agent_id != speaker.id
-        ]
-        await tx.messages.add(message, to)
+        mentioned_ids = {agent.id for agent in mentioned}
+        others = [agent_id for agent_id in participants if speaker is None or agent_id != speaker.id]
+        await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others])
         data = {"message": message.id, "from": message.sender, "mentions": list(message.mentions)}
         await self._record(tx, EventType.MESSAGE, session, thread, data)
         for agent in mentioned:
