@@ -12,7 +12,7 @@ Request = Callable[[Scene], Awaitable[object]]
 WORDS: Final = ("Ann lives in Porto.", "The deadline is 3 May.", "Bob owns the parser.", "It rains.", "We ship today.")
 THREADS: Final = ("red", "blue")
 KEYS: Final = ("key 1", "key 2", "key 3")
-LAUNCHERS: Final = ("quick", "resident")
+LAUNCHERS: Final = ("fickle", "resident")
 AGENTS_OF: Final = {"default": ("ann", "bob"), "team": ("cid",)}
 
 

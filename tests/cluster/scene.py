@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from circadia.testing.upstream import MockUpstream
-from tests.cluster.quick_agent import SECTION
+from tests.cluster.quick_agent import LAUNCHERS
 from tests.interaction.live import KEY, Live, live
 from tests.interaction.test_mcp_door import call, messages
 
@@ -43,7 +43,7 @@ COORDINATION = {
 @asynccontextmanager
 async def two_servers(folder: Path, url: str, **sections: Any) -> AsyncGenerator[tuple[Live, Live]]:
     """Run two servers with callable agents and one model provider on the database."""
-    sections = {"launchers": {"quick": SECTION}, **sections, "server": {"database_url": url}}
+    sections = {"launchers": LAUNCHERS, "fleet": {"drain_seconds": 0.1}, **sections, "server": {"database_url": url}}
     async with (
         MockUpstream(key=KEY) as provider,
         live(folder / "here", provider=provider, **sections) as here,
