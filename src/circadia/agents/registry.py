@@ -71,7 +71,7 @@ class AgentRegistry:
     async def add_unbound(
         self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None
     ) -> tuple[Agent, str]:
-        """Create an agent as `add` does, but leave its bank to `bind_banks`: banks come last in a block."""
+        """Create an agent as `add` does, but leave its bank to `bind_banks`: banks come after agents."""
         name = require_name(new.name, "agent")
         if name in RESERVED:
             raise InvalidRequest(

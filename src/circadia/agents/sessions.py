@@ -78,9 +78,9 @@ class SessionService:
         participants = {name for thread in threads for name in thread.participants}
         names = participants.union(agent.name for agent, _ in created)
         await hold_agents(tx, principal, session, names, *map(thread_key, ids))
+        await self._registry.bind_banks(tx, [agent.policy for agent, _ in created])
         for thread, thread_id in zip(threads, ids, strict=True):
             await self._threads.create(tx, principal, session, thread.name, thread.participants, thread_id=thread_id)
-        await self._registry.bind_banks(tx, [agent.policy for agent, _ in created])
         rows = [(await tx.agents.get(agent.id) or agent, token) for agent, token in created]
         warnings = find_dead_ends([agent for agent, _ in rows], participants)
         return CreatedSession(session=session, agents=rows, warnings=warnings)
