@@ -17,6 +17,7 @@ class HookedStore:
         self.begin_single_read = store.begin_single_read
         self.close = store.close
         self.save_touches = store.save_touches
+        self.read_clock = store.read_clock
         self.commits_in_order = store.commits_in_order
 
     def before_commit(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -27,10 +27,13 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The machine's clocks. `offset` is added to the wall clock, where the database's clock counts."""
+
+    def __init__(self) -> None:
+        self.offset = timedelta()
 
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        return datetime.now(UTC) + self.offset
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -25,6 +25,7 @@ EpisodeId = NewType("EpisodeId", str)
 NoteId = NewType("NoteId", str)
 PassId = NewType("PassId", str)
 AnswerId = NewType("AnswerId", str)
+MemberId = NewType("MemberId", str)
 
 
 class IdSource(Protocol):

@@ -33,8 +33,7 @@ async def team(service: Service) -> str:
 async def taken(service: Service, key: str) -> tuple[Pass, Bank]:
     """Take a pass as a worker does."""
     async with service.parts.store.begin_write() as tx:
-        now = service.clock.now()
-        (run,) = await tx.passes.claim("worker", now=now, until=now, limit=1)
+        (run,) = await tx.passes.claim("worker", now=(now := service.clock.now()), until=now, limit=1)
         assert run.id == key
         bank = await tx.banks.get(run.bank_id)
         assert bank is not None

@@ -32,6 +32,16 @@ async def test_each_setting_tells_its_value_and_its_source(service: Service) -> 
     ]["value"] is None
 
 
+@pytest.mark.spec("WAKE-16", "WAKE-42")
+async def test_weekdays_are_kept_in_their_order_so_that_a_restart_finds_those_of_the_file_unchanged(
+    service: Service,
+) -> None:
+    days = ["mon", "tue", "wed", "thu", "fri", "sat"]
+    night = {"kind": "recurring", "start": "22:00", "end": "06:00", "weekdays": days[::-1]}
+    (kept,) = (await patched(service, {"blackouts": [night]}))["blackouts"]["value"]
+    assert kept == {**night, "label": "", "weekdays": days}
+
+
 @pytest.mark.spec("WAKE-16")
 async def test_a_change_is_taken_back_and_the_default_holds_again(service: Service) -> None:
     day = "wake_guardrails.max_wakes_per_day"

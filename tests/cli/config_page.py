@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from circadia.records.agent import AgentPolicy
 from circadia.records.coordination import Guardrails, WakeRules
-from circadia.records.schedule import BlackoutPolicies
+from circadia.records.schedule import BlackoutKeys, BlackoutPolicies, RecurrenceRule, RoutineKeys
 from circadia.settings import (
     AgentSettings,
     DefaultsSettings,
@@ -30,7 +30,7 @@ from circadia.settings.launchers import (
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
 )
-from circadia.settings.schedule import BlackoutSettings, RoutineSettings, ScheduleSettings
+from circadia.settings.schedule import BlackoutSettings, ScheduleSettings
 
 HEAD: Final = ("| key | type | default | unit | description |", "| --- | --- | --- | --- | --- |")
 
@@ -42,8 +42,8 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
     "agents": (AgentSettings, ScheduleSettings),
     "agents`: `coordination": (WakeRules,),
     "agents`: `wake_guardrails": (Guardrails,),
-    "agents`: `routines": (RoutineSettings,),
-    "agents`: `blackouts": (BlackoutSettings,),
+    "agents`: `routines": (RoutineKeys, RecurrenceRule),
+    "agents`: `blackouts": (BlackoutSettings, BlackoutKeys),
     "agents`: `blackout_policies": (BlackoutPolicies,),
     "agents`: `pulse_*": (DjinnbotScheduleSettings, DjinnbotBlackoutSettings),
     "launchers`: `subprocess": (SubprocessLauncherSettings,),

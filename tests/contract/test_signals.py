@@ -1,17 +1,42 @@
 """What every implementation of signals promises."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
 
+from circadia.clock import SystemClock
 from circadia.stores.signals.base import Signals
 from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.postgres import NotifyCarrier
+from circadia.stores.signals.remote import RemoteSignals, SignalCarrier
+from tests.contract.conftest import Database
+from tests.fixtures.postgres import PostgresServer
 
 
-@pytest.fixture(params=[LocalSignals], ids=["local"])
-def signals(request: pytest.FixtureRequest) -> Signals:
-    """Signals that nobody listens to."""
-    return request.param()
+@pytest.fixture
+async def signals(database: Database) -> AsyncIterator[Signals]:
+    """Signals that nobody listens to, as a server has them on this database."""
+    if database.dialect == "sqlite":
+        yield LocalSignals()
+        return
+    async with carried(NotifyCarrier(database.place)) as signals:
+        yield signals
+
+
+@asynccontextmanager
+async def carried(carrier: SignalCarrier) -> AsyncGenerator[RemoteSignals]:
+    """Signals of a process of its own."""
+    signals = RemoteSignals(SystemClock(), carrier)
+    running = asyncio.create_task(signals.run())
+    try:
+        async with asyncio.timeout(30):
+            await signals.is_connected.wait()
+        yield signals
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 class RecordingListener:
@@ -80,3 +105,79 @@ async def test_a_listener_may_end_itself_while_it_is_called(signals: Signals) ->
     signals.publish("agent", "a2")
     assert heard == ["a1"]
     assert [key for key, _ in other.heard] == ["a1", "a2"]
+
+
+@pytest.fixture
+async def processes(postgres_url: str) -> AsyncIterator[tuple[RemoteSignals, RemoteSignals]]:
+    """Signals of two processes."""
+    async with carried(NotifyCarrier(postgres_url)) as one, carried(NotifyCarrier(postgres_url)) as other:
+        yield one, other
+
+
+async def until(heard: Callable[[], bool]) -> None:
+    """Return when it is so."""
+    async with asyncio.timeout(30):
+        while not heard():
+            await asyncio.sleep(0)
+
+
+@pytest.mark.spec("CLU-12", "CLU-13")
+async def test_another_process_hears_each_signal_once_and_in_order(
+    processes: tuple[RemoteSignals, RemoteSignals],
+) -> None:
+    one, other = processes
+    here, there, own = RecordingListener(), RecordingListener(), RecordingListener()
+    one.listen("agent", here)
+    other.listen("agent", there)
+    other.listen("agent", own, own=True)
+    sent = [(f"a{number}", {"asleep": bool(number % 2), "name": "Zoë"}) for number in range(2_000)]
+    for key, data in sent:
+        one.publish("agent", key, data)
+    other.publish("agent", "last")
+    await until(lambda: len(there.heard) == 2_001 and len(here.heard) == 2_001)
+    assert [signal for signal in there.heard if signal[0] != "last"] == sent
+    assert [signal for signal in here.heard if signal[0] != "last"] == sent
+    assert own.heard == [("last", {})]
+
+
+@pytest.mark.spec("CLU-13")
+async def test_data_that_is_too_long_is_left_out_and_its_signal_is_not(
+    processes: tuple[RemoteSignals, RemoteSignals],
+) -> None:
+    one, other = processes
+    there = RecordingListener()
+    other.listen("agent", there)
+    one.publish("agent", "a1", {"text": "x" * 9_000})
+    one.publish("agent", "a2", {"text": "y" * 7_000})
+    await until(lambda: len(there.heard) == 2)
+    assert there.heard == [("a1", {}), ("a2", {"text": "y" * 7_000})]
+
+
+async def test_what_a_process_counts_for_itself_stays_there(processes: tuple[RemoteSignals, RemoteSignals]) -> None:
+    one, other = processes
+    there = RecordingListener()
+    for topic in ("wake", "turn", "agent"):
+        other.listen(topic, there)
+    for topic in ("wake", "turn", "agent"):
+        one.publish(topic, topic)
+    await until(lambda: bool(there.heard))
+    assert there.heard == [("agent", {})]
+
+
+@pytest.mark.spec("CLU-13", "CLU-21")
+async def test_a_connection_that_is_cut_is_opened_again(
+    processes: tuple[RemoteSignals, RemoteSignals], postgres_server: PostgresServer
+) -> None:
+    one, other = processes
+    there = RecordingListener()
+    other.listen("agent", there)
+    one.publish("agent", "before")
+    await until(lambda: bool(there.heard))
+    await postgres_server.execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia signals'"
+    )
+    await until(lambda: not one.is_connected.is_set() and not other.is_connected.is_set())
+    one.publish("agent", "meanwhile")
+    await until(lambda: one.is_connected.is_set() and other.is_connected.is_set())
+    one.publish("agent", "after")
+    await until(lambda: there.heard[-1][0] == "after")

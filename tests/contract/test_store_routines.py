@@ -63,7 +63,7 @@ async def test_of_two_that_plan_the_same_occurrence_one_is_saved(store_with_agen
         assert await tx.routines.save(later, origin=first)
         assert not await tx.routines.save(replace(first, next_at=at(99)), origin=first)
         assert await tx.routines.get(BOB.id, "r") == later
-        off = replace(later, enabled=False, next_at=None)
+        off = replace(later, spec=later.spec.model_copy(update={"enabled": False}), next_at=None)
         assert await tx.routines.save(off, origin=later)
         assert await tx.routines.save(later, origin=off)
 
@@ -91,10 +91,9 @@ async def test_one_that_cannot_be_read_is_as_none_and_keeps_no_other_from_its_ti
     store_with_agents: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     routines.log_unreadable_once.cache_clear()
-    gone = [Recurrence(every_seconds=60), Recurrence(every_seconds=60)]
-    for each in gone:
-        object.__setattr__(each, "zone", "Mars/Base")  # as after an upgrade whose time zones are fewer
-    bad = [routine(f"bad {at_}", ANN, recurrence=each, next_at=at(at_)) for at_, each in enumerate(gone)]
+    bad = [routine(f"bad {at_}", ANN, next_at=at(at_)) for at_ in range(2)]
+    for each in bad:
+        object.__setattr__(each.spec.recurrence, "zone", "Mars/Base")  # as after an upgrade whose time zones are fewer
     good = [routine("good", BOB, next_at=at(5)), routine("also good", BOB, next_at=at(6))]
     async with store_with_agents.begin_write() as tx:
         for each in (*bad, *good):

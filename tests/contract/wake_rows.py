@@ -5,7 +5,7 @@ from typing import Any
 from circadia.ids import PulseId, RoutineId, WakeId
 from circadia.records.agent import Agent
 from circadia.records.pulse import Pulse, PulseKind, PulseStatus
-from circadia.records.schedule import Recurrence, Routine
+from circadia.records.schedule import Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Charge, Decision, Wake, WakeSource
 from tests.contract.rows import at
 
@@ -28,8 +28,7 @@ def pulse(key: str, of: Agent, *, seconds: float = 0, **more: Any) -> Pulse:
 
 
 def routine(name: str, of: Agent, **more: Any) -> Routine:
-    given: dict[str, Any] = {
-        "id": RoutineId(f"rtn_{of.name}_{name}"), "agent_id": of.id, "name": name, "created_at": at(0),
-        "recurrence": Recurrence(every_seconds=60), **more,
-    }  # fmt: skip
-    return Routine(**given)
+    own: dict[str, Any] = {"name": name, "recurrence": Recurrence(every_seconds=60)}
+    own |= {key: more.pop(key) for key in RoutineSpec.model_fields.keys() & more.keys()}
+    spec = RoutineSpec(**own)
+    return Routine(id=RoutineId(f"rtn_{of.name}_{name}"), agent_id=of.id, spec=spec, created_at=at(0), **more)

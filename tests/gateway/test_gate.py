@@ -63,7 +63,10 @@ class Bench:
             return
         self.asleep[agent.id] = asleep
         self.generation[agent.id] = self.generation.get(agent.id, 0) + 1
-        state = {"asleep": asleep, "generation": self.generation[agent.id], "lasted_seconds": 1.0}
+        state = {
+            "asleep": asleep, "generation": self.generation[agent.id], "lasted_seconds": 1.0, "actor": "",
+            "since": CLOCK.now(),
+        }  # fmt: skip
         self.signals.publish("sleep", agent.id, state)
 
     async def hold(

@@ -60,6 +60,7 @@ class Breakable:
         self._store = store
         self.commits_in_order = store.commits_in_order
         self.save_touches = store.save_touches
+        self.read_clock = store.read_clock
         self.broken: str | None = None
 
     def begin_write(self, *keys: LockKey) -> AbstractAsyncContextManager[Tx]:

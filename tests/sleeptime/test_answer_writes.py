@@ -9,6 +9,7 @@ import pytest
 from circadia.answers.lookup import AnswerLookup
 from circadia.answers.services import Validity
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import LockKey
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, tier_mind
 
 pytestmark = pytest.mark.spec("ANS-04")
@@ -26,11 +27,11 @@ class WriteHookStore:
         return getattr(self._store, name)
 
     @asynccontextmanager
-    async def begin_write(self) -> AsyncGenerator[Tx]:
+    async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
         before, self.before = self.before, None
         if before is not None:
             await before()
-        async with self._store.begin_write() as tx:
+        async with self._store.begin_write(*keys) as tx:
             self.writing += 1
             try:
                 yield tx

@@ -14,6 +14,7 @@ from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import LockKey
 from tests.fixtures.leap import Leap
 from tests.wake.asks import minutes_today, rails, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
@@ -171,8 +172,8 @@ class _Slow:
         return self._store.begin_read()
 
     @asynccontextmanager
-    async def begin_write(self) -> AsyncGenerator[Tx]:
-        async with self._store.begin_write() as tx:
+    async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
+        async with self._store.begin_write(*keys) as tx:
             yield tx
         await self.may_return.wait()
 

@@ -15,6 +15,7 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import LockKey
 from circadia.testing.clock import START
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
@@ -25,14 +26,13 @@ EVERY_SECONDS = 1.0
 @pytest.mark.spec("WAKE-44", "WAKE-45")
 async def test_a_routine_that_cannot_be_read_stops_nobody_elses_and_its_agent_can_be_given_another(team: Fleet) -> None:
     spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60))
-    unknown = Recurrence(every_seconds=60)
-    object.__setattr__(unknown, "zone", "Mars/Base")  # as after an upgrade whose time zones are fewer
     bad, good = await team.agent("bad", LAUNCHED, FREE), await team.agent("good", LAUNCHED, FREE)
     async with team.store.begin_write() as tx:
         row = Routine(
-            id=RoutineId("rtn_bad"), agent_id=bad.id, name="r", instructions="do", recurrence=unknown,
-            created_at=team.clock.now(), next_at=team.clock.now(),
+            id=RoutineId("rtn_bad"), agent_id=bad.id, created_at=team.clock.now(), next_at=team.clock.now(),
+            spec=RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)),
         )  # fmt: skip
+        object.__setattr__(row.spec.recurrence, "zone", "Mars/Base")  # as after an upgrade whose time zones are fewer
         await tx.routines.add(row)
     await team.routines(good, spec)
     team.clock.advance(60)
@@ -203,7 +203,7 @@ async def test_an_agent_has_a_heartbeat_while_it_is_launched_has_no_other_routin
 ) -> None:
     async def routines() -> list[tuple[str, int | None]]:
         async with team.store.begin_read() as tx:
-            return [(each.name, each.recurrence.every_seconds) for each in await tx.routines.find_by_agent(bob.id)]
+            return [(each.name, each.spec.recurrence.every_seconds) for each in await tx.routines.find_by_agent(bob.id)]
 
     bob = await team.agent("bob")
     assert await routines() == []
@@ -281,7 +281,9 @@ def instant(hour: int, minute: int = 0) -> datetime:
 async def plans(team: Fleet, agent: Agent) -> dict[str, tuple[str, datetime | None]]:
     """Return the zone and the next occurrence of each of the agent's routines."""
     async with team.store.begin_read() as tx:
-        return {each.name: (each.recurrence.zone, each.next_at) for each in await tx.routines.find_by_agent(agent.id)}
+        return {
+            each.name: (each.spec.recurrence.zone, each.next_at) for each in await tx.routines.find_by_agent(agent.id)
+        }
 
 
 @pytest.mark.spec("WAKE-40", "WAKE-41", "WAKE-45")
@@ -347,11 +349,11 @@ class _WriterCountingStore:
         return self._store.begin_read()
 
     @asynccontextmanager
-    async def begin_write(self) -> AsyncGenerator[Tx]:
+    async def begin_write(self, *keys: LockKey) -> AsyncGenerator[Tx]:
         self._now += 1
         self.most = max(self.most, self._now)
         try:
-            async with self._store.begin_write() as tx:
+            async with self._store.begin_write(*keys) as tx:
                 yield tx
         finally:
             self._now -= 1

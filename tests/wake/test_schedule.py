@@ -18,6 +18,7 @@ from circadia.records.schedule import (
     Recurrence,
     RecurringBlackout,
     Routine,
+    RoutineSpec,
     RunKind,
 )
 from circadia.wake.scheduling.planning import RoutineAction, RoutinePlan, next_after, plan_from, plan_routine
@@ -49,13 +50,15 @@ def routine(
     made = Routine(
         id=RoutineId("routine_1"),
         agent_id=AgentId("agent_1"),
-        name="inbox",
-        recurrence=recurrence,
-        blackout_policy=policy,
-        misfire_grace_seconds=grace,
+        spec=RoutineSpec(name="inbox", recurrence=recurrence, blackout_policy=policy, misfire_grace_seconds=grace),
         created_at=now,
     )
     return plan_from(made, now)
+
+
+def changed(planned: Routine, **spec: object) -> Routine:
+    """Return the routine with other values in its spec, not planned again."""
+    return replace(planned, spec=planned.spec.model_copy(update=spec))
 
 
 def told(decided: RoutinePlan) -> tuple[str, str | None, int, int, str | None]:
@@ -133,7 +136,7 @@ def test_all_that_waited_for_the_end_of_a_blackout_is_one_run() -> None:
     runs = plan_routine(waits, [NIGHT], utc("02 06:00:01"))
     assert told(runs) == ("run", "02 06:00", 0, 8, "02 07:00")
     assert runs.routine.deferred_from is None
-    late = plan_routine(replace(waits, misfire_grace_seconds=None), [NIGHT], utc("02 08:10"))
+    late = plan_routine(changed(waits, misfire_grace_seconds=None), [NIGHT], utc("02 08:10"))
     assert told(late) == ("run", "02 08:00", 2, 8, "02 09:00")
 
 
@@ -192,7 +195,7 @@ def test_a_clock_that_is_set_back_before_what_waits_leaves_it_waiting() -> None:
     freed = plan_routine(waits, [], utc("01 20:00"))
     assert told(freed) == ("wait", "01 22:00", 0, 0, "01 22:00")
     assert told(plan_routine(freed.routine, [], utc("01 22:00")))[:2] == ("run", "01 22:00")
-    skipped = plan_routine(replace(waits, blackout_policy=BlackoutPolicy.SKIP), [NIGHT], utc("01 20:00"))
+    skipped = plan_routine(changed(waits, blackout_policy=BlackoutPolicy.SKIP), [NIGHT], utc("01 20:00"))
     assert told(skipped) == ("skipped", "01 22:00", 0, 0, "01 23:00")
 
 
@@ -218,17 +221,17 @@ def test_a_one_off_that_is_over_has_no_next_occurrence() -> None:
 
 @pytest.mark.spec("WAKE-40")
 def test_a_routine_that_is_switched_off_is_never_due_and_starts_anew_when_switched_on() -> None:
-    off = plan_from(replace(routine(), enabled=False), START)
+    off = plan_from(changed(routine(), enabled=False), START)
     assert off.next_at is None
     assert plan_routine(off, [], utc("05 00:00")).verdict is RoutineAction.WAIT
-    assert plan_routine(replace(routine(), enabled=False), [], utc("05 00:00")).verdict is RoutineAction.WAIT
-    assert plan_from(replace(off, enabled=True), utc("05 00:30")).next_at == utc("05 01:00")
+    assert plan_routine(changed(routine(), enabled=False), [], utc("05 00:00")).verdict is RoutineAction.WAIT
+    assert plan_from(changed(off, enabled=True), utc("05 00:30")).next_at == utc("05 01:00")
 
 
 @pytest.mark.spec("WAKE-43")
 def test_a_routine_whose_schedule_has_changed_under_its_next_instant_still_gets_a_verdict() -> None:
-    changed = replace(routine(), recurrence=Recurrence(cron="0 0 1 1 *"))
-    assert told(plan_routine(changed, [], utc("01 01:00")))[:2] == ("run", "01 01:00")
+    yearly = changed(routine(), recurrence=Recurrence(cron="0 0 1 1 *"))
+    assert told(plan_routine(yearly, [], utc("01 01:00")))[:2] == ("run", "01 01:00")
 
 
 @pytest.mark.spec("WAKE-42", "WAKE-43")

@@ -7,9 +7,10 @@ cell in order of arrival. Nothing here awaits between a check and its use, so a 
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 
-from circadia.errors import CircadiaError, TargetGone
+from circadia.errors import CircadiaError, StorageUnavailable, TargetGone
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
 from circadia.stores.base import Store, Tx
@@ -69,6 +70,8 @@ class Presence:
     def __init__(self, store: Store, signals: Signals) -> None:
         self._store = store
         self._cells: dict[AgentId, PresenceCell] = {}
+        self._moved_elsewhere: set[AgentId] = set()
+        self._reading: asyncio.Task[None] | None = None
         self._stopped: str | None = None
         self._told_of_stop: list[Callable[[], None]] = []
         signals.listen("sleep", self._on_sleep_signal)
@@ -156,6 +159,16 @@ class Presence:
         for agent in moved_agents:
             self.apply_row(agent)
 
+    async def _read_moved(self) -> None:
+        """Apply the rows of agents that other processes say to have moved; if that fails, the next sweep does."""
+        while self._moved_elsewhere:
+            moved, self._moved_elsewhere = self._moved_elsewhere, set()
+            with suppress(StorageUnavailable):
+                async with self._store.begin_read() as tx:
+                    agents = [agent for agent_id in moved if (agent := await tx.agents.get(agent_id)) is not None]
+                for agent in agents:
+                    self.apply_row(agent)
+
     def apply_row(self, agent: Agent) -> None:
         """Update the cell from the agent's row, which another process may have written."""
         cell = self._cells.get(agent.id)
@@ -183,11 +196,16 @@ class Presence:
 
     def _on_sleep_signal(self, key: str, data: Mapping[str, object]) -> None:
         cell = self._cells.get(AgentId(key))
-        if cell is not None:
-            asleep, generation, actor, since, slept = (
-                data[name] for name in ("asleep", "generation", "actor", "since", "lasted_seconds")
-            )
+        since = data.get("since")
+        if cell is not None and not isinstance(since, datetime):  # of another process: only the row may open the gate
+            self._moved_elsewhere.add(cell.agent_id)
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.get_running_loop().create_task(self._read_moved())
+        elif cell is not None:
             assert isinstance(since, datetime)
+            asleep, generation, actor, slept = (
+                data[name] for name in ("asleep", "generation", "actor", "lasted_seconds")
+            )
             self._apply(cell, bool(asleep), int(str(generation)), str(actor), since, float(str(slept)))
 
     def _on_end_signal(self, key: str, data: Mapping[str, object]) -> None:

@@ -154,9 +154,8 @@ class ThreadService:
             Conflict: the thread is closed.
         """
         self._require_sendable(thread, content)
-        participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
         named = mentions if sender is None else [*mentions, sender]
-        await hold_agents(tx, principal, session, named, *map(agent_key, participants))
+        participants = await self._hold_participants(tx, principal, session, thread, named)
         speaker = await self._resolve_sender(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")
@@ -182,6 +181,14 @@ class ThreadService:
         for agent_id in participants:
             self._signal_delivery(tx, agent_id)
         return message
+
+    async def _hold_participants(
+        self, tx: Tx, principal: Principal, session: Session, thread: Thread, named: Sequence[str]
+    ) -> Mapping[AgentId, Participant]:
+        """Hold all whom a message concerns, and return the participants."""
+        participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
+        await hold_agents(tx, principal, session, named, *map(agent_key, participants))
+        return participants
 
     async def _require_open_session(self, tx: Tx, session: Session) -> None:
         present = await tx.sessions.lock(session.id)

@@ -82,6 +82,10 @@ class CommandList(LazyGroup):
                 "Show agents, held calls, tokens and events live. Press q or Ctrl-C to quit.",
             ),
             "holds": ("circadia.cli.monitoring.holds", "List the calls that are held now, longest first."),
+            "cluster": (
+                "circadia.cli.monitoring.cluster",
+                "List the live servers that share a PostgreSQL database, oldest first.",
+            ),
             "events": (
                 "circadia.cli.monitoring.events",
                 "Print events, oldest first. With --follow and --json, one event per line.",

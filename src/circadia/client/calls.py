@@ -11,6 +11,7 @@ from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
 from circadia.schemas.agents import AgentCreated, AgentList, AgentToken, AgentView
+from circadia.schemas.cluster import Cluster
 from circadia.schemas.events import EventList, EventView
 from circadia.schemas.holds import HoldList
 from circadia.schemas.messages import MessageList, MessageView
@@ -196,6 +197,10 @@ class Client(WakeCalls, MemoryCalls, SleeptimeCalls, AnswerCalls, TransferCalls)
         return await self._http.read_until(
             lambda: self.list_messages(session, thread, after=after), bool, timeout_seconds
         )
+
+    async def show_cluster(self) -> Cluster:
+        """Return the live servers on the database."""
+        return await self._http.fetch(Cluster, "GET", "cluster")
 
     async def list_holds(self, *, session: str | None = None, agent: str | None = None, limit: int = 1000) -> HoldList:
         """Return the held calls, longest first and up to `limit`, and their total number."""

@@ -1,6 +1,7 @@
 """A schedule: an agent's named routines and its blackouts. `wake/scheduling/planning.py` computes when each is due.
 
-Records validate themselves: each raises `InvalidRequest` for a value out of range, with what to write instead.
+The file, requests, answers and stored JSON take the keys with their types, limits and descriptions from here. Records
+validate themselves: `InvalidRequest` says what to write instead of values that do not go together.
 """
 
 import re
@@ -8,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, RoutineId
@@ -76,29 +77,47 @@ class BlackoutPolicies(BaseModel):
         return {RunKind.WAKE: self.wake, RunKind.SCHEDULE: self.schedule, RunKind.ONE_OFF: self.one_off}[kind]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recurrence:
-    """Times of a routine: exactly one of `every_seconds`, `cron` and `at`."""
+class RecurrenceRule(BaseModel):
+    """When a routine is due: exactly one of `every_seconds`, `cron` and `at`."""
 
-    every_seconds: int | None = None
-    """Elapsed seconds between occurrences, 60 to 2,592,000 (30 days), unaffected by daylight saving."""
-    anchor: datetime | None = None
-    """Origin of the intervals in both directions; none means Monday 2024-01-01 00:00 in `zone`."""
-    offset_seconds: int = 0
-    """Delay after each step from the anchor, less than `every_seconds`."""
-    cron: str | None = None
-    """Five cron fields in the wall time of `zone`."""
-    at: tuple[datetime, ...] = ()
-    """Single instants, in order."""
+    model_config = ConfigDict(frozen=True)
+
+    every_seconds: int | None = Field(
+        default=None,
+        ge=MIN_EVERY_SECONDS,
+        le=MAX_EVERY_SECONDS,
+        description="Interval between two occurrences, 60 to 2592000.",
+    )
+    """Elapsed time, unaffected by daylight saving."""
+    anchor: datetime | None = Field(
+        default=None,
+        description="Instant that intervals count from, in both directions; Monday 2024-01-01 00:00 by default.",
+    )
+    offset_seconds: int = Field(default=0, ge=0, description="Delay after each interval step.")
+    cron: str | None = Field(
+        default=None, description="Minute, hour, day of month, month, day of week, in the agent's zone."
+    )
+    at: tuple[datetime, ...] = Field(default=(), description="Single instants.")
+    jitter_seconds: int = Field(
+        default=0, ge=0, le=MAX_SPREAD_SECONDS, description="Maximum random delay of each occurrence."
+    )
+    """Drawn from the seed; never reaches the next occurrence."""
+    stagger_seconds: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_SPREAD_SECONDS,
+        description="Maximum random delay of the whole schedule, drawn once per agent.",
+    )
+
+
+class Recurrence(RecurrenceRule):
+    """A rule in a time zone, with its instants in UTC and in order."""
+
     zone: str = "UTC"
     """IANA time zone name."""
-    jitter_seconds: int = 0
-    """Largest random delay of each occurrence, drawn from the seed; never reaches the next occurrence."""
-    stagger_seconds: int = 0
-    """Largest random delay of the whole schedule, drawn once from the seed; it spreads agents with equal schedules."""
 
-    def __post_init__(self) -> None:
-        """Validate the fields, convert instants to UTC and sort them."""
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
         forms = [self.every_seconds is not None, self.cron is not None, bool(self.at)]
         if sum(forms) != 1:
             raise InvalidRequest(
@@ -109,11 +128,9 @@ class Recurrence:
             raise InvalidRequest("anchor and offset_seconds go with every_seconds only; leave them out")
         if self.at and (self.jitter_seconds or self.stagger_seconds):
             raise InvalidRequest("jitter_seconds and stagger_seconds do not go with at; leave them out")
-        _check_range("jitter_seconds", self.jitter_seconds, 0, MAX_SPREAD_SECONDS)
-        _check_range("stagger_seconds", self.stagger_seconds, 0, MAX_SPREAD_SECONDS)
-        if self.every_seconds is not None:
-            _check_range("every_seconds", self.every_seconds, MIN_EVERY_SECONDS, MAX_EVERY_SECONDS)
-            _check_range("offset_seconds", self.offset_seconds, 0, self.every_seconds - 1)
+        if self.every_seconds is not None and self.offset_seconds >= self.every_seconds:
+            most = self.every_seconds - 1
+            raise InvalidRequest(f"offset_seconds {self.offset_seconds} is out of range; write 0 to {most}")
         if self.anchor is not None:
             object.__setattr__(self, "anchor", to_utc("anchor", self.anchor))
         if self.cron is not None:
@@ -121,6 +138,7 @@ class Recurrence:
         if len(self.at) > MAX_INSTANTS:
             raise InvalidRequest(f"at holds {len(self.at)} instants; the limit is {MAX_INSTANTS}")
         object.__setattr__(self, "at", tuple(sorted({to_utc("at", instant) for instant in self.at})))
+        return self
 
     @property
     def depends_on_zone(self) -> bool:
@@ -133,27 +151,55 @@ class Recurrence:
         return RunKind.ONE_OFF if self.at else RunKind.SCHEDULE
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecurringBlackout:
+class BlackoutKeys(BaseModel):
+    """The keys with which people write a blackout: each week (`start_time`, `end_time`) or once (`start`, `end`)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    label: str = Field(default="", description="Label for people.", examples=["night"])
+    start_time: str | None = Field(
+        default=None, description="Time of day at which it starts, HH:MM.", examples=["22:00"]
+    )
+    end_time: str | None = Field(
+        default=None,
+        description="Time of day at which it ends, HH:MM; a time not after `start_time` means the next day.",
+        examples=["06:00"],
+    )
+    weekdays: tuple[Weekday, ...] | None = Field(
+        default=None, description="Days on which it starts, `mon` to `sun`; default: all."
+    )
+    start: datetime | None = Field(default=None, description="First instant of a one-off blackout.")
+    end: datetime | None = Field(default=None, description="First instant after a one-off blackout.")
+
+
+def _sort_weekdays(days: frozenset[Weekday]) -> list[Weekday]:
+    """Return the days in their order, so that equal blackouts are equal in JSON too."""
+    return [day for day in Weekday if day in days]
+
+
+class RecurringBlackout(BaseModel):
     """A weekly range in which an agent is left alone, from `start` up to but excluding `end`, in the agent's zone."""
+
+    model_config = ConfigDict(frozen=True)
 
     start: str
     """Wall time HH:MM."""
     end: str
     """Wall time HH:MM; before `start` means the next day, equal means 24 hours; `24:00` is midnight."""
-    weekdays: frozenset[Weekday] = frozenset(Weekday)
+    weekdays: Annotated[frozenset[Weekday], PlainSerializer(_sort_weekdays)] = frozenset(Weekday)
     """Days on which it starts."""
     label: str = ""
     kind: Literal["recurring"] = "recurring"
     """Discriminator in JSON."""
 
-    def __post_init__(self) -> None:
-        """Validate the fields."""
+    @model_validator(mode="after")
+    def _check_times(self) -> Self:
         if parse_minutes("start", self.start) == DAY_MINUTES:
             raise InvalidRequest("a blackout cannot start at '24:00'; write '00:00' and the next weekday")
         parse_minutes("end", self.end)
         if not self.weekdays:
             raise InvalidRequest("a recurring blackout has no weekdays; name one, or leave them out for all")
+        return self
 
     @property
     def minutes(self) -> tuple[int, int]:
@@ -162,9 +208,10 @@ class RecurringBlackout:
         return start, end if end > start else end + DAY_MINUTES
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OneOffBlackout:
+class OneOffBlackout(BaseModel):
     """A single range in which an agent is left alone, from `start` up to but excluding `end`."""
+
+    model_config = ConfigDict(frozen=True)
 
     start: datetime
     end: datetime
@@ -172,56 +219,69 @@ class OneOffBlackout:
     kind: Literal["one_off"] = "one_off"
     """Discriminator in JSON."""
 
-    def __post_init__(self) -> None:
-        """Refuse an empty range and convert both ends to UTC."""
+    @model_validator(mode="after")
+    def _convert_to_utc(self) -> Self:
+        """Convert both ends to UTC and refuse an empty range."""
         object.__setattr__(self, "start", to_utc("start", self.start))
         object.__setattr__(self, "end", to_utc("end", self.end))
         if self.end <= self.start:
             raise InvalidRequest(f"a blackout from {self.start} to {self.end} has no length; let it end later")
+        return self
 
 
 Blackout = RecurringBlackout | OneOffBlackout
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RoutineSpec:
+class RoutineKeys(BaseModel):
+    """The keys of a routine but for those of its times."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="Name, unique for the agent.", examples=["nightly"])
+    instructions: str = Field(default="", description="Instructions for the agent; if empty, it handles its inbox.")
+    timeout_seconds: float | None = Field(
+        default=None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest pulse; by default the agent's limit."
+    )
+    enabled: bool = Field(default=True, description="Run the routine when it is due.")
+    blackout_policy: BlackoutPolicy | None = Field(
+        default=None,
+        description="`run`, `defer` or `skip` during a blackout; by default the value in `blackout_policies`.",
+    )
+    misfire_grace_seconds: int | None = Field(
+        default=300,
+        ge=1,
+        le=MAX_EVERY_SECONDS,
+        description="Maximum delay of an occurrence that still runs; `null` means no limit.",
+    )
+
+
+class RoutineSpec(RoutineKeys):
     """A routine as a person defines it."""
 
-    name: str
-    """Unique among the agent's routines."""
-    instructions: str = ""
-    """Instructions for the agent; empty means its inbox."""
     recurrence: Recurrence
-    timeout_seconds: float | None = None
-    """Maximum pulse length; none means the agent's limit."""
-    enabled: bool = True
-    blackout_policy: BlackoutPolicy | None = None
-    """None means the agent's policy for this kind of run."""
-    misfire_grace_seconds: int | None = 300
-    """Allowed lateness, at least 1; later occurrences are recorded as missed. None allows any."""
 
-    def __post_init__(self) -> None:
-        """Validate the fields."""
+    @model_validator(mode="after")
+    def _check_name(self) -> Self:
         is_visible = self.name.isprintable() and not hidden_positions(self.name)
         if not self.name.strip() or not is_visible or len(self.name) > MAX_NAME_LENGTH:
             raise InvalidRequest(
                 f"{self.name!r} is not a valid routine name; write 1 to {MAX_NAME_LENGTH} characters on one line"
             )
-        if self.timeout_seconds is not None and not 0 < self.timeout_seconds <= MAX_TIMEOUT_SECONDS:
-            raise InvalidRequest(
-                f"timeout_seconds {self.timeout_seconds!r} is out of range; write more than 0, at most a day (86400)"
-            )
-        if self.misfire_grace_seconds is not None:
-            _check_range("misfire_grace_seconds", self.misfire_grace_seconds, 1, MAX_EVERY_SECONDS)
+        return self
+
+    def effective_policy(self, policies: BlackoutPolicies) -> BlackoutPolicy:
+        """Return its own policy for blackouts, or else that of its agent for this kind of run."""
+        return self.blackout_policy or policies.policy_for(self.recurrence.kind)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Routine(RoutineSpec):
-    """A named routine of an agent, with its state."""
+class Routine:
+    """A routine of an agent, with its state."""
 
     id: RoutineId
     """Also the seed of its jitter and stagger."""
     agent_id: AgentId
+    spec: RoutineSpec
     next_at: datetime | None = None
     """Next occurrence, or end of the blackout it waits for; none means never."""
     deferred_from: datetime | None = None
@@ -233,6 +293,10 @@ class Routine(RoutineSpec):
     missed: int = 0
     """Total occurrences that were due while no server ran."""
     created_at: datetime
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
 
 
 def load_zone(name: str) -> ZoneInfo:
@@ -320,8 +384,3 @@ def check_blackouts(blackouts: Iterable[Blackout]) -> None:
         free_from = max(free_from, end)
     if free_from >= week:
         raise InvalidRequest("the blackouts cover the whole week, so nothing would ever run; disable the agent instead")
-
-
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise InvalidRequest(f"{name} {value!r} is out of range; write {least} to {most}")

@@ -3,31 +3,18 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import ConfigDict, Field
 
-from circadia.records.schedule import BlackoutPolicy, Weekday
+from circadia.records.schedule import BlackoutKeys, BlackoutPolicy, RecurrenceRule, RoutineKeys
 from circadia.schemas.view import View
 
 
-class RoutineView(View):
+class RoutineView(RecurrenceRule, RoutineKeys, View):
     """A routine and its state."""
 
-    name: str = Field(description="Name.", examples=["nightly"])
-    instructions: str = Field(description="Instructions for the agent; if empty, it handles its inbox.")
-    every_seconds: int | None = Field(description="Interval between two occurrences.")
-    anchor: datetime | None = Field(description="Instant that intervals count from.")
-    offset_seconds: int = Field(description="Delay after each interval step.")
-    cron: str | None = Field(description="Minute, hour, day of month, month and day of week.")
-    at: list[datetime] = Field(description="Single instants.")
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
     zone: str = Field(description="Time zone of the schedule.", examples=["Europe/Berlin"])
-    jitter_seconds: int = Field(description="Maximum random delay of each occurrence.")
-    stagger_seconds: int = Field(description="Maximum random delay of the whole schedule.")
-    timeout_seconds: float | None = Field(description="Longest pulse; null means the agent's limit.")
-    enabled: bool = Field(description="Whether the routine runs when it is due.")
-    blackout_policy: BlackoutPolicy | None = Field(
-        description="How a blackout affects it; null means the value in the agent's `blackout_policies`."
-    )
-    misfire_grace_seconds: int | None = Field(description="Maximum delay of a run; null means no limit.")
     next_at: datetime | None = Field(description="Next check; null means never.")
     deferred_from: datetime | None = Field(description="Occurrence that waits for the end of a blackout.")
     last_at: datetime | None = Field(description="Last occurrence that ran.")
@@ -35,19 +22,12 @@ class RoutineView(View):
     missed: int = Field(description="Number of occurrences that were too late to run.")
 
 
-class BlackoutView(View):
+class BlackoutView(BlackoutKeys, View):
     """A blackout, with the keys that a change takes."""
 
-    type: Literal["recurring", "one_off"] = Field(
-        validation_alias=AliasChoices("type", "kind"),
-        description="`recurring` repeats each week, `one_off` happens once.",
-    )
-    label: str = Field(description="Label for people.", examples=["night"])
-    start_time: str | None = Field(description="Start, as a time of day; null for `one_off`.", examples=["22:00"])
-    end_time: str | None = Field(description="End, as a time of day; null for `one_off`.", examples=["06:00"])
-    weekdays: list[Weekday] | None = Field(description="Days on which it starts.")
-    start: datetime | None = Field(description="First instant; null for `recurring`.")
-    end: datetime | None = Field(description="First instant after the blackout; null for `recurring`.")
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    type: Literal["recurring", "one_off"] = Field(description="`recurring` repeats each week, `one_off` happens once.")
 
 
 class Occurrence(View):

@@ -18,6 +18,7 @@ import uvicorn
 
 from circadia.errors import StartError
 from circadia.os_user import PROGRAM_AS_SERVER
+from circadia.records.member import Role
 from circadia.server.folder import keep_admin_token, load_admin_token, lock_folder
 from circadia.server.protocol import GatewayHttpProtocol
 from circadia.server.wiring import Server, build_server
@@ -40,7 +41,7 @@ OnReady = Callable[[str, str | None], None]
 
 
 async def serve(
-    settings: Settings, data: Path, *, on_ready: OnReady, role: str = "all", config: ConfigFile | None = None
+    settings: Settings, data: Path, *, on_ready: OnReady, role: Role = Role.ALL, config: ConfigFile | None = None
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
@@ -51,8 +52,8 @@ async def serve(
         StartError: a problem with the port, data folder, lock or database.
         ConfigError: a variable that the settings name is not set.
     """
-    if role != "all":
-        raise StartError(f"the role {role!r} needs the cluster, which does not exist yet; use --role all")
+    if role is not Role.ALL and settings.server.database_url is None:
+        raise StartError(f"the role {role.value!r} needs PostgreSQL; set server.database_url, or use --role all")
     environment = dict(os.environ)
     with lock_folder(data):
         token, is_new = load_admin_token(data, environment)
@@ -64,7 +65,14 @@ async def serve(
         with bind_socket(chosen.host, chosen.port) as bound:
             traces = set_up_traces(environment)
             building = build_server(
-                settings, data, environment, token, address=reachable_address(bound), config=config, traces=traces
+                settings,
+                data,
+                environment,
+                token,
+                address=reachable_address(bound),
+                config=config,
+                traces=traces,
+                role=role,
             )
             async with building as server:
                 if is_new:

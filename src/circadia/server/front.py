@@ -141,6 +141,11 @@ class DoorRouter:
             await _send_answer(send, 200, b"ready\n", b"text/plain")
 
 
+async def refuse_calls(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a call to a worker, which has no doors."""
+    raise NotFound("this process is a worker and serves /healthz, /readyz and /metrics only; call a gateway")
+
+
 def _add_cors(send: Send, origin: str, asked: str | None) -> Send:
     """Return a `send` that lets the page read the answer and use the headers that it requests; SDKs have their own."""
     added = [

@@ -1,5 +1,6 @@
 """Registers gauges that read parts of the server on demand, and counts signals."""
 
+from circadia.agents.failed_tokens import FailedTokens
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.hold.bodies import BodySpool
 from circadia.gateway.hold.gate import Gate
@@ -15,18 +16,16 @@ from circadia.wake.worker import WakeWorker
 
 def register_gauges(
     metrics: Metrics, gate: Gate, parking: BodySpool, journal: Journal, exchanges: ExchangeQueue, worker: WakeWorker,
-    signals: Signals,
+    signals: Signals, failed: FailedTokens, retrieval: Retrieval,
 ) -> None:  # fmt: skip
+    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
     metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
     metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
     metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
     metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
     for topic in ("wake", "pulse", "routine"):
-        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data))
-
-
-def register_memory_gauges(metrics: Metrics, retrieval: Retrieval) -> None:
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
     metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(retrieval.loaded))
     metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: retrieval.loaded.weight)
 
@@ -55,4 +54,4 @@ def register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHe
         f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
         lambda: health.seen.saved_today,
     )  # fmt: skip
-    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data))
+    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)

@@ -77,6 +77,7 @@ def build_sleep_worker(
     traces: Traces | None = None,
     ahead: QuestionDrafter | None = None,
     lookup: AnswerLookup | None = None,
+    leads: Callable[[], bool] = lambda: True,
 ) -> SleepWorker:
     """Build the worker that runs passes; `minds` are the tier's model and the factory of others.
 
@@ -98,7 +99,7 @@ def build_sleep_worker(
         on_pass_end=None if wakes is None else SleeptimeAgents(wakes).wake_after_pass, traces=traces or Traces(),
         readying=readying,
     )  # fmt: skip
-    return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+    return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads)
 
 
 def build_savings(settings: Settings, clock: Clock, store: Store, memory: MemoryServices) -> Savings:

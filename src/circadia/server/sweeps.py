@@ -1,6 +1,7 @@
 """Periodic sweeps: expired leases, stalled sessions, indexing, retention."""
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 
 from circadia.agents.change_follower import AgentChangeFollower
@@ -31,15 +32,17 @@ FORGOTTEN_AT_ONCE = 200
 class Sweeps:
     def __init__(
         self, clock: Clock, store: Store, events: EventLog, waits: Waits, sessions: SessionService, settings: Settings,
-        following: AgentChangeFollower | None = None,
+        following: AgentChangeFollower | None = None, leads: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
+        """`leads` tells whether this process does the sweeps that one at a time does."""
         days = settings.limits.keep_handled_days
         self._clock = clock
         self._store = store
         self._events = events
         self._waits = waits
         self._sessions = sessions
-        self._following = () if following is None else (following.sweep,)
+        self._own = (store.save_touches, *(() if following is None else (following.sweep,)))
+        self._leads = leads
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
         retention = settings.retention.model_dump()
@@ -48,24 +51,19 @@ class Sweeps:
         ]
         self._retire_at = self._retire_records_at = 0.0
         self._forget_at = 0.0
+        self._leading = (
+            self._waits.sweep, self._report_stalls, self._index_messages, self._retire_deliveries,
+            self._retire_records, self._forget_episodes,
+        )  # fmt: skip
 
     async def run(self) -> None:
         """Sweep until cancelled; log a failing sweep and try it again."""
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            for sweep in (
-                *self._following,
-                self._waits.sweep,
-                self._report_stalls,
-                self._index_messages,
-                self._retire_deliveries,
-                self._retire_records,
-                self._forget_episodes,
-            ):
+            for sweep in (*self._own, *(self._leading if self._leads() else ())):
                 await run_guarded("a sweep", sweep)
 
     async def _report_stalls(self) -> None:
-        await self._store.save_touches()
         async with self._store.begin_write() as tx:
             for name in await self._sessions.report_stalls(tx, self._stall_seconds):
                 _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)

@@ -93,6 +93,7 @@ def build_wake_worker(
     store: Store,
     signals: Signals,
     address: tuple[str, int],
+    leads: Callable[[], bool],
 ) -> WakeWorker:
     """Build the worker and its launchers. Raises ConfigError if a function, variable or secret is missing."""
     context = _LauncherContext(
@@ -108,7 +109,7 @@ def build_wake_worker(
         routines=tier.routines, inbox=tier.inbox, launchers=launchers,
         environment=_environment_builder(settings, address),
     )  # fmt: skip
-    return WakeWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+    return WakeWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

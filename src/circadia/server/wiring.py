@@ -27,7 +27,6 @@ from circadia.errors import ConfigError
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import Owners
 from circadia.gateway.accounting.journal import Journal
-from circadia.gateway.accounting.write_behind import WriteBehindQueue
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.answers.serving import AnswerResolver
@@ -45,18 +44,21 @@ from circadia.gateway.memory.conversations import Turns
 from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relay import Relay
-from circadia.ids import AgentId, IdSource, RandomIds, hash_token
+from circadia.ids import AgentId, RandomIds, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import AgentPolicy
+from circadia.records.member import Role
 from circadia.records.session import DEFAULT_SESSION
 from circadia.server.answers_wiring import build_gateway_answers
-from circadia.server.front import DoorRouter, HostGuard
-from circadia.server.gauges import register_gauges, register_memory_gauges, register_sleep_gauges
+from circadia.server.background import start_background
+from circadia.server.basis import ServerBasis
+from circadia.server.cluster_wiring import find_gateway_address, join_cluster, list_tasks, open_signals, open_store
+from circadia.server.front import DoorRouter, HostGuard, refuse_calls
+from circadia.server.gauges import register_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.provider_wiring import open_providers
-from circadia.server.reload import ConfigReloader
 from circadia.server.sleeptime_wiring import (
     SleepModels,
     build_savings,
@@ -67,16 +69,11 @@ from circadia.server.sleeptime_wiring import (
 from circadia.server.sweeps import Sweeps
 from circadia.server.wake_wiring import build_agent_services, build_wake_services, build_wake_worker
 from circadia.settings import ConfigFile, Settings
-from circadia.settings.server import ServerSettings
 from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
-from circadia.stores.postgres import open_postgres
-from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
@@ -99,22 +96,6 @@ class Server:
     """Returns the number of callers that are held or get keep-alives."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerBasis:
-    settings: Settings
-    environment: Mapping[str, str]
-    data: Path
-    clock: Clock
-    ids: IdSource
-    store: Store
-    signals: LocalSignals
-    session: aiohttp.ClientSession
-    address: tuple[str, int]
-    """Host and port at which this machine reaches the server."""
-    config: ConfigFile | None = None
-    traces: Traces
-
-
 @asynccontextmanager
 async def build_server(
     settings: Settings,
@@ -126,29 +107,30 @@ async def build_server(
     config: ConfigFile | None = None,
     traces: Traces | None = None,
     clock: Clock | None = None,
+    role: Role = Role.ALL,
 ) -> AsyncGenerator[Server]:
     """Build a server; on exit end its tasks, flush what is queued, and close the database.
 
     Raises:
-        ConfigError: a variable that the settings name is not set. StartError: the database cannot be opened.
+        ConfigError: a variable that the settings name is not set. StartError: the database cannot be opened, or the
+            servers on it have another operator's token.
     """
-    clock = clock or SystemClock()
-    store = await _open_store(settings.server, data)
+    clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
+    address = address or (settings.server.host, settings.server.port)
+    store = await open_store(settings.server, data)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         session = await stack.enter_async_context(_open_http_session())
+        membership = None
+        if settings.server.database_url is not None:
+            membership = await join_cluster(stack, clock, ids, store, role, hash_token(admin_token), address)
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
-            ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
-            address=address or (settings.server.host, settings.server.port), config=config, traces=traces or Traces(),
+            ids=ids, store=store, role=role, membership=membership, signals=open_signals(settings.server, clock),
+            session=session,
+            address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
         yield await _assemble_server(basis, admin_token, stack)
-
-
-async def _open_store(settings: ServerSettings, data: Path) -> Store:
-    if settings.database_url is None:
-        return await open_sqlite(data / "circadia.db", readers=settings.readers)
-    return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
 
 
 def _open_http_session() -> aiohttp.ClientSession:
@@ -168,12 +150,10 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(_secret, basis)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
-    waits = Waits(clock, store, signals, presence)
+    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(), Ticker(clock)
     failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
     admin, reader = hash_token(admin_token), _hash_secret(basis, settings.server.metrics_token_env)
     identity = Identity(store, signals, admin_token_hash=admin, metrics_token_hash=reader, failed=failed)
-    metrics, ticker = Metrics(), Ticker(clock)
-    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
     journal = Journal(clock, store, events, metrics.count_line)
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, settings.limits)
@@ -194,27 +174,35 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge,
-        sequencer=sequencer,
+        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge, sequencer=sequencer,
     )  # fmt: skip
-    doors = {"llm": door, "mcp": tools}
-    front = DoorRouter(_build_host_guard(settings), doors, create_api(parts), identity, metrics, store.ping)
-    worker = build_wake_worker(tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address)
+    front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
+    worker = build_wake_worker(
+        tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads
+    )
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
-    register_gauges(metrics, gate, spool, journal, exchanges, worker, signals)
-    register_memory_gauges(metrics, memory.retrieval)
-    sweeps = Sweeps(clock, store, events, waits, sessions, settings, await _start_follower(basis, identity, presence))
-    tasks = [service.run() for service in (ticker, worker, dreamer, waits, *counting, sweeps, *embedding)]
-    tasks.append(_build_alerts(basis).run())
-    if sequencer is not None:
-        tasks.append(sequencer.run())
-    if basis.config is not None:
-        tasks.append(ConfigReloader(clock, basis.config, partial(_apply_file_agents, basis, registry, tier)).run())
-    await _start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
+    register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
+    following = await _start_follower(basis, identity, presence)
+    sweeps = Sweeps(clock, store, events, waits, sessions, settings, following, basis.leads)
+    tasks = list_tasks(
+        basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps), (*counting, *embedding, _build_alerts(basis)),
+        partial(_apply_file_agents, basis, registry, tier),
+    )  # fmt: skip
+    await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
         waiting=lambda: gate.total_held + ticker.waiting, drain=lambda: _drain_workers(worker, dreamer, settings),
     )  # fmt: skip
+
+
+def _build_front(
+    basis: ServerBasis, doors: Mapping[str, ASGIApp], parts: ApiParts, identity: Identity, metrics: Metrics
+) -> DoorRouter:
+    is_worker = basis.role is Role.WORKER
+    api = refuse_calls if is_worker else create_api(parts)
+    return DoorRouter(
+        _build_host_guard(basis.settings), {} if is_worker else doors, api, identity, metrics, basis.store.ping
+    )
 
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:
@@ -235,7 +223,7 @@ def _build_dreamer(
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
     worker = build_sleep_worker(
         tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead,
-        lookup,
+        lookup, basis.leads,
     )  # fmt: skip
     health = SleepHealth(clock, store, tier)
     register_sleep_gauges(metrics, worker, health, signals)
@@ -375,34 +363,3 @@ def _secret(basis: ServerBasis, where: str, variable: str | None) -> str | None:
 def _hash_secret(basis: ServerBasis, variable: str | None) -> str | None:
     token = _secret(basis, "server.metrics_token_env", variable)
     return None if token is None else hash_token(token)
-
-
-async def _flush_backlog(backlog: WriteBehindQueue[Any], writing: asyncio.Task[None]) -> None:
-    backlog.stop()
-    await asyncio.gather(writing, return_exceptions=True)
-    await backlog.last_flush()
-
-
-async def _start_background(
-    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, backlogs: Sequence[WriteBehindQueue[Any]],
-    works: Sequence[Coroutine[Any, Any, None]],
-) -> None:  # fmt: skip
-    """Start the background tasks; they end in reverse order."""
-    for backlog in backlogs:
-        stack.push_async_callback(_flush_backlog, backlog, asyncio.create_task(backlog.run()))
-    await stack.enter_async_context(own.run())
-    await stack.enter_async_context(stdio.run())
-    for work in works:
-        task = asyncio.create_task(work)
-        task.add_done_callback(_log_if_failed)
-        stack.push_async_callback(_cancel_task, task)
-
-
-def _log_if_failed(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _logger.critical("a background task has ended; restart the server", exc_info=error)
-
-
-async def _cancel_task(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

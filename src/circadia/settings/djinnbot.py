@@ -1,12 +1,13 @@
 """DjinnBot's names for an agent's schedule: the `pulse_*` keys, and `days_of_week` and `one-off` of a blackout."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
 from circadia.errors import InvalidRequest
 from circadia.records.schedule import MAX_EVERY_SECONDS, MAX_TIMEOUT_SECONDS, Blackout, Recurrence, RoutineSpec, Weekday
-from circadia.settings.schedule import BlackoutSettings, Instant, ScheduleSettings, in_zone
+from circadia.settings.schedule import BlackoutSettings, ScheduleSettings, in_zone
 
 _PULSE_MINUTES = 30
 _FROM_SUNDAY = (Weekday.SUN, *tuple(Weekday)[:6])
@@ -46,7 +47,7 @@ class DjinnbotScheduleSettings(ScheduleSettings):
     )
     pulse_offset_minutes: int = Field(0, ge=0, description="Delay of the routine `pulse` after each interval step.")
     pulse_blackouts: tuple[DjinnbotBlackoutSettings, ...] = Field((), description="More blackouts.")
-    pulse_one_offs: tuple[Instant, ...] = Field((), description="Single instants of the routine `pulse one-offs`.")
+    pulse_one_offs: tuple[datetime, ...] = Field((), description="Single instants of the routine `pulse one-offs`.")
     pulse_max_consecutive_skips: int | None = Field(None, ge=1, description="Overrides `max_consecutive_skips`.")
     pulse_container_timeout_ms: int | None = Field(
         None, gt=0, le=int(MAX_TIMEOUT_SECONDS * 1_000), description="Longest pulse of both routines."

@@ -5,25 +5,23 @@ Dates without an offset are in the agent's time zone.
 
 import re
 from collections.abc import Callable
-from datetime import date, datetime, time
-from typing import Annotated, Any, Literal, Self, TypeVar
+from datetime import date, datetime
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import ConsecutiveSkips
 from circadia.records.schedule import (
     DAY_MINUTES,
-    MAX_EVERY_SECONDS,
-    MAX_SPREAD_SECONDS,
-    MAX_TIMEOUT_SECONDS,
-    MIN_EVERY_SECONDS,
     Blackout,
+    BlackoutKeys,
     BlackoutPolicies,
-    BlackoutPolicy,
     OneOffBlackout,
     Recurrence,
+    RecurrenceRule,
     RecurringBlackout,
+    RoutineKeys,
     RoutineSpec,
     Weekday,
     check_blackouts,
@@ -35,55 +33,8 @@ _T = TypeVar("_T")
 _DATE = re.compile(r"[0-9]{4}-", re.ASCII)
 
 
-def _time_or_instant(value: object) -> object:
-    """Return HH:MM for the number that YAML 1.1 makes of an unquoted 23:00 (base 60), and a datetime for a date."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= DAY_MINUTES:
-        return f"{value // 60:02d}:{value % 60:02d}"
-    if isinstance(value, str) and _DATE.match(value):
-        return datetime.fromisoformat(value)
-    return _instant(value)
-
-
-def _instant(value: object) -> object:
-    """Return midnight for the date that YAML makes of an unquoted 2026-12-23."""
-    return datetime.combine(value, time()) if type(value) is date else value
-
-
-TimeOrInstant = Annotated[str | datetime, BeforeValidator(_time_or_instant)]
-Instant = Annotated[datetime, BeforeValidator(_instant)]
-
-
-class RoutineSettings(Section):
+class RoutineSettings(RecurrenceRule, RoutineKeys, Section):
     """A task that an agent runs by itself, with exactly one of `every_seconds`, `cron` and `at`."""
-
-    name: str = Field(description="Name, unique for the agent.")
-    instructions: str = Field("", description="Instructions for the agent; if empty, it handles its inbox.")
-    every_seconds: int | None = Field(
-        None, ge=MIN_EVERY_SECONDS, le=MAX_EVERY_SECONDS, description="Interval between two occurrences, 60 to 2592000."
-    )
-    anchor: Instant | None = Field(
-        None, description="Instant that intervals count from, in both directions; Monday 2024-01-01 00:00 by default."
-    )
-    offset_seconds: int = Field(0, ge=0, description="Delay after each interval step.")
-    cron: str | None = Field(None, description="Minute, hour, day of month, month, day of week, in the agent's zone.")
-    at: tuple[Instant, ...] = Field((), description="Single instants.")
-    jitter_seconds: int = Field(0, ge=0, le=MAX_SPREAD_SECONDS, description="Maximum random delay of each occurrence.")
-    stagger_seconds: int = Field(
-        0, ge=0, le=MAX_SPREAD_SECONDS, description="Maximum random delay of the whole schedule, drawn once per agent."
-    )
-    timeout_seconds: float | None = Field(
-        None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest pulse; by default the agent's limit."
-    )
-    enabled: bool = Field(True, description="Run the routine when it is due.")
-    blackout_policy: BlackoutPolicy | None = Field(
-        None, description="`run`, `defer` or `skip` during a blackout; by default the value in `blackout_policies`."
-    )
-    misfire_grace_seconds: int | None = Field(
-        300,
-        ge=1,
-        le=MAX_EVERY_SECONDS,
-        description="Maximum delay of an occurrence that still runs; `null` means no limit.",
-    )
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
@@ -91,43 +42,29 @@ class RoutineSettings(Section):
         return self
 
     def spec(self, zone: str) -> RoutineSpec:
-        recurrence = Recurrence(
-            every_seconds=self.every_seconds,
-            anchor=None if self.anchor is None else in_zone(self.anchor, zone),
-            offset_seconds=self.offset_seconds,
-            cron=self.cron,
-            at=tuple(in_zone(instant, zone) for instant in self.at),
-            zone=zone,
-            jitter_seconds=self.jitter_seconds,
-            stagger_seconds=self.stagger_seconds,
-        )
-        return RoutineSpec(
-            name=self.name,
-            instructions=self.instructions,
-            recurrence=recurrence,
-            timeout_seconds=self.timeout_seconds,
-            enabled=self.enabled,
-            blackout_policy=self.blackout_policy,
-            misfire_grace_seconds=self.misfire_grace_seconds,
-        )
+        keys = dict(self)
+        keys["anchor"] = None if self.anchor is None else in_zone(self.anchor, zone)
+        keys["at"] = tuple(in_zone(instant, zone) for instant in self.at)
+        return RoutineSpec(**keys, recurrence=Recurrence(**keys, zone=zone))
 
 
-class BlackoutSettings(Section):
+class BlackoutSettings(BlackoutKeys, Section):
     """A quiet time of the agent: each week (`start_time`, `end_time`) or once (`start`, `end`)."""
 
     type: Literal["recurring", "one_off"] | None = Field(
         None, description="`recurring` or `one_off`; by default inferred from the other keys."
     )
-    label: str = Field("", description="Label for people.")
-    start_time: TimeOrInstant | None = Field(None, description="Time of day at which it starts, HH:MM.")
-    end_time: TimeOrInstant | None = Field(
-        None, description="Time of day at which it ends, HH:MM; a time not after `start_time` means the next day."
-    )
-    weekdays: tuple[Weekday, ...] | None = Field(
-        None, description="Days on which it starts, `mon` to `sun`; default: all."
-    )
-    start: Instant | None = Field(None, description="First instant of a one-off blackout.")
-    end: Instant | None = Field(None, description="First instant after a one-off blackout.")
+
+    @field_validator("start_time", "end_time", mode="before")
+    @classmethod
+    def _read_time(cls, value: object) -> object:
+        """Return HH:MM for the number that YAML 1.1 makes of an unquoted 23:00 (base 60), and text for a date."""
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= DAY_MINUTES:
+            return f"{value // 60:02d}:{value % 60:02d}"
+        text = value.isoformat() if isinstance(value, date) else value
+        if isinstance(text, str):
+            _parse_date(text)  # so that the error names this key
+        return text
 
     @model_validator(mode="after")
     def _is_valid(self) -> Self:
@@ -153,7 +90,7 @@ class BlackoutSettings(Section):
         pairs = [pair for pair in (times, dates) if any(value is not None for value in pair)]
         if len(pairs) != 1 or pairs[0][0] is None or pairs[0][1] is None:
             raise InvalidRequest("a blackout has either start_time and end_time, or start and end; write one pair")
-        return pairs[0][0], pairs[0][1]
+        return _parse_date(pairs[0][0]), _parse_date(pairs[0][1])
 
     def _stated_weekdays(self) -> tuple[Weekday, ...] | None:
         return self.weekdays
@@ -192,10 +129,15 @@ class ScheduleSettings(Section):
         if "max_consecutive_skips" in self.model_fields_set:
             stated["max_consecutive_skips"] = self.max_consecutive_skips
         if blackouts := self.blackout_records():
-            stated["blackouts"] = TypeAdapter(tuple[Blackout, ...]).dump_python(blackouts, mode="json")
+            stated["blackouts"] = [blackout.model_dump(mode="json") for blackout in blackouts]
         if "blackout_policies" in self.model_fields_set:
             stated["blackout_policies"] = self.blackout_policies.model_dump(mode="json")
         return stated
+
+
+def _parse_date(value: str | datetime) -> str | datetime:
+    """Return the instant of a text that begins as a date; another value stays. Raises ValueError for no such date."""
+    return datetime.fromisoformat(value) if isinstance(value, str) and _DATE.match(value) else value
 
 
 def in_zone(instant: datetime, zone: str) -> datetime:

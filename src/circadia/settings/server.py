@@ -15,6 +15,9 @@ class ServerSettings(Section):
     writers: int = Field(
         8, ge=1, le=1000, description="Maximum number of database connections that write; SQLite uses one."
     )
+    gateway_url: str | None = Field(
+        None, description="URL at which launched agents reach a gateway; by default this process itself."
+    )
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Host names that requests may use besides loopback and `host`; `*` turns the check off."
     )

@@ -45,6 +45,8 @@ RETENTION_KEY = LockKey(LockRank.CHORE, "retention")
 """Key of deletions by age: one block at a time deletes."""
 ALERTS_KEY = LockKey(LockRank.CHORE, "alerts")
 """Key of the record of alerts."""
+MEMBERS_KEY = LockKey(LockRank.CHORE, "members")
+"""Key of the cluster's members and of its lead."""
 EVENTS_KEY = LockKey(LockRank.EVENTS, "")
 """Key of the order of events: one block at a time gives them their numbers."""
 

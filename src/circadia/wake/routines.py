@@ -1,10 +1,8 @@
 """An agent's routines: set by people, and fired when they are due (WAKE-40 … WAKE-46)."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Final, TypeVar
-
-from pydantic import TypeAdapter
+from dataclasses import replace
+from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest
@@ -35,9 +33,6 @@ MOST_ROUTINES: Final = 100
 """Limit per agent."""
 FILE_ROUTINES: Final = "routines"
 """Key in an agent's settings that holds the routines of the file as last read."""
-_SPECS: Final = TypeAdapter(tuple[RoutineSpec, ...])
-_S = TypeVar("_S", bound=RoutineSpec)
-_SPEC: Final = tuple(field.name for field in fields(RoutineSpec))
 
 
 class RoutineService:
@@ -61,12 +56,11 @@ class RoutineService:
         await tx.routines.remove_others(agent.id, known.keys() & set(names))
         for spec in specs:
             old = known.get(spec.name)
-            values = {name: getattr(spec, name) for name in _SPEC}
             if old is None:
-                fresh = Routine(**values, id=RoutineId(self._ids.new("rtn")), agent_id=agent.id, created_at=now)
+                fresh = Routine(spec=spec, id=RoutineId(self._ids.new("rtn")), agent_id=agent.id, created_at=now)
                 await tx.routines.add(plan_from(fresh, now))
-            elif any(getattr(old, name) != value for name, value in values.items()):
-                await tx.routines.save(plan_from(replace(old, **values), now), origin=old)
+            elif old.spec != spec:
+                await tx.routines.save(plan_from(replace(old, spec=spec), now), origin=old)
         await self._record_event(tx, agent, {"changed_by": by, "routines": names})
         return await tx.routines.find_by_agent(agent.id)
 
@@ -81,7 +75,7 @@ class RoutineService:
 
         All use the agent's current zone, which may be newer than the file.
         """
-        stated = _SPECS.dump_python(tuple(specs), mode="json")
+        stated = [spec.model_dump(mode="json") for spec in specs]
         old = agent.settings.get(FILE_ROUTINES)
         if (old.file if old is not None else []) == stated:
             await self.ensure_heartbeat(tx, agent, by="file")
@@ -93,10 +87,12 @@ class RoutineService:
     async def follow_zone(self, tx: Tx, agent: Agent, *, origin: str, by: str) -> None:
         """Move the routines from the zone `origin` to the agent's new zone; routines in other zones stay."""
         now = self._clock.now()
-        moves = [routine for routine in await tx.routines.find_by_agent(agent.id) if routine.recurrence.zone == origin]
+        known = await tx.routines.find_by_agent(agent.id)
+        moves = [routine for routine in known if routine.spec.recurrence.zone == origin]
         for old in moves:
-            again = _in_zone(old, agent.coordination.zone)
-            await tx.routines.save(plan_from(again, now) if again.recurrence.depends_on_zone else again, origin=old)
+            spec = _in_zone(old.spec, agent.coordination.zone)
+            again = replace(old, spec=spec)
+            await tx.routines.save(plan_from(again, now) if spec.recurrence.depends_on_zone else again, origin=old)
         if moves:
             await self._record_event(tx, agent, {"changed_by": by, "routines": [routine.name for routine in moves]})
 
@@ -147,7 +143,7 @@ class RoutineService:
     async def record_skip(self, tx: Tx, agent: Agent, wake: Wake) -> None:
         """Count a routine's deferred request that came to nothing as a skip (WAKE-46). Raises Conflict."""
         routine = None if wake.routine is None else await tx.routines.get(agent.id, wake.routine)
-        if routine is None or not routine.enabled:
+        if routine is None or not routine.spec.enabled:
             return
         after = replace(routine, skips=routine.skips + 1)
         if not await tx.routines.save(after, origin=routine):
@@ -173,7 +169,7 @@ class RoutineService:
                 reason="schedule",
                 priority=Priority.NORMAL,
                 routine=routine.name,
-                timeout_seconds=routine.timeout_seconds,
+                timeout_seconds=routine.spec.timeout_seconds,
             ),
         )
         if wake.decision in (Decision.ADMITTED, Decision.COALESCED, Decision.DEFERRED):
@@ -206,11 +202,11 @@ def _heartbeat_specs(agent: Agent) -> tuple[RoutineSpec, ...]:
 
 
 def _is_heartbeat(routine: Routine) -> bool:
-    return routine.name == HEARTBEAT and not routine.instructions
+    return routine.name == HEARTBEAT and not routine.spec.instructions
 
 
-def _in_zone(spec: _S, zone: str) -> _S:
-    return replace(spec, recurrence=replace(spec.recurrence, zone=zone))
+def _in_zone(spec: RoutineSpec, zone: str) -> RoutineSpec:
+    return spec.model_copy(update={"recurrence": spec.recurrence.model_copy(update={"zone": zone})})
 
 
 def _skip_data(wake: Wake) -> dict[str, object]:

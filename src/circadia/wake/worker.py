@@ -11,7 +11,7 @@ never both end a pulse.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeVar
@@ -42,11 +42,16 @@ AT_ONCE: Final = 100
 class WakeWorker:
     """One per process. `owner` names it in the rows; `alone` means that no other process uses this database."""
 
-    def __init__(self, clock: Clock, parts: WorkerParts, *, owner: str, alone: bool) -> None:
+    def __init__(
+        self, clock: Clock, parts: WorkerParts, *, owner: str, alone: bool, leads: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`leads` tells whether this process does what one at a time does: all but running pulses."""
         self._clock = clock
         self._parts = parts
         self._owner = owner
         self._alone = alone
+        self._leads = leads
+        self._led = False
         self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
         self._look_at_all = True
@@ -83,11 +88,18 @@ class WakeWorker:
                 await self._run_queued_work()
 
     async def step(self) -> None:
-        for work in (
-            self._check_clock, self._jobs.recover, self._time_out, self._reconsider, self._fire, self._start,
-            self._jobs.renew_leases,
-        ):  # fmt: skip
-            await self._jobs.run_guarded(work)
+        await self._jobs.run_guarded(self._check_clock)
+        leads = self._leads()
+        self._look_at_all |= leads and not self._led  # the leader before may have died in the middle of it
+        self._led = leads
+        if leads:
+            for work in (self._jobs.recover, self._time_out, self._reconsider, self._fire):
+                await self._jobs.run_guarded(work)
+        else:
+            self._ended.clear()
+            self._next_at = None
+        await self._jobs.run_guarded(self._start)
+        await self._jobs.run_guarded(self._jobs.renew_leases)
 
     async def drain(self, seconds: float) -> None:
         """Admit and start nothing more, wait `seconds` for running pulses, then put back the rest (WAKE-55)."""
@@ -126,7 +138,7 @@ class WakeWorker:
         rung, self._rung = self._rung, set()
         if self._next_at is not None and self._next_at <= self._clock.now():
             rung.add(self._fire)
-        for work in (self._reconsider, self._fire, self._start):
+        for work in (self._reconsider, self._fire, self._start) if self._leads() else (self._start,):
             if work in rung:
                 await self._jobs.run_guarded(work)
 
@@ -209,28 +221,32 @@ class WakeWorker:
                 )
                 if ended and not everything:
                     due += await tx.wakes.find_due_agents(now, ageing_seconds=AGEING_SECONDS, rule=FLEET, limit=AT_ONCE)
+                due.sort(key=lambda due_agent: (-due_agent.pressing, due_agent.since))
+                agents = list(dict.fromkeys(due_agent.agent_id for due_agent in due))
+                waiting = [(agent_id, await tx.wakes.find_deferred(agent_id)) for agent_id in agents]
         except CircadiaError:
             self._ended |= ended
             raise
         self._look_at_all = False
-        due.sort(key=lambda due_agent: (-due_agent.pressing, due_agent.since))
-        await self._run_each(self._reconsider_agent, list(dict.fromkeys(due_agent.agent_id for due_agent in due)))
+        keys = [{agent_id, *(wake.sender_id or agent_id for wake in wakes)} for agent_id, wakes in waiting]
+        await self._run_each(self._reconsider_agent, list(zip(agents, keys, strict=True)))
 
-    async def _reconsider_agent(self, agent_id: AgentId) -> None:
+    async def _reconsider_agent(self, due: tuple[AgentId, Collection[AgentId]]) -> None:
+        """Decide an agent's deferred wakes again; `due` also has the senders, which hear of what came to nothing."""
+        agent_id, concerned = due
         try:
-            async with self._parts.store.begin_read() as tx:
-                senders = {wake.sender_id for wake in await tx.wakes.find_deferred(agent_id) if wake.sender_id}
-            while newcomers := await self._decide_deferred(agent_id, senders):
-                senders |= newcomers
+            held = set(concerned)
+            while newcomers := await self._decide_deferred(agent_id, held):
+                held |= newcomers
         except CircadiaError:
             self._ended.add(agent_id)  # no other signal reports the end that these requests waited for
             raise
 
-    async def _decide_deferred(self, agent_id: AgentId, senders: Set[AgentId]) -> Set[AgentId]:
-        """Decide an agent's deferred wakes by these senders; if there are others by now, only return who they are."""
-        async with self._parts.store.begin_write(*map(agent_key, {agent_id, *senders})) as tx:
+    async def _decide_deferred(self, agent_id: AgentId, held: Set[AgentId]) -> Set[AgentId]:
+        """Decide an agent's deferred wakes by the held senders; if others have come, only return who they are."""
+        async with self._parts.store.begin_write(*map(agent_key, held)) as tx:
             agent, wakes = await tx.agents.get(agent_id), await tx.wakes.find_deferred(agent_id)
-            newcomers = {wake.sender_id for wake in wakes if wake.sender_id} - senders
+            newcomers = {wake.sender_id for wake in wakes if wake.sender_id} - held
             if newcomers:  # their keys would come out of order
                 return newcomers
             for wake in await self._parts.requests.reconsider(tx, agent, wakes):

@@ -1,10 +1,9 @@
 """An agent's schedule: routines, blackouts, and the occurrences in a time window (WAKE-40 … WAKE-45)."""
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, cast, get_args
 
 from fastapi import Query
 from pydantic import Field, model_validator
@@ -15,7 +14,7 @@ from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent
 from circadia.errors import InvalidRequest
 from circadia.records.agent import Agent
-from circadia.records.schedule import Blackout, BlackoutPolicy, OneOffBlackout, Recurrence, Routine, Weekday
+from circadia.records.schedule import Blackout, BlackoutPolicy, RecurringBlackout, Routine
 from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineView, ScheduleView, SpanView
 from circadia.settings.djinnbot import DjinnbotBlackoutSettings
 from circadia.settings.schedule import RoutineSettings
@@ -32,12 +31,11 @@ MOST_BLACKOUTS: Final = 200
 """Maximum number of blackouts per agent."""
 
 
-_INSTANTS: Final = frozenset({"anchor", "at", "start", "end"})
-_TIMES: Final = frozenset({"start_time", "end_time"})
-_NUMBERS: Final = frozenset({
-    "every_seconds", "offset_seconds", "jitter_seconds", "stagger_seconds", "timeout_seconds", "misfire_grace_seconds",
-    "days_of_week",
-})  # fmt: skip
+_TEXT: Final = ((str,), "text")
+_NUMBER: Final = ((int, float), "number")
+_JSON_TYPES: Final[Mapping[object, tuple[tuple[type, ...], str]]] = {
+    str: _TEXT, datetime: _TEXT, int: _NUMBER, float: _NUMBER, bool: ((bool,), "true or false"),
+}  # fmt: skip
 
 
 class _StrictBody(Body):
@@ -51,7 +49,8 @@ class _StrictBody(Body):
             return given
         values = cast("dict[str, Any]", given)
         for key, value in values.items():
-            _require_type(key, value)
+            if key in cls.model_fields:
+                _require_type(cls.model_fields[key].annotation, key, value)
         return values
 
 
@@ -98,7 +97,7 @@ async def set_schedule(agent: str, body: ScheduleBody, who: Who, parts: Parts) -
         found_agent = await named_agent(tx, who, agent)
         zone = found_agent.coordination.zone
         if body.blackouts is not None:
-            blackouts = [_coordination_keys(blackout.record(zone)) for blackout in body.blackouts]
+            blackouts = [blackout.record(zone).model_dump(mode="json") for blackout in body.blackouts]
             found_agent = await parts.wake.coordinations.patch(tx, found_agent, {"blackouts": blackouts}, by=who.name)
         if body.routines is not None:
             specs = [routine.spec(zone) for routine in body.routines]
@@ -111,24 +110,22 @@ async def set_schedule(agent: str, body: ScheduleBody, who: Who, parts: Parts) -
 def _require_due(known: Sequence[Routine], changed: Sequence[Routine]) -> None:
     """Reject new and changed routines that are never due; unchanged ones may be over."""
     for routine in changed:
-        if routine.enabled and routine.next_at is None and routine not in known:
-            last = routine.recurrence.at[-1].isoformat()
+        if routine.spec.enabled and routine.next_at is None and routine not in known:
+            last = routine.spec.recurrence.at[-1].isoformat()
             raise InvalidRequest(
                 f"routine {routine.name!r} is never due: the last of its instants, {last}, is past; write one that is "
                 "to come, or `enabled: false`"
             )
 
 
-def _require_type(key: str, value: object) -> None:
-    """Raise ValueError for the first value of a wrong type."""
-    wanted_class = str if key in _INSTANTS or key in _TIMES else bool if key == "enabled" else None
+def _require_type(annotation: object, key: str, value: object) -> None:
+    """Raise ValueError for the first value whose JSON type is not that of the annotation."""
+    for part in get_args(annotation):
+        _require_type(part, key, value)
+    wanted, noun = _JSON_TYPES.get(annotation, ((), ""))
     for entry in cast("list[object]", value) if isinstance(value, list) else [value]:
-        if entry is None:
-            continue
-        if wanted_class is not None and not isinstance(entry, wanted_class):
-            raise ValueError(f"{key}: {entry!r} is no {'true or false' if wanted_class is bool else 'text'}")
-        if key in _NUMBERS and (isinstance(entry, str | bool)):
-            raise ValueError(f"{key}: {entry!r} is no number")
+        if wanted and entry is not None and type(entry) not in wanted:
+            raise ValueError(f"{key}: {entry!r} is no {noun}")
 
 
 def _window(parts: ApiParts, since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
@@ -170,12 +167,12 @@ def _due(
     agent: Agent, routine: Routine, spans: Sequence[BlackoutPeriod], start: datetime, end: datetime, most: int
 ) -> list[Occurrence]:
     """Return the occurrences of an enabled routine and the effect of blackouts on them."""
-    if not routine.enabled:
+    if not routine.spec.enabled:
         return []
-    policy = routine.blackout_policy or agent.coordination.blackout_policies.policy_for(routine.recurrence.kind)
+    policy = routine.spec.effective_policy(agent.coordination.blackout_policies)
     result: list[Occurrence] = []
     place = 0
-    for at in islice(occurrences(routine.recurrence, start, end, routine.id), most):
+    for at in islice(occurrences(routine.spec.recurrence, start, end, routine.id), most):
         while place < len(spans) and (spans[place].end or at) <= at:
             place += 1
         inside = spans[place] if place < len(spans) and spans[place].start <= at else None
@@ -188,26 +185,11 @@ def _due(
 
 
 def _routine(routine: Routine) -> RoutineView:
-    times = {field.name: getattr(routine.recurrence, field.name) for field in fields(Recurrence)}
-    return RoutineView.of(routine, **times)
+    return RoutineView.of(routine, **dict(routine.spec), **dict(routine.spec.recurrence))
 
 
 def _blackout(blackout: Blackout) -> BlackoutView:
-    if isinstance(blackout, OneOffBlackout):
-        return BlackoutView.of(blackout, start_time=None, end_time=None, weekdays=None)
-    days = [day for day in Weekday if day in blackout.weekdays]
-    return BlackoutView.of(
-        blackout, start_time=blackout.start, end_time=blackout.end, weekdays=days, start=None, end=None
-    )
-
-
-def _coordination_keys(blackout: Blackout) -> dict[str, object]:
-    if isinstance(blackout, OneOffBlackout):
-        return {
-            "kind": blackout.kind, "label": blackout.label, "start": blackout.start.isoformat(),
-            "end": blackout.end.isoformat(),
-        }  # fmt: skip
-    return {
-        "kind": blackout.kind, "label": blackout.label, "start": blackout.start, "end": blackout.end,
-        "weekdays": [day.value for day in Weekday if day in blackout.weekdays],
-    }  # fmt: skip
+    keys = blackout.model_dump()
+    if isinstance(blackout, RecurringBlackout):
+        keys |= {"start_time": keys.pop("start"), "end_time": keys.pop("end")}
+    return BlackoutView(type=keys.pop("kind"), **keys)

@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import os
 import signal
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ from circadia.cli.remote.connection import DEFAULT_URL, TOKEN_FILE
 from circadia.cli.remote.folder import DATA_VARIABLE, Data, data_folder
 from circadia.cli.terminal.lazy_imports import quick_imports
 from circadia.os_user import forbid_inspection
+from circadia.records.member import Role
 from circadia.settings import ConfigFile, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -29,12 +29,6 @@ Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Configuration; defaults to `circadia.yaml`, if there is one."),
 ]
-
-
-class Role(StrEnum):
-    ALL = "all"
-    GATEWAY = "gateway"
-    WORKER = "worker"
 
 
 def config_file(given: Path | None) -> Path | None:
@@ -59,7 +53,8 @@ def serve(
         typer.Option("--port", min=0, max=65535, help="Port to bind; overrides `server.port`. 0 picks a free port."),
     ] = None,
     role: Annotated[
-        Role, typer.Option("--role", help="Role of this process; gateway and worker are not available yet.")
+        Role,
+        typer.Option("--role", help="`gateway` serves calls, `worker` runs pulses and passes; both need PostgreSQL."),
     ] = Role.ALL,
 ) -> None:
     """Run the server until Ctrl-C or SIGTERM. The first start prints the operator's token once."""
@@ -116,7 +111,7 @@ class ServerRun:
             served = importlib.import_module("circadia.server.app").serve
         on_ready: OnReady = self._ready
         try:
-            await served(self._settings, self._data, role=self._role.value, on_ready=on_ready, config=self._file)
+            await served(self._settings, self._data, role=self._role, on_ready=on_ready, config=self._file)
         except asyncio.CancelledError:
             if not stopped:
                 raise

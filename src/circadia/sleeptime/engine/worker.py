@@ -5,7 +5,7 @@ pass belongs to this process until its lease runs out; a write with an older epo
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -52,12 +52,16 @@ BENEFIT_DAYS: Final = 366
 class SleepWorker:
     """One per process. `owner` names it in the rows; `alone` means that no other process uses this database."""
 
-    def __init__(self, clock: Clock, parts: SleepParts, *, owner: str, alone: bool) -> None:
+    def __init__(
+        self, clock: Clock, parts: SleepParts, *, owner: str, alone: bool, leads: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`leads` tells whether this process decides which passes are due; all processes run them."""
         self._clock = clock
         self._parts = parts
         self._tier = parts.tier
         self._owner = owner
         self._alone = alone
+        self._leads = leads
         self._jobs = LeasedJobs[Pass](
             clock,
             parts.store,
@@ -121,8 +125,23 @@ class SleepWorker:
             await self._jobs.wait_for_bell(EVERY_SECONDS)
 
     async def step(self) -> None:
-        for work in (self._jobs.recover, self._watch, self._decide, self._start, self._write_askings, self._forget):
+        if self._leads():
+            works = (self._jobs.recover, self._watch, self._decide, self._start, self._write_askings, self._forget)
+        else:
+            works = (self._watch, self._start, self._write_askings)
+        for work in works:
             await self._jobs.run_guarded(work)
+
+    async def run_gateway(self) -> None:
+        """Share the turns at this gateway with the workers, which run the passes."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._share_turns())
+            both.create_task(self._keep_turns())
+
+    async def _keep_turns(self) -> None:
+        while True:
+            await self._clock.sleep(EVERY_SECONDS)
+            await self._jobs.run_guarded(partial(self._tier.turns.renew_leases, self._parts.store))
 
     async def _watch(self) -> None:
         await self._jobs.run_guarded(self._preempt_passes)
@@ -279,16 +298,19 @@ class SleepWorker:
             await tx.sleep_states.put(new_state)
 
     async def _start(self) -> None:
-        if self._jobs.draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
-            return
-        places = self._tier.settings.max_concurrent_passes - len(self._running)
-        claimed = await self._jobs.claim(limit=places)
-        if claimed:
+        while not self._jobs.draining and (places := self._count_free_places()) > 0:
+            claimed = await self._jobs.claim(limit=places)
+            if not claimed:
+                return
             await self._tier.flush_answered_calls()
             await self._write_askings(now=True)
-        for run in claimed:
-            if run.id not in self._running:  # else a run that another process requeued ends here first
-                await self._jobs.run_guarded(partial(self._take, run))
+            for run in claimed:
+                # Else a run that another process requeued ends here first.
+                if run.id in self._running or not await self._jobs.run_guarded(partial(self._take, run)):
+                    return
+
+    def _count_free_places(self) -> int:
+        return self._tier.settings.max_concurrent_passes - len(self._running)
 
     async def _take(self, run: Pass) -> None:
         """Run a claimed pass if its trigger still holds (SLEEP-03)."""

@@ -22,7 +22,7 @@ class LocalSignals:
             except Exception:
                 _logger.exception("a listener of %r failed on %r", topic, key)
 
-    def listen(self, topic: str, listener: Listener) -> Callable[[], None]:
-        """Add a listener; return a function that removes it."""
+    def listen(self, topic: str, listener: Listener, *, own: bool = False) -> Callable[[], None]:
+        """Add a listener; return a function that removes it. All signals are this process's own."""
         self._listeners[topic].append(listener)
         return lambda: self._listeners[topic].remove(listener)

@@ -23,6 +23,7 @@ from circadia.stores.base import (
     Deliveries,
     Episodes,
     Events,
+    Members,
     Messages,
     Notes,
     OpenTurns,
@@ -54,6 +55,7 @@ from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
 from circadia.stores.sql.link import OpeningStatements, Runner
 from circadia.stores.sql.link_pool import LinkPool
+from circadia.stores.sql.members import SqlMembers
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.open_turns import SqlOpenTurns
@@ -136,6 +138,7 @@ class SqlTx:
         self.sleep_states: SleepStates = SqlSleepStates(runner)
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
         self.benefits: Benefits = SqlBenefits(runner)
+        self.members: Members = SqlMembers(runner)
         self.open_turns: OpenTurns = SqlOpenTurns(runner)
         self._hold = runner.hold
         self._after_commit = after_commit
@@ -189,6 +192,10 @@ class SqlStore:
             async with self.begin_write() as tx:
                 await tx.sessions.save_touches(touches)
 
+    async def read_clock(self) -> datetime | None:
+        async with ReadBlock(self.readers, self._openings) as block:
+            return await block.run(_read_clock)
+
     async def ping(self) -> None:
         """Check that the database answers and accepts writes. Raises StorageUnavailable.
 
@@ -207,6 +214,13 @@ class SqlStore:
         """Let running and waiting blocks end, then close the connections."""
         await self.writer.close()
         await self.readers.close()
+
+
+def _read_clock(connection: Connection) -> datetime | None:
+    if connection.dialect.name != "postgresql":
+        return None
+    now: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+    return now
 
 
 def _ping(connection: Connection) -> None:

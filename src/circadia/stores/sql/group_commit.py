@@ -56,7 +56,7 @@ class _Group:
 class GroupCommitWriter:
     """Gives the turn to one block after another in order of arrival, and makes them durable."""
 
-    commits_in_order: Final = True
+    commits_in_order = True
 
     def __init__(self, link: WritingLink, openings: OpeningStatements) -> None:
         self.link = link

@@ -65,7 +65,7 @@ class _KeyQueues:
 class PooledWriter:
     """Opens write blocks, as many at a time as there are connections."""
 
-    commits_in_order: Final = False
+    commits_in_order = False
 
     def __init__(self, pool: LinkPool, openings: OpeningStatements) -> None:
         self.pool = pool

@@ -6,12 +6,11 @@ that the others still run.
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, update
 
 from circadia.errors import Conflict, InvalidRequest
@@ -25,8 +24,6 @@ from circadia.stores.sql.upsert import Upsert
 
 _logger = logging.getLogger(__name__)
 
-_SPEC: Final = TypeAdapter(RoutineSpec)
-_SPEC_FIELDS: Final = tuple(field.name for field in fields(RoutineSpec))
 _STATE: Final = ("next_at", "deferred_from", "last_at", "skips", "missed")
 _ADD = Statement(Upsert(routines), [column.name for column in routines.c])
 _SAVE = Statement(
@@ -116,10 +113,9 @@ class SqlRoutines:
 
 
 def _build_row(routine: Routine) -> dict[str, Any]:
-    spec = RoutineSpec(**{name: getattr(routine, name) for name in _SPEC_FIELDS})
     return {
-        "spec": _SPEC.dump_python(spec, mode="json"),
-        "enabled": routine.enabled,
+        "spec": routine.spec.model_dump(mode="json"),
+        "enabled": routine.spec.enabled,
         **{name: getattr(routine, name) for name in _STATE},
     }
 
@@ -149,9 +145,8 @@ def log_unreadable_once(agent_id: str, name: str, why: str) -> None:
 
 
 def _routine(row: Row[Any]) -> Routine:
-    spec = _SPEC.validate_python(row.spec)
     return Routine(
-        **{name: getattr(spec, name) for name in _SPEC_FIELDS},
+        spec=RoutineSpec.model_validate(row.spec),
         id=RoutineId(row.id),
         agent_id=AgentId(row.agent_id),
         created_at=row.created_at,

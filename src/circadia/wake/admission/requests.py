@@ -214,10 +214,10 @@ class WakeRequests:
         policy, idle = BlackoutPolicy.RUN, None
         if wake.routine is not None:
             routine = await tx.routines.get(agent.id, wake.routine)
-            if routine is None or not routine.enabled:
+            if routine is None or not routine.spec.enabled:
                 return self._move(wake, Decision.CANCELLED, detail="its routine was removed or disabled")
-            wake = replace(wake, timeout_seconds=routine.timeout_seconds)
-            policy = routine.blackout_policy or agent.coordination.blackout_policies.policy_for(routine.recurrence.kind)
+            wake = replace(wake, timeout_seconds=routine.spec.timeout_seconds)
+            policy = routine.spec.effective_policy(agent.coordination.blackout_policies)
             idle = await find_idle_reason(tx, agent, routine)
         facts = await self._gather_facts(tx, wake, agent, None, NOWHERE)
         # The sender was free to ask at that time; its later requests do not count against this one.

@@ -69,11 +69,7 @@ class PulseService:
         Raises:
             Conflict: it is no longer claimed by this process.
         """
-        agent = await tx.agents.get(pulse.agent_id)
-        present = await tx.pulses.get(pulse.id)
-        if present is None or (present.status, present.epoch) != (PulseStatus.PENDING, pulse.epoch):
-            raise Conflict(f"pulse {pulse.id!r} was moved by another process")
-        pulse = present  # a wake may have joined it, or extended its limit
+        agent, pulse = await tx.agents.get(pulse.agent_id), await self._read_claimed(tx, pulse)
         if agent is None or agent.deleted_at is not None or not agent.enabled:
             await self.hold_agents(tx, pulse.id)
             ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
@@ -114,12 +110,15 @@ class PulseService:
         shown_ids = [delivery.message.id for delivery in prompt.shown]
         await tx.deliveries.lease(agent.id, shown_ids, None, now=now, pulse_id=taken_pulse.id)
         await tx.provenances.add([prompt_provenance(agent, prompt.text, shown_ids, now)], now)
-        limit = taken_pulse.timeout_seconds
-        if spare is not None and not any(wake.overridden_by for wake in wakes):
-            # Earlier attempts and parallel pulses may have used minutes that were left at admission.
-            spare = max(LEAST_SECONDS, spare)
-            limit = min(limit or spare, spare)
+        limit = _bound_run_seconds(taken_pulse, wakes, spare)
         return LeasedPulse(pulse=taken_pulse, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
+
+    async def _read_claimed(self, tx: Tx, pulse: Pulse) -> Pulse:
+        """Return the pulse as it is now: a wake may have joined it since its claim. Raises Conflict."""
+        present = await tx.pulses.get(pulse.id)
+        if present is None or (present.status, present.epoch) != (PulseStatus.PENDING, pulse.epoch):
+            raise Conflict(f"pulse {pulse.id!r} was moved by another process")
+        return present
 
     async def mark_started(self, tx: Tx, pulse: Pulse) -> Pulse:
         """Mark the pulse as running: charge its wakes and open its gate."""
@@ -231,10 +230,10 @@ class PulseService:
         """Return the instructions of the pulse's routines, or None if it only served routines that are gone."""
         names = [wake.routine for wake in wakes if wake.routine is not None]
         routines = [await tx.routines.get(agent_id, name) for name in dict.fromkeys(names)]
-        active = [routine for routine in routines if routine is not None and routine.enabled]
+        active = [routine for routine in routines if routine is not None and routine.spec.enabled]
         if names and not active and len(names) == len(wakes):
             return None
-        return "\n\n".join(routine.instructions.strip() for routine in active if routine.instructions.strip())
+        return "\n\n".join(routine.spec.instructions.strip() for routine in active if routine.spec.instructions.strip())
 
     async def _settle_messages(self, tx: Tx, pulse: Pulse, *, handled: bool) -> None:
         leased = await tx.deliveries.find_leased_by_pulse(pulse.id)
@@ -285,6 +284,14 @@ async def _fetch_remaining_seconds(tx: Tx, agent: Agent, pulse: Pulse, now: date
         now=now,
     )
     return remaining_run_seconds(agent, tally)
+
+
+def _bound_run_seconds(pulse: Pulse, wakes: Sequence[Wake], spare: float | None) -> float | None:
+    """Return the limit of an attempt: earlier ones and parallel pulses may have used minutes left at admission."""
+    if spare is None or any(wake.overridden_by for wake in wakes):
+        return pulse.timeout_seconds
+    spare = max(LEAST_SECONDS, spare)
+    return min(pulse.timeout_seconds or spare, spare)
 
 
 def _describe_budgets(agent: Agent, spare: float | None, now: datetime) -> str:

@@ -61,7 +61,7 @@ def plan_from(routine: Routine, now: datetime) -> Routine:
         InvalidRequest: `now` has no zone.
     """
     now = to_utc("now", now)
-    if not routine.enabled:
+    if not routine.spec.enabled:
         return replace(routine, next_at=None, deferred_from=None)
     ran = routine.last_at
     return _advance(routine, ran if ran is not None and now < ran <= now + SET_BACK else now)
@@ -72,7 +72,7 @@ def replan_if_set_back(routine: Routine, now: datetime) -> Routine:
 
     It would be silent until that day otherwise. A single instant that has run is over, whatever the clock said.
     """
-    if routine.recurrence.at:
+    if routine.spec.recurrence.at:
         return routine
     again, planned = plan_from(routine, now), routine.deferred_from or routine.next_at
     ahead = planned is not None and again.next_at is not None and planned - again.next_at > SET_BACK
@@ -105,16 +105,16 @@ def plan_routine(
         InvalidRequest: `now` has no zone, or `zone` is unknown.
     """
     now = to_utc("now", now)
-    if not routine.enabled:
+    if not routine.spec.enabled:
         return RoutinePlan(verdict=RoutineAction.WAIT, routine=plan_from(routine, now))
     if routine.next_at is None:
         return RoutinePlan(verdict=RoutineAction.WAIT, routine=routine)
     if routine.deferred_from is None and routine.next_at > now:
         return RoutinePlan(verdict=RoutineAction.WAIT, routine=routine)
     rules = _BlackoutRules(
-        policy=routine.blackout_policy or (policies or BlackoutPolicies()).policy_for(routine.recurrence.kind),
+        policy=routine.spec.effective_policy(policies or BlackoutPolicies()),
         blackouts=blackouts,
-        zone=zone or routine.recurrence.zone,
+        zone=zone or routine.spec.recurrence.zone,
     )
     return _plan_due(routine, rules, now)
 
@@ -139,9 +139,9 @@ def _plan_due(routine: Routine, rules: _BlackoutRules, now: datetime) -> Routine
     assert routine.next_at is not None
     first = routine.deferred_from or routine.next_at
     occurrence = first
-    upcoming = next_after(routine.recurrence, first, seed=routine.id)
+    upcoming = next_after(routine.spec.recurrence, first, seed=routine.id)
     if upcoming is not None and upcoming <= now:  # else it is on time, as nearly always: no search
-        occurrence = last_between(routine.recurrence, upcoming, now, seed=routine.id) or first
+        occurrence = last_between(routine.spec.recurrence, upcoming, now, seed=routine.id) or first
     inside = rules.active_blackout(occurrence)
     if inside is not None and (rules.policy is BlackoutPolicy.SKIP or inside.end is None):
         return _plan_skipped(routine, first, occurrence, now, inside)
@@ -150,7 +150,7 @@ def _plan_due(routine: Routine, rules: _BlackoutRules, now: datetime) -> Routine
         due = max(due, min(routine.next_at, now))
     if due > now:
         return _plan_deferred(routine, first, occurrence, inside, due)
-    grace = routine.misfire_grace_seconds
+    grace = routine.spec.misfire_grace_seconds
     if grace is not None and now - due > timedelta(seconds=grace):
         return _plan_missed(routine, first, occurrence, now)
     present = rules.active_blackout(now)
@@ -170,7 +170,7 @@ def _plan_due(routine: Routine, rules: _BlackoutRules, now: datetime) -> Routine
 
 
 def _advance(routine: Routine, after: datetime) -> Routine:
-    return replace(routine, next_at=next_after(routine.recurrence, after, seed=routine.id), deferred_from=None)
+    return replace(routine, next_at=next_after(routine.spec.recurrence, after, seed=routine.id), deferred_from=None)
 
 
 def _count_older(
@@ -189,7 +189,7 @@ def _count_older(
     held_from = occurrence if inside is None else min(occurrence, max(waited_to, inside.start))
 
     def count_occurrences(start: datetime, end: datetime) -> int:
-        return count_between(routine.recurrence, start, end - MICROSECOND, seed=routine.id)
+        return count_between(routine.spec.recurrence, start, end - MICROSECOND, seed=routine.id)
 
     return count_occurrences(waited_to, held_from), count_occurrences(first, waited_to) + count_occurrences(
         held_from, occurrence

@@ -1,0 +1,36 @@
+"""A member of the cluster: one server process on a shared database."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from circadia.ids import MemberId
+
+
+class Role(StrEnum):
+    """What a process does: serve calls, run pulses, passes and sweeps, or both."""
+
+    ALL = "all"
+    GATEWAY = "gateway"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    id: MemberId
+    role: Role
+    version: str
+    host: str
+    """Name of its machine."""
+    address: str
+    """URL at which the machine itself reaches it."""
+    token_check: str
+    """Part of a hash of the operator's token, which all members share."""
+    started_at: datetime
+    lease_until: datetime
+    """It counts as dead from then on, unless it renews its lease."""
+    holds: int = 0
+    running: int = 0
+    """Pulses and passes that it runs."""
+    leads: bool = False
+    """Whether it does the work that one process at a time does."""

@@ -1,0 +1,40 @@
+"""What all parts of a server are built on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from circadia.clock import Clock
+from circadia.ids import IdSource
+from circadia.records.member import Role
+from circadia.server.membership import Membership
+from circadia.settings import ConfigFile, Settings
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.remote import RemoteSignals
+from circadia.telemetry.traces import Traces
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerBasis:
+    settings: Settings
+    environment: Mapping[str, str]
+    data: Path
+    clock: Clock
+    ids: IdSource
+    store: Store
+    signals: LocalSignals | RemoteSignals
+    session: aiohttp.ClientSession
+    address: tuple[str, int]
+    """Host and port at which launched agents reach a gateway."""
+    role: Role
+    membership: Membership | None
+    """None on SQLite, where this process is alone."""
+    config: ConfigFile | None = None
+    traces: Traces
+
+    def leads(self) -> bool:
+        """Return whether this process does what one at a time does."""
+        return self.membership is None or self.membership.leads

@@ -1,0 +1,99 @@
+"""This process as a member of the cluster: its row, its clock, and whether it leads.
+
+The leader does the work that one process at a time does: schedules, reconsidered wakes, sweeps, alerts. Gateways never
+lead. When a leader dies, another member leads once its lease has run out; one that stops gives it up at once.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from circadia.clock import Clock, SystemClock
+from circadia.errors import StartError
+from circadia.jobs.guarded_step import run_guarded
+from circadia.records.member import Member, Role
+from circadia.stores.base import Store
+
+_logger = logging.getLogger(__name__)
+
+LEASE_SECONDS: Final = 15.0
+BEAT_SECONDS: Final = 5.0
+_SLOWEST_SECONDS: Final = 0.5
+"""An answer that took longer says too little about the database's clock."""
+
+
+def build_token_check(admin_token_hash: str) -> str:
+    """Return what members compare: too short to tell the token by."""
+    return hashlib.sha256(f"circadia member {admin_token_hash}".encode()).hexdigest()[:8]
+
+
+class Membership:
+    """Joins the cluster, beats, leads and leaves."""
+
+    def __init__(self, clock: Clock, store: Store, member: Member) -> None:
+        self._clock = clock
+        self._store = store
+        self._member = member
+        self._leads_until = 0.0
+        self.count_load: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """Returns the number of held calls, and of running pulses and passes."""
+
+    @property
+    def leads(self) -> bool:
+        return self._clock.monotonic() < self._leads_until
+
+    async def join(self) -> None:
+        """Write the member's row for the first time.
+
+        Raises:
+            StartError: the other members have another operator's token. StorageUnavailable: no database answers.
+        """
+        await self._set_clock()
+        async with self._store.begin_read() as tx:
+            others = await tx.members.find_all(self._clock.now())
+        for other in others:
+            if other.token_check != self._member.token_check:
+                raise StartError(
+                    f"{other.address} on {other.host} uses the same database with another operator's token; start all "
+                    "servers with the same CIRCADIA_ADMIN_TOKEN"
+                )
+        await self.beat()
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            await self._clock.sleep(BEAT_SECONDS)
+            await run_guarded("the membership of the cluster", self._set_clock)
+            await run_guarded("the membership of the cluster", self.beat)
+
+    async def beat(self) -> None:
+        """Renew the member's lease, and take or keep the lead."""
+        now, began = self._clock.now(), self._clock.monotonic()
+        until = now + timedelta(seconds=LEASE_SECONDS)
+        holds, running = self.count_load()
+        async with self._store.begin_write() as tx:
+            await tx.members.put(replace(self._member, lease_until=until, holds=holds, running=running))
+            await tx.members.delete_expired(now - timedelta(seconds=LEASE_SECONDS))
+            leads = self._member.role is not Role.GATEWAY and await tx.members.lead(
+                self._member.id, now=now, until=until
+            )
+        self._leads_until = began + LEASE_SECONDS if leads else 0.0
+
+    async def leave(self) -> None:
+        """Give up the lead and remove the row."""
+        self._leads_until = 0.0
+        async with self._store.begin_write() as tx:
+            await tx.members.remove(self._member.id)
+
+    async def _set_clock(self) -> None:
+        """Set this process's clock by the database's (CLU-25)."""
+        if not isinstance(self._clock, SystemClock):
+            return
+        before, began = self._clock.now(), self._clock.monotonic()
+        database = await self._store.read_clock()
+        took = self._clock.monotonic() - began
+        if database is not None and took < _SLOWEST_SECONDS:
+            self._clock.offset += database - before - timedelta(seconds=took / 2)

@@ -1,0 +1,30 @@
+"""Store protocol of the cluster's members."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from circadia.ids import MemberId
+from circadia.records.member import Member
+
+
+class Members(Protocol):
+    async def put(self, member: Member) -> None:
+        """Insert or overwrite a member, except for `leads`."""
+        ...
+
+    async def lead(self, member_id: MemberId, *, now: datetime, until: datetime) -> bool:
+        """Take or renew the lead until then, if no other member has it now; return whether it has it."""
+        ...
+
+    async def remove(self, member_id: MemberId) -> None:
+        """Remove a member, which gives up the lead."""
+        ...
+
+    async def delete_expired(self, before: datetime) -> None:
+        """Remove the members whose lease ended before then."""
+        ...
+
+    async def find_all(self, now: datetime) -> Sequence[Member]:
+        """Return the members whose lease has not ended, oldest first."""
+        ...

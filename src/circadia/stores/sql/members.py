@@ -1,0 +1,95 @@
+"""Member rows, and the row of the lead."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
+
+from sqlalchemy import Column, Connection, Integer, Row, String, Table, bindparam, delete, select
+
+from circadia.ids import MemberId
+from circadia.records.member import Member, Role
+from circadia.stores.locks import MEMBERS_KEY
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import Instant, metadata
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+members = Table(
+    "members",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("role", String, nullable=False),
+    Column("version", String, nullable=False),
+    Column("host", String, nullable=False),
+    Column("address", String, nullable=False),
+    Column("token_check", String, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("lease_until", Instant, nullable=False),
+    Column("holds", Integer, nullable=False),
+    Column("running", Integer, nullable=False),
+)
+leads = Table(
+    "leads",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("member_id", String, nullable=False),
+    Column("lease_until", Instant, nullable=False),
+)
+
+_LEAD: Final = "sweeps"
+_FIELDS: Final = tuple(field.name for field in fields(Member) if field.name != "leads")
+_ROW = attrgetter(*_FIELDS)
+_PUT = Statement(Upsert(members, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
+_REMOVE = Statement(delete(members).where(members.c.id == bindparam("key")))
+_EXPIRE = Statement(delete(members).where(members.c.lease_until < bindparam("before")))
+_ALIVE = Statement(
+    select(members, leads.c.member_id)
+    .outerjoin(leads, (leads.c.member_id == members.c.id) & (leads.c.lease_until > bindparam("now")))
+    .where(members.c.lease_until > bindparam("now"))
+    .order_by(members.c.started_at, members.c.id)
+)
+_LEADER = Statement(select(leads).where(leads.c.name == _LEAD))
+_TAKE = Statement(Upsert(leads, keys=("name",), new=("member_id", "lease_until")), ("name", "member_id", "lease_until"))
+_RESIGN = Statement(delete(leads).where(leads.c.member_id == bindparam("key")))
+
+
+class SqlMembers:
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+        self._hold = runner.hold
+
+    async def put(self, member: Member) -> None:
+        await self._hold(MEMBERS_KEY)
+        await self._run(lambda connection: _PUT.run_many(connection, [_ROW(member)]))
+
+    async def lead(self, member_id: MemberId, *, now: datetime, until: datetime) -> bool:
+        await self._hold(MEMBERS_KEY)
+
+        def work(connection: Connection) -> bool:
+            row = _LEADER.first(connection)
+            is_free = row is None or row.member_id == member_id or row.lease_until <= now
+            if is_free:
+                _TAKE.run_many(connection, [(_LEAD, member_id, until)])
+            return is_free
+
+        return await self._run(work)
+
+    async def remove(self, member_id: MemberId) -> None:
+        await self._hold(MEMBERS_KEY)
+        values = {"key": member_id}
+        await self._run(lambda connection: (_REMOVE.execute(connection, values), _RESIGN.execute(connection, values)))
+
+    async def delete_expired(self, before: datetime) -> None:
+        await self._hold(MEMBERS_KEY)
+        await self._run(lambda connection: _EXPIRE.execute(connection, {"before": before}))
+
+    async def find_all(self, now: datetime) -> Sequence[Member]:
+        return [_member(row) for row in await self._run(lambda connection: _ALIVE.all(connection, {"now": now}))]
+
+
+def _member(row: Row[Any]) -> Member:
+    values: dict[str, Any] = {name: getattr(row, name) for name in _FIELDS}
+    values["role"] = Role(row.role)
+    return Member(**values, leads=row.member_id is not None)
