@@ -296,11 +296,15 @@ class WakeWorker:
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
             async with self._parts.store.begin_write(agent_key(pulse.agent_id)) as tx:
-                leased = None if self._jobs.draining else await self._parts.pulses.take(tx, pulse)
+                if self._jobs.draining:
+                    return
+                leased = await self._parts.pulses.take(tx, pulse)
+            if leased is None:
+                async with self._parts.store.begin_write() as tx:
+                    await self._parts.pulses.end_void(tx, pulse)
+                return
         except Conflict:
             return  # another process was first
-        if leased is None:
-            return
         if self._jobs.draining:
             await self._requeue_interrupted(leased.pulse, "the server stopped", stopped=True)
             return
