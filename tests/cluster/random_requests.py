@@ -256,6 +256,10 @@ async def pause_passes(scene: Scene) -> None:
     await scene.rest("resume", "POST", "/banks/team/sleeptime/resume")
 
 
+async def copy_bank(scene: Scene) -> None:
+    await scene.copy_bank("team", scene.choose("solo", "extra"))
+
+
 async def drop_answers(scene: Scene) -> None:
     answer = scene.choose("", f"/{scene.an_id('ans')}")
     await scene.rest("drop answers", "DELETE", f"/banks/team/answers{answer}")
@@ -263,6 +267,12 @@ async def drop_answers(scene: Scene) -> None:
 
 async def ask_model(scene: Scene) -> None:
     await scene.ask_model(scene.an_agent(), scene.choose(*WORDS), stream=scene.choose(True, False))
+
+
+async def ask_model_together(scene: Scene) -> None:
+    """Have all agents ask at once, so that the turns of several banks are kept in one block."""
+    text = scene.choose(*WORDS)
+    await asyncio.gather(*(scene.ask_model(name, text, stream=False) for name in SESSION_OF))
 
 
 # Tools
@@ -330,8 +340,8 @@ REQUESTS: Final[tuple[Request, ...]] = (
     close_session, set_schedule, patch_coordination, reset_coordination, create_thread, add_participant,
     remove_participant, send_to_thread, close_thread, send_direct, ack, read_inbox, wake, send_ring, cancel_wake,
     start_pulse, cancel_pulse, end_pulse, remember, demote_episode, forget, write_block, undo_block, restore_blocks,
-    change_bank, create_bank, delete_bank, request_pass, decide_pass, pause_passes, drop_answers, ask_model,
-    call_thread_tool, call_inbox_tool, call_sleep_tool, call_memory_tool,
+    change_bank, create_bank, delete_bank, request_pass, decide_pass, pause_passes, copy_bank, drop_answers,
+    ask_model, ask_model_together, call_thread_tool, call_inbox_tool, call_sleep_tool, call_memory_tool,
 )  # fmt: skip
 RARE: Final = frozenset({delete_agent, disable_agent, close_session, delete_bank, close_thread, create_thread})
 """Requests after which others fail for a while."""
