@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from sqlalchemy import Connection
 
 from circadia.ids import AgentId
-from circadia.stores.base import Store
 from circadia.stores.locks import LockKey, agent_key
 from circadia.stores.postgres import open_postgres
+from circadia.stores.sql.database import SqlStore
 from tests.cluster.quick_agent import LAUNCHERS
 from tests.cluster.scene import two_servers
-from tests.contract.test_parallel_writers import count
 from tests.durability.waking import where_it_is_midday
 from tests.fixtures.server_process import CircadiaProcess
 from tests.interaction.live import ADMIN
@@ -33,7 +33,11 @@ NO_LIMITS: Final[Mapping[str, object]] = {
     },
 }  # fmt: skip
 NOTHING: Final[Mapping[str, object]] = {}
-_WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+
+def _count_waiters(connection: Connection) -> int:
+    question = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    return connection.exec_driver_sql(question).scalar_one()
 
 
 class Doors:
@@ -95,18 +99,16 @@ class Doors:
         """Start requests while another process holds a key; let go once each server waits for it."""
         store = await open_postgres(self.database)
         try:
-            async with store.begin_write(key) as tx:
-                await tx.events.last_number()
+            assert isinstance(store, SqlStore)
+            async with store.writer.begin([key]) as block:
+                await block.run(_count_waiters)
                 tasks = [asyncio.ensure_future(request()) for request in requests]
-                await asyncio.create_task(self._wait_for_waiters(store))
+                async with asyncio.timeout(30):
+                    while await block.run(_count_waiters) < len(self.urls):
+                        await asyncio.sleep(0.01)
             return await asyncio.gather(*tasks)
         finally:
             await store.close()
-
-    async def _wait_for_waiters(self, store: Store) -> None:
-        async with asyncio.timeout(30):
-            while await count(store, _WAITING) < len(self.urls):
-                await asyncio.sleep(0.01)
 
     def key_of(self, name: str) -> LockKey:
         return agent_key(self.ids[name])
