@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from circadia.ids import AgentId, SessionId
+from circadia.stores.locks import agent_key, session_key
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from tests.cluster.random_requests import RARE, REQUESTS
@@ -24,6 +26,20 @@ _IDLE_IN_TRANSACTION = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
     "AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 second'"
 )
+
+
+async def test_a_lock_out_of_order_is_seen_with_its_stack(postgres_url: str, late_locks: dict[str, str]) -> None:
+    store = await open_postgres(postgres_url)
+    try:
+        async with store.begin_write(agent_key(AgentId("agt_1"))) as tx:
+            await tx.events.last_number()
+            await tx.hold(session_key(SessionId("ses_1")))
+    finally:
+        await store.close()
+    ((stack, keys),) = late_locks.items()
+    assert "agt_1" in keys
+    assert "ses_1" in keys
+    assert "database.py" in stack
 
 
 @pytest.mark.spec("CLU-01")
