@@ -98,7 +98,7 @@ async def spoken(at: Live, token: str, *texts: tuple[str, bool]) -> None:
         await ask(at, token, call("send_message", thread=thread, content=text, mentions=["ann"] if mentioned else []))
 
 
-@pytest.mark.spec("GATE-71")
+@pytest.mark.spec("GATE-71", "CLU-12")
 async def test_a_wait_at_one_server_hears_what_is_said_at_the_other(tmp_path: Path, postgres_url: str) -> None:
     async with two(tmp_path, postgres_url) as (here, there):
         ann, bob = await here.agent(), await here.agent("bob")
