@@ -7,6 +7,7 @@ from typing import Final
 
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
+from circadia.jobs.due_watch import DueWatch
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -28,13 +29,17 @@ class AgentChangeFollower:
     principal is read again.
     """
 
-    def __init__(self, store: Store, identity: Identity, presence: Presence, signals: Signals) -> None:
+    def __init__(
+        self, store: Store, identity: Identity, presence: Presence, signals: Signals, due: DueWatch | None = None
+    ) -> None:
         self._store = store
         self._signals = signals
         self._identity = identity
         self._presence = presence
         self._read: int | None = None
         """Number of the last event read; None before the first sweep."""
+        self._due = due
+        self._last_event = -1
 
     async def sweep(self) -> None:
         """Apply all that was committed since the last sweep; the first sweep only sets the start."""
@@ -44,6 +49,9 @@ class AgentChangeFollower:
             self._identity.forget_all()
             return
         await self._presence.sync_rows()
+        last_event = None if self._due is None else (await self._due.look()).last_event
+        if last_event == self._last_event:
+            return
         more = True
         while more:
             async with self._store.begin_read() as tx:
@@ -58,3 +66,4 @@ class AgentChangeFollower:
             if events:
                 self._read = events[-1].number
             more = len(events) == _AT_ONCE
+        self._last_event = -1 if last_event is None else last_event

@@ -9,6 +9,7 @@ import asyncio
 from typing import Final
 
 from circadia.clock import Clock, wait_for_event
+from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.stores.base import Store
 from circadia.stores.locks import EVENTS_KEY
@@ -21,10 +22,11 @@ EVERY_SECONDS: Final = 1.0
 class EventSequencer:
     """One per process."""
 
-    def __init__(self, clock: Clock, store: Store, signals: Signals) -> None:
+    def __init__(self, clock: Clock, store: Store, signals: Signals, due: DueWatch | None = None) -> None:
         self._clock = clock
         self._store = store
         self._signals = signals
+        self._due = due or DueWatch(clock, store)
         self._bell = asyncio.Event()
         self._sessions: set[str] = set()
         """Sessions with new events of this process."""
@@ -39,7 +41,11 @@ class EventSequencer:
         while True:
             await wait_for_event(self._clock, self._bell, EVERY_SECONDS)
             self._bell.clear()
-            await run_guarded("the numbering of events", self.number_events)
+            await run_guarded("the numbering of events", self._number_due_events)
+
+    async def _number_due_events(self) -> None:
+        if self._sessions or (await self._due.look()).events:
+            await self.number_events()
 
     async def number_events(self) -> None:
         """Number all events that are committed, so that whoever reads next finds them."""

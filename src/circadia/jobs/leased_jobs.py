@@ -120,7 +120,7 @@ class LeasedJobs(Generic[R]):
             async with self._store.begin_read() as tx:
                 claimed = await self._rows(tx).find_claimed()
         except StorageUnavailable:
-            self._seen_since.clear()  # nobody could renew a lease
+            self.forget_leases()
             raise
         others = [row for row in claimed if row.owner != self._owner]
         leases: dict[tuple[str, int, datetime | None], R] = {
@@ -132,6 +132,10 @@ class LeasedJobs(Generic[R]):
                 async with self._store.begin_write() as tx:
                     await self._hold(tx, row)
                     await self._requeue_dead(tx, row)
+
+    def forget_leases(self) -> None:
+        """Watch all leases anew: while the database did not answer, nobody could renew one."""
+        self._seen_since.clear()
 
     def _find_expired(self, seen: Iterable[tuple[str, int, datetime | None]]) -> list[tuple[str, int, datetime | None]]:
         now = self._clock.monotonic()

@@ -43,6 +43,8 @@ class Decision(StrEnum):
     CANCELLED = "cancelled"
 
 
+FLEET: Final = "fleet"
+"""Rule of a request that waits for a free pulse slot in the fleet."""
 DECISION_MOVES: Final[Mapping[Decision, frozenset[Decision]]] = {
     Decision.DEFERRED: frozenset(Decision) - {Decision.DEFERRED},
     **{end: frozenset[Decision]() for end in Decision if end is not Decision.DEFERRED},

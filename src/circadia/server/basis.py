@@ -8,6 +8,7 @@ import aiohttp
 
 from circadia.clock import Clock
 from circadia.ids import IdSource
+from circadia.jobs.due_watch import DueWatch
 from circadia.records.member import Role
 from circadia.server.membership import Membership
 from circadia.settings import ConfigFile, Settings
@@ -29,6 +30,8 @@ class ServerBasis:
     session: aiohttp.ClientSession
     address: tuple[str, int]
     """Host and port at which launched agents reach a gateway."""
+    due: DueWatch
+    """The look for due work that all sweeps share."""
     role: Role
     membership: Membership | None
     """None on SQLite, where this process is alone."""

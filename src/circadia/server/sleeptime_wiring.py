@@ -15,6 +15,7 @@ from circadia.answers.question_drafts import AnswerServices, QuestionDrafter
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource
+from circadia.jobs.due_watch import DueWatch
 from circadia.llm.chat_model import ChatModel, Prompt
 from circadia.llm.model_spec import ModelSpec
 from circadia.llm.models import open_model
@@ -78,6 +79,7 @@ def build_sleep_worker(
     ahead: QuestionDrafter | None = None,
     lookup: AnswerLookup | None = None,
     leads: Callable[[], bool] = lambda: True,
+    due: DueWatch | None = None,
 ) -> SleepWorker:
     """Build the worker that runs passes; `minds` are the tier's model and the factory of others.
 
@@ -99,7 +101,9 @@ def build_sleep_worker(
         on_pass_end=None if wakes is None else SleeptimeAgents(wakes).wake_after_pass, traces=traces or Traces(),
         readying=readying,
     )  # fmt: skip
-    return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads)
+    return SleepWorker(
+        clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads, due=due
+    )
 
 
 def build_savings(settings: Settings, clock: Clock, store: Store, memory: MemoryServices) -> Savings:

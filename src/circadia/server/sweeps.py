@@ -8,6 +8,7 @@ from circadia.agents.change_follower import AgentChangeFollower
 from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
+from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.memory.forgetting import find_expired_episodes, forget_expired_episodes
 from circadia.records.retention import RetentionKind
@@ -19,6 +20,7 @@ _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 """The longest delay that a lost signal causes."""
+STALLS_SECONDS = 5.0
 INDEXED_AT_ONCE = 50
 """Messages per indexing transaction, so that nobody waits for it."""
 INDEXING_SECONDS = 0.5
@@ -33,6 +35,7 @@ class Sweeps:
     def __init__(
         self, clock: Clock, store: Store, events: EventLog, waits: Waits, sessions: SessionService, settings: Settings,
         following: AgentChangeFollower | None = None, leads: Callable[[], bool] = lambda: True,
+        due: DueWatch | None = None,
     ) -> None:  # fmt: skip
         """`leads` tells whether this process does the sweeps that one at a time does."""
         days = settings.limits.keep_handled_days
@@ -43,6 +46,8 @@ class Sweeps:
         self._sessions = sessions
         self._own = (store.save_touches, *(() if following is None else (following.sweep,)))
         self._leads = leads
+        self._due = due or DueWatch(clock, store)
+        self._stalls_at = 0.0
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
         retention = settings.retention.model_dump()
@@ -52,7 +57,7 @@ class Sweeps:
         self._retire_at = self._retire_records_at = 0.0
         self._forget_at = 0.0
         self._leading = (
-            self._waits.sweep, self._report_stalls, self._index_messages, self._retire_deliveries,
+            self._release_leases, self._report_stalls, self._index_messages, self._retire_deliveries,
             self._retire_records, self._forget_episodes,
         )  # fmt: skip
 
@@ -63,12 +68,22 @@ class Sweeps:
             for sweep in (*self._own, *(self._leading if self._leads() else ())):
                 await run_guarded("a sweep", sweep)
 
+    async def _release_leases(self) -> None:
+        if (await self._due.look()).leases:
+            await self._waits.sweep()
+
     async def _report_stalls(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._stalls_at:
+            return
+        self._stalls_at = now + STALLS_SECONDS
         async with self._store.begin_write() as tx:
             for name in await self._sessions.report_stalls(tx, self._stall_seconds):
                 _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)
 
     async def _index_messages(self) -> None:
+        if not (await self._due.look()).messages:
+            return
         until = self._clock.monotonic() + INDEXING_SECONDS
         done = INDEXED_AT_ONCE
         while done == INDEXED_AT_ONCE and self._clock.monotonic() < until:

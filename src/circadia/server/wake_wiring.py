@@ -11,6 +11,7 @@ from circadia.agents.threads import ThreadService
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource, PulseId
+from circadia.jobs.due_watch import DueWatch
 from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.settings import LauncherSettings, Settings
@@ -94,6 +95,7 @@ def build_wake_worker(
     signals: Signals,
     address: tuple[str, int],
     leads: Callable[[], bool],
+    due: DueWatch,
 ) -> WakeWorker:
     """Build the worker and its launchers. Raises ConfigError if a function, variable or secret is missing."""
     context = _LauncherContext(
@@ -109,7 +111,9 @@ def build_wake_worker(
         routines=tier.routines, inbox=tier.inbox, launchers=launchers,
         environment=_environment_builder(settings, address),
     )  # fmt: skip
-    return WakeWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads)
+    return WakeWorker(
+        clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None, leads=leads, due=due
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 from starlette.types import ASGIApp
@@ -45,6 +45,7 @@ from circadia.gateway.proxy.answer_writer import AnswerWriter
 from circadia.gateway.proxy.ledger import Ledger
 from circadia.gateway.proxy.relay import Relay
 from circadia.ids import AgentId, RandomIds, hash_token
+from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
@@ -79,6 +80,9 @@ from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
+
+LOOK_SECONDS: Final = 0.9
+"""Sweeps run once a second; those of one second share a look for due work."""
 
 _logger = logging.getLogger(__name__)
 
@@ -126,7 +130,8 @@ async def build_server(
             membership = await join_cluster(stack, clock, ids, store, role, hash_token(admin_token), address)
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
-            ids=ids, store=store, role=role, membership=membership, signals=open_signals(settings.server, clock),
+            ids=ids, store=store, role=role, membership=membership,
+            due=DueWatch(clock, store, seconds=LOOK_SECONDS), signals=open_signals(settings.server, clock),
             session=session,
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
@@ -146,7 +151,7 @@ def _open_http_session() -> aiohttp.ClientSession:
 
 async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = basis.settings, basis.clock, basis.ids, basis.store, basis.signals
-    sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals)
+    sequencer = None if store.commits_in_order else EventSequencer(clock, store, signals, basis.due)
     events, secret = EventLog(clock, signals, sequencer and sequencer.announce), partial(_secret, basis)
     presence, tier = Presence(store, signals), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, tier)
@@ -178,12 +183,12 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     )  # fmt: skip
     front = _build_front(basis, {"llm": door, "mcp": tools}, parts, identity, metrics)
     worker = build_wake_worker(
-        tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads
+        tier, settings, basis.environment, basis.data, clock, ids, store, signals, basis.address, basis.leads, basis.due
     )
     dreamer, counting = _build_dreamer(models, basis, dreams, metrics, memory, tier, ahead, lookup)
     register_gauges(metrics, gate, spool, journal, exchanges, worker, signals, failed, memory.retrieval)
     following = await _start_follower(basis, identity, presence)
-    sweeps = Sweeps(clock, store, events, waits, sessions, settings, following, basis.leads)
+    sweeps = Sweeps(clock, store, events, waits, sessions, settings, following, basis.leads, basis.due)
     tasks = list_tasks(
         basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps), (*counting, *embedding, _build_alerts(basis)),
         partial(_apply_file_agents, basis, registry, tier),
@@ -206,7 +211,9 @@ def _build_front(
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:
     wakes = basis.settings.fleet.max_wakes_per_day
-    return AlertNotifier(basis.clock, basis.ids, basis.store, _alert_poster(basis), fleet_wakes_per_day=wakes)
+    return AlertNotifier(
+        basis.clock, basis.ids, basis.store, _alert_poster(basis), fleet_wakes_per_day=wakes, due=basis.due
+    )
 
 
 def _build_dreamer(
@@ -222,7 +229,7 @@ def _build_dreamer(
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
     worker = build_sleep_worker(
         tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead,
-        lookup, basis.leads,
+        lookup, basis.leads, basis.due,
     )  # fmt: skip
     health = SleepHealth(clock, store, tier)
     register_sleep_gauges(metrics, worker, health, signals)
@@ -233,7 +240,7 @@ async def _start_follower(basis: ServerBasis, identity: Identity, presence: Pres
     """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
     if not basis.settings.server.database_url:
         return None
-    following = AgentChangeFollower(basis.store, identity, presence, basis.signals)
+    following = AgentChangeFollower(basis.store, identity, presence, basis.signals, basis.due)
     await following.sweep()
     return following
 

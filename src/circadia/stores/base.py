@@ -11,7 +11,7 @@ from circadia.records.session import Session
 from circadia.stores.answers import Answers
 from circadia.stores.ledger import Alerts, Calls, Conversations, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
-from circadia.stores.members import Members
+from circadia.stores.members import DueWorks, Members
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.messaging import Deliveries, Messages, Threads
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
@@ -186,6 +186,9 @@ class Tx(Protocol):
 
     @property
     def benefits(self) -> Benefits: ...
+
+    @property
+    def due_work(self) -> DueWorks: ...
 
     @property
     def members(self) -> Members: ...

@@ -1,10 +1,11 @@
-"""Store protocol of the cluster's members."""
+"""Store protocols of the cluster's members and of the work that waits for them."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
 from circadia.ids import MemberId
+from circadia.records.due_work import DueWork
 from circadia.records.member import Member
 
 
@@ -27,4 +28,10 @@ class Members(Protocol):
 
     async def find_all(self, now: datetime) -> Sequence[Member]:
         """Return the members whose lease has not ended, oldest first."""
+        ...
+
+
+class DueWorks(Protocol):
+    async def find(self, now: datetime, *, fleet_rule: str) -> DueWork:
+        """Return what is due; `fleet_rule` is the rule of wakes that wait for a place in the fleet. One statement."""
         ...

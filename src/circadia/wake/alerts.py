@@ -15,6 +15,7 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource
+from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.guarded_step import run_guarded
 from circadia.records.agent import Agent
 from circadia.records.alert import BUDGET_SHARE, PendingAlertPost
@@ -74,12 +75,15 @@ class AlertNotifier:
         post: AlertPoster | None,
         *,
         fleet_wakes_per_day: int | None = None,
+        due: DueWatch | None = None,
     ) -> None:
         self._clock = clock
         self._ids = ids
         self._store = store
         self._post = post
         self._fleet_wakes_per_day = fleet_wakes_per_day
+        self._due = due or DueWatch(clock, store)
+        self._last_event = -1
         self._posting: set[asyncio.Task[None]] = set()
         self._seldom_at = 0.0
         self._read_up_to: int | None = None
@@ -94,6 +98,9 @@ class AlertNotifier:
                 posting.cancel()
 
     async def step(self) -> None:
+        last_event = (await self._due.look()).last_event
+        if last_event == self._last_event and self._clock.monotonic() < self._seldom_at:
+            return
         async with self._store.begin_read() as tx:
             if self._read_up_to is None:
                 self._read_up_to = await tx.events.last_number()
@@ -111,6 +118,7 @@ class AlertNotifier:
             new_alerts = await self._drop_repeated(tx, alerts)
         new_alerts, to_post = await self._claim_alerts(new_alerts) if new_alerts or left else ((), ())
         self._read_up_to = events[-1].number if events else self._read_up_to
+        self._last_event = last_event if len(events) < _AT_ONCE else -1
         for alert in new_alerts:
             _logger.warning("alert %s of %s: %s", alert.cause, alert.subject or "the fleet", dict(alert.detail))
         if self._post is not None:

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
+from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
@@ -43,7 +44,14 @@ class WakeWorker:
     """One per process. `owner` names it in the rows; `alone` means that no other process uses this database."""
 
     def __init__(
-        self, clock: Clock, parts: WorkerParts, *, owner: str, alone: bool, leads: Callable[[], bool] = lambda: True
+        self,
+        clock: Clock,
+        parts: WorkerParts,
+        *,
+        owner: str,
+        alone: bool,
+        leads: Callable[[], bool] = lambda: True,
+        due: DueWatch | None = None,
     ) -> None:
         """`leads` tells whether this process does what one at a time does: all but running pulses."""
         self._clock = clock
@@ -51,6 +59,7 @@ class WakeWorker:
         self._owner = owner
         self._alone = alone
         self._leads = leads
+        self._due = due or DueWatch(clock, parts.store)
         self._led = False
         self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
@@ -88,18 +97,35 @@ class WakeWorker:
                 await self._run_queued_work()
 
     async def step(self) -> None:
-        await self._jobs.run_guarded(self._check_clock)
+        for work in (self._check_clock, self._do_due_work, self._jobs.renew_leases):
+            await self._jobs.run_guarded(work)
+
+    async def _do_due_work(self) -> None:
         leads = self._leads()
         self._look_at_all |= leads and not self._led  # the leader before may have died in the middle of it
         self._led = leads
+        try:
+            due = await self._due.look(fresh=True)
+        except StorageUnavailable:
+            self._jobs.forget_leases()
+            raise
+        any_done = False
         if leads:
-            for work in (self._jobs.recover, self._time_out, self._reconsider, self._fire):
-                await self._jobs.run_guarded(work)
+            self._next_at = due.routine_at
+            is_routine_due = due.routine_at is not None and due.routine_at <= self._clock.now()
+            for is_due, work in (
+                (due.claimed_pulses, self._jobs.recover),
+                (due.overdue_pulses, self._time_out),
+                (due.wakes or self._ended or self._look_at_all, self._reconsider),
+                (is_routine_due, self._fire),
+            ):
+                if is_due:
+                    any_done |= await self._jobs.run_guarded(work)
         else:
             self._ended.clear()
             self._next_at = None
-        await self._jobs.run_guarded(self._start)
-        await self._jobs.run_guarded(self._jobs.renew_leases)
+        if due.pulses or any_done:  # what was just decided may start
+            await self._jobs.run_guarded(self._start)
 
     async def drain(self, seconds: float) -> None:
         """Admit and start nothing more, wait `seconds` for running pulses, then put back the rest (WAKE-55)."""

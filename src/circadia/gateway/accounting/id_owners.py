@@ -36,7 +36,7 @@ class Owners:
         if not new:
             return
         async with self._store.begin_write() as tx:
-            for provider_id in new:
+            for provider_id in sorted(new):  # one order in all processes
                 await tx.provider_ids.add(upstream, provider_id, agent.id, self._clock.now())
             owners = {provider_id: await tx.provider_ids.owner(upstream, provider_id) for provider_id in new}
         for provider_id, owner in owners.items():

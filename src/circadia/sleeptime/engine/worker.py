@@ -16,6 +16,7 @@ from circadia.answers.cleanup import forget_expired
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, BankId, PassId
+from circadia.jobs.due_watch import DueWatch
 from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.memory.banks import USER
 from circadia.records.bank import Bank
@@ -53,7 +54,14 @@ class SleepWorker:
     """One per process. `owner` names it in the rows; `alone` means that no other process uses this database."""
 
     def __init__(
-        self, clock: Clock, parts: SleepParts, *, owner: str, alone: bool, leads: Callable[[], bool] = lambda: True
+        self,
+        clock: Clock,
+        parts: SleepParts,
+        *,
+        owner: str,
+        alone: bool,
+        leads: Callable[[], bool] = lambda: True,
+        due: DueWatch | None = None,
     ) -> None:
         """`leads` tells whether this process decides which passes are due; all processes run them."""
         self._clock = clock
@@ -62,6 +70,7 @@ class SleepWorker:
         self._owner = owner
         self._alone = alone
         self._leads = leads
+        self._due = due or DueWatch(clock, parts.store)
         self._jobs = LeasedJobs[Pass](
             clock,
             parts.store,
@@ -126,11 +135,19 @@ class SleepWorker:
 
     async def step(self) -> None:
         if self._leads():
-            works = (self._jobs.recover, self._watch, self._decide, self._start, self._write_askings, self._forget)
+            works = (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget)
         else:
-            works = (self._watch, self._start, self._write_askings)
+            works = (self._watch, self._start_if_due, self._write_askings)
         for work in works:
             await self._jobs.run_guarded(work)
+
+    async def _recover(self) -> None:
+        if (await self._due.look()).claimed_passes:
+            await self._jobs.recover()
+
+    async def _start_if_due(self) -> None:
+        if (await self._due.look()).passes:
+            await self._start()
 
     async def run_gateway(self) -> None:
         """Share the turns at this gateway with the workers, which run the passes."""

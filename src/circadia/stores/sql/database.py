@@ -21,6 +21,7 @@ from circadia.stores.base import (
     Calls,
     Conversations,
     Deliveries,
+    DueWorks,
     Episodes,
     Events,
     Members,
@@ -51,6 +52,7 @@ from circadia.stores.sql.blocks import SqlBlocks
 from circadia.stores.sql.calls import SqlCalls
 from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.deliveries import SqlDeliveries
+from circadia.stores.sql.due_work import SqlDueWork
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
 from circadia.stores.sql.link import OpeningStatements, Runner
@@ -138,6 +140,7 @@ class SqlTx:
         self.sleep_states: SleepStates = SqlSleepStates(runner)
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
         self.benefits: Benefits = SqlBenefits(runner)
+        self.due_work: DueWorks = SqlDueWork(runner)
         self.members: Members = SqlMembers(runner)
         self.open_turns: OpenTurns = SqlOpenTurns(runner)
         self._hold = runner.hold

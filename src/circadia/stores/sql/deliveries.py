@@ -90,10 +90,10 @@ _OF_PULSE = Statement(
         deliveries.c.leased_until.is_(None),  # else it is snoozed, or in flight to a caller, and no longer the pulse's
     )
 )
-_IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
+IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
-_FREE = update(deliveries).where(_IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
-_HAS_EXPIRED = (deliveries.c.leased_until <= bindparam("now"),)
+_FREE = update(deliveries).where(IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
+HAS_EXPIRED = (deliveries.c.leased_until <= bindparam("now"),)
 _IS_WAIT = (deliveries.c.leased_until.is_not(None), deliveries.c.snoozed.is_(False))
 _RETIRED = (
     select(deliveries.c.agent_id, deliveries.c.message_id)
@@ -239,7 +239,7 @@ class SqlDeliveries:
         return [MessageId(row.message_id) for row in rows]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
-        return await self._free(_HAS_EXPIRED, {"now": now})
+        return await self._free(HAS_EXPIRED, {"now": now})
 
     async def end_waits(self) -> Collection[AgentId]:
         return await self._free(_IS_WAIT, {})
@@ -247,7 +247,7 @@ class SqlDeliveries:
     async def _free(
         self, conditions: Sequence[ColumnElement[bool]], values: Mapping[str, object]
     ) -> Collection[AgentId]:
-        affected = select(deliveries.c.agent_id).distinct().where(_IS_LEASED, *conditions).limit(_AT_ONCE)
+        affected = select(deliveries.c.agent_id).distinct().where(IS_LEASED, *conditions).limit(_AT_ONCE)
         ids = await self._run(lambda connection: connection.execute(affected, values).scalars().all())
         if ids:
             await self._hold(*(agent_key(AgentId(agent_id)) for agent_id in ids))

@@ -44,8 +44,19 @@ class wrap_driver_errors:
                 raise _translate(self._database, cause) from error
 
 
+def is_contention(error: BaseException) -> bool:
+    """Return whether the database works, and another transaction held a lock for too long."""
+    return isinstance(error.__cause__, asyncpg.LockNotAvailableError) or (
+        isinstance(error.__cause__, exc.DBAPIError)
+        and isinstance(error.__cause__.driver_exception, asyncpg.LockNotAvailableError)
+    )
+
+
 def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:
     """Return the error of a database that cannot work now, with the driver's message in brackets."""
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        busy = "another request is changing the same agent, thread or bank; send this one again"
+        return StorageUnavailable(busy, retry_after_seconds=1.0)
     message, why = _describe_error(error), ""
     if "disk is full" in message or "No space left" in message:
         why = ": its disk is full; make room"

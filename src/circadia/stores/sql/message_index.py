@@ -120,11 +120,11 @@ _REMOVE: Final = {
     name: delete(index.table).where(index.number.in_(bindparam("numbers", expanding=True)))
     for name, index in INDEXES.items()
 }
-_IS_NEW: Final = ~messages.c.indexed
-_FIRST_NEW: Final = Statement(select(func.min(messages.c.number)).where(_IS_NEW))
+IS_NEW: Final = ~messages.c.indexed
+_FIRST_NEW: Final = Statement(select(func.min(messages.c.number)).where(IS_NEW))
 _NEW: Final = (
     select(messages.c.number, messages.c.id, messages.c.content)
-    .where(_IS_NEW)
+    .where(IS_NEW)
     .order_by(messages.c.number)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)  # another process may be indexing the others

@@ -40,20 +40,20 @@ _IS_OPEN = passes.c.ended_at.is_(None)
 _GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")))
 _OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN))
 _SERVED = passes.alias("served")
-_IS_STARTABLE = and_(
+IS_STARTABLE = and_(
     _IS_OPEN,
     passes.c.status == PassStatus.PENDING.value,
     or_(
         passes.c.not_before.is_(None),
         passes.c.not_before <= bindparam("now"),
-        passes.c.not_before > bindparam("farthest"),  # no retry delay is that long: the clock was set back
+        passes.c.not_before > bindparam("farthest_pass"),  # no retry delay is that long: the clock was set back
     ),
     or_(passes.c.lease_until.is_(None), passes.c.lease_until <= bindparam("now")),
 )
-_HAS_STARTABLE = Statement(select(exists().where(_IS_STARTABLE)))
+_HAS_STARTABLE = Statement(select(exists().where(IS_STARTABLE)))
 _FREE_JOBS = (
     select(passes.c.id)
-    .where(_IS_STARTABLE)
+    .where(IS_STARTABLE)
     .order_by(
         passes.c.trigger != Trigger.NEEDED.value,  # calls wait for those
         func.coalesce(
@@ -75,7 +75,8 @@ _CLAIM = Statement(
     .values(owner=bindparam("owner_id"), epoch=passes.c.epoch + 1, lease_until=bindparam("until"))
     .returning(passes)
 )
-_TAKEN = Statement(select(passes).where(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value))
+IS_RUNNING = and_(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value)
+_TAKEN = Statement(select(passes).where(IS_RUNNING))
 _BEAT = Statement(
     update(passes)
     .where(
@@ -131,11 +132,11 @@ class SqlPasses:
         return None if row is None else _pass(row)
 
     async def has_startable(self, now: datetime) -> bool:
-        values = {"now": now, "farthest": now + FARTHEST}
+        values = {"now": now, "farthest_pass": now + FARTHEST}
         return bool(await self._run(SingleRead(lambda connection: _HAS_STARTABLE.scalar(connection, values))))
 
     async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pass]:
-        values = {"now": now, "farthest": now + FARTHEST, "most": limit, "owner_id": owner, "until": until}
+        values = {"now": now, "farthest_pass": now + FARTHEST, "most": limit, "owner_id": owner, "until": until}
         rows = await self._run(lambda connection: _CLAIM.all(connection, values))
         return sorted((_pass(row) for row in rows), key=lambda run: (run.trigger is not Trigger.NEEDED, run.id))
 

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.locks import LockKey
+from circadia.stores.sql.driver_errors import is_contention
 from circadia.stores.sql.link import Link, OpeningStatements, do_nothing
 from circadia.stores.sql.link_pool import LinkPool
 from circadia.stores.sql.write_block import WriteBlock, build_write_failure
@@ -120,10 +121,11 @@ class PooledWriter:
 
     async def close(self) -> None:
         self._closed = True
-        self._idle.clear()
-        if self._owners:
-            await self._idle.wait()
-        await asyncio.gather(*self._tasks)
+        while self._owners or self._tasks:
+            self._idle.clear()
+            if self._owners:
+                await self._idle.wait()
+            await asyncio.gather(*self._tasks)
         await self.pool.close()
 
 
@@ -136,6 +138,7 @@ class PooledBlock(WriteBlock):
         self._held = set(keys)
         self._until_end = AsyncExitStack()
         self._link: Link
+        self._task: asyncio.Task[Any]
         self._begun = False
         self._failure: Exception | None = None
         self._is_in_doubt = False
@@ -174,13 +177,14 @@ class PooledBlock(WriteBlock):
             return await self._link.run(work, first=first, opens=opens)
         except Exception as error:
             self._failure = error
-            if isinstance(error, StorageUnavailable):
+            if isinstance(error, StorageUnavailable) and not is_contention(error):
                 self._writer.record_failure(error.message)
             raise
 
     async def __aenter__(self) -> "PooledBlock":
         async with AsyncExitStack() as until:
-            until.callback(self._writer.leave, self._writer.enter())
+            self._task = self._writer.enter()
+            until.callback(self._writer.leave, self._task)
             await self._writer.queues.enter(self._held, until)
             self._link = await self._writer.pool.borrow()
             self._until_end = until.pop_all()
@@ -190,6 +194,7 @@ class PooledBlock(WriteBlock):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended = True
+        self._writer.leave(self._task)  # a cancelled task may clean up in a block of its own before this one ends
         commits = error is None and self._failure is None
         failure = await asyncio.shield(self._writer.spawn(self._finish(commits=commits)))
         if failure is not None:

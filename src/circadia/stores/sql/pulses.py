@@ -33,7 +33,7 @@ _SAVE = Statement(
     )
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
-_FARTHEST: Final = timedelta(minutes=1)
+FARTHEST: Final = timedelta(minutes=1)
 """Longer than any retry delay (`wake/pulse/transitions.py`)."""
 _MOST_LISTED: Final = 500
 """Maximum number of pulses listed in a statement."""
@@ -45,7 +45,7 @@ _BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("tok
 _OF_ROOT = Statement(
     select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id)
 )
-_IS_STARTABLE = and_(
+IS_STARTABLE = and_(
     _IS_OPEN,
     pulses.c.status == PulseStatus.PENDING.value,
     or_(
@@ -55,10 +55,10 @@ _IS_STARTABLE = and_(
     ),
     or_(pulses.c.lease_until.is_(None), pulses.c.lease_until <= bindparam("now")),
 )
-_HAS_STARTABLE = Statement(select(exists().where(_IS_STARTABLE)))
+_HAS_STARTABLE = Statement(select(exists().where(IS_STARTABLE)))
 _FREE_JOBS = (
     select(pulses.c.id)
-    .where(_IS_STARTABLE)
+    .where(IS_STARTABLE)
     .order_by(pulses.c.created_at, pulses.c.id)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -71,15 +71,15 @@ _CLAIM = Statement(
     .returning(pulses)
 )
 _TAKEN = and_(_IS_OPEN, pulses.c.status.in_([PulseStatus.STARTING.value, PulseStatus.RUNNING.value]))
-_OVERDUE = Statement(
-    select(pulses).where(
-        _TAKEN,
-        pulses.c.owner.is_(None),
-        # The sum keeps type Instant; cast to a number, the parameter would be bound without conversion.
-        type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
-        <= bindparam("now"),
-    )
+IS_OVERDUE = and_(
+    _TAKEN,
+    pulses.c.owner.is_(None),
+    # The sum keeps type Instant; cast to a number, the parameter would be bound without conversion.
+    type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
+    <= bindparam("now"),
 )
+IS_OWNED = and_(_TAKEN, pulses.c.owner.is_not(None))
+_OVERDUE = Statement(select(pulses).where(IS_OVERDUE))
 _BEAT = Statement(
     update(pulses)
     .where(
@@ -92,7 +92,7 @@ _BEAT = Statement(
     )
     .values(lease_until=bindparam("until"))
 )
-_OWNED = Statement(select(pulses).where(_TAKEN, pulses.c.owner.is_not(None)))
+_OWNED = Statement(select(pulses).where(IS_OWNED))
 
 
 _ENDED = Statement(
@@ -147,11 +147,11 @@ class SqlPulses:
         return [_pulse(row) for row in rows]
 
     async def has_startable(self, now: datetime) -> bool:
-        values = {"now": now, "farthest": now + _FARTHEST}
+        values = {"now": now, "farthest": now + FARTHEST}
         return bool(await self._run(SingleRead(lambda connection: _HAS_STARTABLE.scalar(connection, values))))
 
     async def claim(self, owner: str, *, now: datetime, until: datetime, limit: int) -> Sequence[Pulse]:
-        values = {"now": now, "farthest": now + _FARTHEST, "most": limit, "owner_id": owner, "until": until}
+        values = {"now": now, "farthest": now + FARTHEST, "most": limit, "owner_id": owner, "until": until}
         rows = await self._run(lambda connection: _CLAIM.all(connection, values))
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 

@@ -20,6 +20,7 @@ from circadia.records.pulse import PulseKind
 from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import (
     DECISION_MOVES,
+    FLEET,
     Charge,
     Decision,
     GuardrailCheck,
@@ -46,8 +47,6 @@ from circadia.wake.scheduling.wall_clock import day_bounds
 
 DRAINING: Final = "draining"
 """Rule of a request that is deferred because the server is stopping (WAKE-55)."""
-FLEET: Final = "fleet"
-"""Rule of a request that waits for a free pulse slot in the fleet."""
 _QUEUED: Final = "other wakes wait for a pulse slot of the fleet; this one waits its turn"
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority per interval, so that none starves (WAKE-25)."""

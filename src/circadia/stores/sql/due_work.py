@@ -1,0 +1,58 @@
+"""One statement that tells what is due; each part is a step or two in a partial index."""
+
+from datetime import datetime
+
+from sqlalchemy import bindparam, exists, func, literal_column, or_, select, text
+
+from circadia.records import sleep_pass
+from circadia.records.due_work import DueWork
+from circadia.stores.sql import passes as of_passes
+from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.message_index import IS_NEW
+from circadia.stores.sql.pulses import FARTHEST, IS_OVERDUE, IS_OWNED, IS_STARTABLE
+from circadia.stores.sql.schema import events, messages, routines, wakes
+from circadia.stores.sql.short_reads import SingleRead
+from circadia.stores.sql.statement import Statement
+
+_IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
+_LAST_EVENT = func.coalesce(select(func.max(events.c.number)).where(events.c.number > 0).scalar_subquery(), 0)
+_HAS_UNNUMBERED = exists().where(events.c.number < 0)
+_DUE = Statement(
+    select(
+        exists().where(IS_STARTABLE).label("pulses"),
+        exists().where(of_passes.IS_STARTABLE).label("passes"),
+        exists().where(IS_OWNED).label("claimed_pulses"),
+        exists().where(of_passes.IS_RUNNING).label("claimed_passes"),
+        exists().where(IS_OVERDUE).label("overdue_pulses"),
+        or_(
+            exists().where(_IS_DEFERRED, wakes.c.not_before <= bindparam("now")),
+            exists().where(_IS_DEFERRED, wakes.c.expires_at <= bindparam("now")),
+            exists().where(_IS_DEFERRED, wakes.c.rule == bindparam("fleet_rule")),
+        ).label("wakes"),
+        select(func.min(routines.c.next_at)).where(text("routines.enabled")).scalar_subquery().label("routine_at"),
+        exists().where(IS_LEASED, *HAS_EXPIRED).label("leases"),
+        exists().where(IS_NEW).select_from(messages).label("messages"),
+        _HAS_UNNUMBERED.label("events"),
+        _LAST_EVENT.label("last_event"),
+    )
+)
+
+
+class SqlDueWork:
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def find(self, now: datetime, *, fleet_rule: str) -> DueWork:
+        values = {
+            "now": now, "farthest": now + FARTHEST, "fleet_rule": fleet_rule,
+            "farthest_pass": now + sleep_pass.FARTHEST,
+        }  # fmt: skip
+        row = await self._run(SingleRead(lambda connection: _DUE.first(connection, values)))
+        assert row is not None
+        return DueWork(
+            pulses=bool(row.pulses), passes=bool(row.passes), claimed_pulses=bool(row.claimed_pulses),
+            claimed_passes=bool(row.claimed_passes), overdue_pulses=bool(row.overdue_pulses), wakes=bool(row.wakes),
+            routine_at=row.routine_at, leases=bool(row.leases), messages=bool(row.messages), events=bool(row.events),
+            last_event=int(row.last_event),
+        )  # fmt: skip
