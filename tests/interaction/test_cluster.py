@@ -22,6 +22,7 @@ from circadia.server.membership import build_token_check
 from circadia.testing import ManualClock
 from tests.fixtures.leap_clock import LeapClock
 from tests.fixtures.postgres import PostgresServer
+from tests.gateway.bound_agent import chat
 from tests.interaction.live import ADMIN, Live, live
 from tests.interaction.test_two_servers import seen
 
@@ -325,3 +326,20 @@ async def test_an_agent_that_a_worker_starts_gets_the_url_of_the_gateway(tmp_pat
             await gateway.rest("POST", "/wakes", ASKED, token=ann)
             (pulse,) = await wait_for_end(gateway)
     assert f"at {gateway.url}" in pulse["detail"]
+
+
+@pytest.mark.spec("CLU-10")
+async def test_a_call_that_fills_its_context_at_a_gateway_makes_a_pass_begin_at_a_worker(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    sections: dict[str, Any] = {
+        "banks": {"team": {"sleeptime": {"overflow_share": 0.01}}},
+        "sleeptime": {"when": "manual", "model": "none"},
+    }
+    async with cluster(tmp_path, postgres_url, Role.GATEWAY, Role.WORKER, **sections) as (gateway, _):
+        token = await gateway.agent(bank="team")
+        await gateway.called(token, chat("My sister moved to Porto in May. " + "What is the plan? " * 400))
+        async with asyncio.timeout(KNOWN_SECONDS):
+            while not (passes := (await gateway.rest("GET", "/banks/team/passes"))[1]["passes"]):
+                await asyncio.sleep(0.02)
+    assert [run["trigger"] for run in passes] == ["overflow"]
