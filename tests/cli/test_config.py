@@ -89,8 +89,8 @@ async def test_the_pages_whole_example_is_a_configuration(home: Path) -> None:
     example, *_ = [block for block in blocks(REFERENCE / "config.md") if "circadia" in block.flags]
     (home / "circadia.yaml").write_text(example.body, "utf-8")
     settings = load_settings(home / "circadia.yaml")
-    given = set(settings.model_fields_set)
-    assert given == set(type(settings).model_fields), "the example uses each section"
+    given = settings.model_fields_set
+    assert given == set(type(settings).model_fields) - {"signals", "signals_env"}, "the example uses each section"
     assert (await run("config", "check")).status == 0
 
 

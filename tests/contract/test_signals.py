@@ -1,8 +1,9 @@
 """What every implementation of signals promises."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,18 +11,62 @@ from circadia.clock import SystemClock
 from circadia.stores.signals.base import Signals
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.postgres import NotifyCarrier
+from circadia.stores.signals.redis import RedisCarrier
 from circadia.stores.signals.remote import RemoteSignals, SignalCarrier
-from tests.contract.conftest import Database
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.redis import RedisServer, connect_redis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """What carries signals between processes, and how a test cuts it."""
+
+    build_carrier: Callable[[str], SignalCarrier]
+    """Returns the carrier of one process, by its name."""
+    cut: Callable[[], Awaitable[None]]
+    """Cuts the connections of all processes."""
+
+
+def build_network(request: pytest.FixtureRequest, name: str) -> Network:
+    """Return NOTIFY on a database of the test's own, or Redis."""
+    if name == "redis":
+        redis: RedisServer = request.getfixturevalue("redis_server")
+
+        async def cut_redis() -> None:
+            async with connect_redis(redis) as client:
+                await client.client_kill_filter(_type="pubsub")
+
+        return Network(build_carrier=lambda process: RedisCarrier(redis.url, process), cut=cut_redis)
+    postgres: PostgresServer = request.getfixturevalue("postgres_server")
+    url: str = request.getfixturevalue("postgres_url")
+
+    async def cut_postgres() -> None:
+        await postgres.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia signals'"
+        )
+
+    return Network(build_carrier=lambda _: NotifyCarrier(url), cut=cut_postgres)
+
+
+@pytest.fixture(params=["notify", "redis"])
+def network(request: pytest.FixtureRequest) -> Network:
+    """Each network in turn."""
+    return build_network(request, request.param)
+
+
+@pytest.fixture(params=["local", "notify", "redis"])
+def network_or_none(request: pytest.FixtureRequest) -> Network | None:
+    """Each network in turn, and none."""
+    return None if request.param == "local" else build_network(request, request.param)
 
 
 @pytest.fixture
-async def signals(database: Database) -> AsyncIterator[Signals]:
-    """Signals that nobody listens to, as a server has them on this database."""
-    if database.dialect == "sqlite":
+async def signals(network_or_none: Network | None) -> AsyncIterator[Signals]:
+    """Signals that nobody listens to."""
+    if network_or_none is None:
         yield LocalSignals()
         return
-    async with carried(NotifyCarrier(database.place)) as signals:
+    async with carried(network_or_none.build_carrier("one")) as signals:
         yield signals
 
 
@@ -108,9 +153,9 @@ async def test_a_listener_may_end_itself_while_it_is_called(signals: Signals) ->
 
 
 @pytest.fixture
-async def processes(postgres_url: str) -> AsyncIterator[tuple[RemoteSignals, RemoteSignals]]:
+async def processes(network: Network) -> AsyncIterator[tuple[RemoteSignals, RemoteSignals]]:
     """Signals of two processes."""
-    async with carried(NotifyCarrier(postgres_url)) as one, carried(NotifyCarrier(postgres_url)) as other:
+    async with carried(network.build_carrier("one")) as one, carried(network.build_carrier("other")) as other:
         yield one, other
 
 
@@ -166,16 +211,14 @@ async def test_what_a_process_counts_for_itself_stays_there(processes: tuple[Rem
 
 @pytest.mark.spec("CLU-13")
 async def test_a_connection_that_is_cut_is_opened_again(
-    processes: tuple[RemoteSignals, RemoteSignals], postgres_server: PostgresServer
+    processes: tuple[RemoteSignals, RemoteSignals], network: Network
 ) -> None:
     one, other = processes
     there = RecordingListener()
     other.listen("agent", there)
     one.publish("agent", "before")
     await until(lambda: bool(there.heard))
-    await postgres_server.execute(
-        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia signals'"
-    )
+    await network.cut()
     await until(lambda: not one.is_connected.is_set() and not other.is_connected.is_set())
     one.publish("agent", "meanwhile")
     await until(lambda: one.is_connected.is_set() and other.is_connected.is_set())

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.house.tree import python_files, shown, syntax
 
-OPTIONAL = {"matplotlib", "xllamacpp"}
-"""Packages of the extras `eval` and `local`, imported where they are used, so that the rest runs without them."""
+OPTIONAL = {"matplotlib", "redis", "xllamacpp"}
+"""Packages of the extras `eval`, `redis` and `local`, imported where they are used: the rest runs without them."""
 PROGRAMS = {"src/circadia/cli/demo/worker.py"}
 """Started as programs of their own and imported by nobody."""
 

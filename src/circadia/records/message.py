@@ -1,10 +1,12 @@
 """A message and its deliveries: the one table behind waits and inbox."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, MessageId, PulseId, SessionId, ThreadId
 
 
@@ -38,6 +40,17 @@ class MessageType(StrEnum):
     UNBLOCK = "unblock"
 
 
+_EXTERNAL: Final = "redis:"
+_EXTERNAL_NAME: Final = re.compile(r"[\w.@+ -]{1,63}")
+
+
+def build_external_sender(name: str) -> str:
+    """Return the display name of a sender outside of Circadia. Raises InvalidRequest if it cannot be shown."""
+    if not _EXTERNAL_NAME.fullmatch(name):
+        raise InvalidRequest(f"the sender {name[:63]!r} is no name; write 1 to 63 letters, digits, spaces or . @ + - _")
+    return _EXTERNAL + name
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
     """A message in a thread."""
@@ -48,7 +61,7 @@ class Message:
     thread_id: ThreadId
     session_id: SessionId
     sender_id: AgentId | None
-    """None for a person through REST."""
+    """None for a person through REST, and for a sender outside of Circadia."""
     sender: str
     """Display name."""
     content: str
@@ -66,6 +79,11 @@ class Message:
     """The wake that started the sender's pulse."""
     depth: int = 0
     """Wakes from the root of its chain."""
+
+    @property
+    def is_external(self) -> bool:
+        """Whether it came from outside of Circadia."""
+        return self.sender_id is None and self.sender.startswith(_EXTERNAL)
 
 
 class DeliveryState(StrEnum):

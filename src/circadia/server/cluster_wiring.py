@@ -22,8 +22,6 @@ from circadia.settings.server import ServerSettings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
-from circadia.stores.signals.local import LocalSignals
-from circadia.stores.signals.postgres import NotifyCarrier
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.worker import WakeWorker
@@ -33,12 +31,6 @@ async def open_store(settings: ServerSettings, data: Path) -> Store:
     if settings.database_url is None:
         return await open_sqlite(data / "circadia.db", readers=settings.readers)
     return await open_postgres(settings.database_url, readers=settings.readers, writers=settings.writers)
-
-
-def open_signals(settings: ServerSettings, clock: Clock) -> LocalSignals | RemoteSignals:
-    if settings.database_url is None:
-        return LocalSignals()
-    return RemoteSignals(clock, NotifyCarrier(settings.database_url))
 
 
 async def join_cluster(

@@ -193,7 +193,9 @@ def _build_webhook(where: str, chosen: WebhookLauncherSettings, ground: _Launche
 
 def _withheld_variables(settings: Settings) -> frozenset[str]:
     """Return the variables that no agent may get (WAKE-52)."""
-    named = {upstream.key_env for upstream in settings.upstreams.values()} | {settings.server.metrics_token_env}
+    named = {upstream.key_env for upstream in settings.upstreams.values()} | {
+        settings.server.metrics_token_env, settings.signals_env, settings.redis_bridge.url_env,
+    }  # fmt: skip
     for embedder in (settings.memory.embedder, settings.memory.previous_embedder):
         if isinstance(embedder, EndpointEmbedderSettings):
             named.add(embedder.key_env)

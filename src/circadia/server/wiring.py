@@ -55,11 +55,12 @@ from circadia.records.session import DEFAULT_SESSION
 from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis
-from circadia.server.cluster_wiring import find_gateway_address, join_cluster, list_tasks, open_signals, open_store
+from circadia.server.cluster_wiring import find_gateway_address, join_cluster, list_tasks, open_store
 from circadia.server.front import DoorRouter, HostGuard, refuse_calls
 from circadia.server.gauges import register_gauges, register_sleep_gauges
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.provider_wiring import open_providers
+from circadia.server.redis_wiring import build_redis_bridge, open_signals
 from circadia.server.sleeptime_wiring import (
     SleepModels,
     build_savings,
@@ -131,8 +132,8 @@ async def build_server(
         basis = ServerBasis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=ids, store=store, role=role, membership=membership,
-            due=DueWatch(clock, store, seconds=LOOK_SECONDS), signals=open_signals(settings.server, clock),
-            session=session,
+            due=DueWatch(clock, store, seconds=LOOK_SECONDS),
+            signals=open_signals(settings, environment, clock, ids), session=session,
             address=find_gateway_address(settings.server, address), config=config, traces=traces or Traces(),
         )  # fmt: skip
         yield await _assemble_server(basis, admin_token, stack)
@@ -190,7 +191,8 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     following = await _start_follower(basis, identity, presence)
     sweeps = Sweeps(clock, store, events, waits, sessions, settings, following, basis.leads, basis.due)
     tasks = list_tasks(
-        basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps), (*counting, *embedding, _build_alerts(basis)),
+        basis, gate, worker, dreamer, sequencer, (ticker, waits, sweeps),
+        (*counting, *embedding, _build_alerts(basis), *build_redis_bridge(basis, tier)),
         partial(_apply_file_agents, basis, registry, tier),
     )  # fmt: skip
     await start_background(stack, own, stdio, (journal, exchanges, answers[1]), tasks)

@@ -71,6 +71,7 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         raise ConfigError("; ".join(describe_mistakes(error, filled, Settings))) from error
     _require_references(settings)
+    _require_signals(settings)
     return settings
 
 
@@ -98,6 +99,16 @@ def _require_references(settings: Settings) -> None:
     if isinstance(model, SleepModelSettings) and model.upstream not in settings.upstreams:
         near = _suggest_name(model.upstream, settings.upstreams)
         raise ConfigError(f"sleeptime.model.upstream: there is no upstream {model.upstream!r}{near}")
+
+
+def _require_signals(settings: Settings) -> None:
+    if settings.signals is not None and settings.signals_env is not None:
+        raise ConfigError("signals and signals_env say the same; leave one out")
+    key = "signals" if settings.signals_env is None else "signals_env"
+    if getattr(settings, key) is not None and settings.server.database_url is None:
+        raise ConfigError(
+            f"{key}: a server on SQLite has no others to signal to; set server.database_url, or remove it"
+        )
 
 
 def _suggest_name(name: str, known: Iterable[str]) -> str:

@@ -8,7 +8,8 @@ from circadia.settings.fleet import FleetSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.memory import BankSettings, MemorySettings
-from circadia.settings.section import Section
+from circadia.settings.redis_bridge import RedisBridgeSettings
+from circadia.settings.section import RedisUrl, Section
 from circadia.settings.server import ServerSettings
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
@@ -56,6 +57,17 @@ class Settings(Section):
     )
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."
+    )
+    redis_bridge: RedisBridgeSettings = Field(
+        RedisBridgeSettings.model_validate({}), description="Messages, wakes and events over Redis."
+    )
+    signals: RedisUrl | None = Field(
+        None,
+        description="Redis URL (`redis://host:6379/0`) over which servers on one PostgreSQL signal changes; "
+        "without it, they use NOTIFY.",
+    )
+    signals_env: str | None = Field(
+        None, description="Environment variable with the URL for `signals`, which may hold a password."
     )
 
     @property

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, cast
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 OsUserName = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_.-]*|\d+:\d+)$")]
 """An operating-system user: a name, or `uid:gid`."""
@@ -11,6 +12,21 @@ USER_DESCRIPTION: Final = (
     "User that runs the program: a name or `uid:gid`; needs a server run by root. By default the server's user, "
     "who can read its files."
 )
+
+
+def require_redis_url(url: str) -> str:
+    """Return the URL. Raises ValueError, which does not show it, since it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("redis", "rediss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError("this is no URL of a Redis server; write redis://host:6379/0, or rediss:// for TLS")
+    return url
+
+
+RedisUrl = Annotated[str, AfterValidator(require_redis_url)]
 
 _WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 

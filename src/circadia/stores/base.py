@@ -9,7 +9,7 @@ from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent
 from circadia.records.session import Session
 from circadia.stores.answers import Answers
-from circadia.stores.ledger import Alerts, Calls, Conversations, Events, Provenances, ProviderIds, Retention
+from circadia.stores.ledger import Alerts, Calls, Conversations, Cursors, Events, Provenances, ProviderIds, Retention
 from circadia.stores.locks import LockKey
 from circadia.stores.members import DueWorks, Members
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
@@ -141,6 +141,9 @@ class Tx(Protocol):
 
     @property
     def alerts(self) -> Alerts: ...
+
+    @property
+    def cursors(self) -> Cursors: ...
 
     @property
     def retention(self) -> Retention: ...

@@ -1,4 +1,4 @@
-"""Store protocols for events, the usage ledger, provenances, alerts and conversations."""
+"""Store protocols for events and cursors in them, the usage ledger, provenances, alerts and conversations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -140,6 +140,14 @@ class Alerts(Protocol):
         ...
 
     async def clear_alert(self, cause: str, subject: str) -> None: ...
+
+
+class Cursors(Protocol):
+    """How far readers of the event log came, by their name."""
+
+    async def get(self, name: str) -> int | None: ...
+
+    async def save(self, name: str, number: int) -> None: ...
 
 
 class Conversations(Protocol):

@@ -51,6 +51,11 @@ EVENTS_KEY = LockKey(LockRank.EVENTS, "")
 """Key of the order of events: one block at a time gives them their numbers."""
 
 
+def cursor_key(name: str) -> LockKey:
+    """Return the key of a reader's place in the event log."""
+    return LockKey(LockRank.CHORE, f"cursor {name}")
+
+
 def request_key(idempotency_key: str) -> LockKey:
     """Return the key of a repeatable request: of two with this idempotency key, the second waits for the first."""
     return LockKey(LockRank.REQUEST, idempotency_key)

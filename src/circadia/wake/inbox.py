@@ -38,6 +38,8 @@ class OutgoingMessage:
     reply_to: MessageId | None = None
     key: str | None = None
     override: str | None = None
+    sender: str | None = None
+    """Display name of somebody outside for whom the operator's program speaks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,7 +190,7 @@ class Inbox:
             thread_id=await self._ensure_direct_thread(tx, target),
             session_id=target.session_id,
             sender_id=principal.agent.id if principal.agent else None,
-            sender=principal.name,
+            sender=letter.sender or principal.name,
             content=letter.content,
             at=self._clock.now(),
             type=letter.type,
@@ -234,9 +236,9 @@ class Inbox:
     ) -> NewWake:
         return NewWake(
             target=target,
-            source=WakeSource.PERSON if principal.is_operator else WakeSource.AGENT,
+            source=WakeSource.PERSON if principal.is_operator and letter.sender is None else WakeSource.AGENT,
             sender=principal.agent,
-            by=principal.name,
+            by=letter.sender or principal.name,
             reason=_reason(letter),
             priority=message.priority,
             message_id=message.id,

@@ -266,9 +266,10 @@ async def _split_prompts(
 
 
 def _to_utterance(message: Message) -> Utterance:
-    person = message.sender_id is None
+    person = message.sender_id is None and not message.is_external
+    trust = Trust.PERSON if person else Trust.EXTERNAL if message.is_external else Trust.AGENT
     return Utterance(
-        text=message.content, speaker=message.sender, trust=Trust.PERSON if person else Trust.AGENT,
+        text=message.content, speaker=message.sender, trust=trust,
         key=f"message:{message.id}", unique=True, at=message.at, turn=True, vouched=person,
     )  # fmt: skip
 

@@ -39,6 +39,13 @@ _IDS = select(agents.c.id).where(
     agents.c.name.in_(bindparam("names", expanding=True)),
     agents.c.deleted_at.is_(None),
 )
+_ID = Statement(
+    select(agents.c.id).where(
+        agents.c.session_id == bindparam("session_id"),
+        agents.c.name == bindparam("name"),
+        agents.c.deleted_at.is_(None),
+    )
+)
 _EVER = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.created_at.desc()).limit(3)
 _EVER_ANYWHERE = Statement(_EVER)
 _EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")))
@@ -112,9 +119,13 @@ class SqlAgents:
         )
 
     async def find_ids(self, session_id: SessionId, names: Collection[str]) -> Sequence[AgentId]:
-        values = {"session_id": session_id, "names": list(names)}
-        ids = await self._run(lambda connection: connection.execute(_IDS, values).scalars().all())
-        return [AgentId(agent_id) for agent_id in ids]
+        def work(connection: Connection) -> Sequence[str]:
+            values = {"session_id": session_id}
+            if len(names) > 1:
+                return connection.execute(_IDS, {**values, "names": list(names)}).scalars().all()
+            return [row.id for name in names for row in _ID.all(connection, {**values, "name": name})]
+
+        return [AgentId(agent_id) for agent_id in await self._run(work)]
 
     async def find_moved(self, known: Mapping[AgentId, int]) -> Sequence[Agent]:
         def work(connection: Connection) -> list[Agent]:

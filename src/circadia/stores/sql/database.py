@@ -20,6 +20,7 @@ from circadia.stores.base import (
     Blocks,
     Calls,
     Conversations,
+    Cursors,
     Deliveries,
     DueWorks,
     Episodes,
@@ -51,6 +52,7 @@ from circadia.stores.sql.benefits import SqlBenefits
 from circadia.stores.sql.blocks import SqlBlocks
 from circadia.stores.sql.calls import SqlCalls
 from circadia.stores.sql.conversations import SqlConversations
+from circadia.stores.sql.cursors import SqlCursors
 from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.due_work import SqlDueWork
 from circadia.stores.sql.episodes import SqlEpisodes
@@ -126,6 +128,7 @@ class SqlTx:
         self.provenances: Provenances = SqlProvenances(runner)
         self.retention: Retention = SqlRetention(runner)
         self.alerts: Alerts = SqlAlerts(runner)
+        self.cursors: Cursors = SqlCursors(runner)
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)
         self.pulses: Pulses = SqlPulses(runner)

@@ -1,0 +1,55 @@
+"""Builds what may use Redis: signals between servers, and the bridge."""
+
+from collections.abc import Mapping, Sequence
+
+from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.ids import IdSource
+from circadia.server.basis import ServerBasis
+from circadia.settings import Settings
+from circadia.settings.section import require_redis_url
+from circadia.stores.redis_connection import require_redis_package
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.postgres import NotifyCarrier
+from circadia.stores.signals.redis import RedisCarrier
+from circadia.stores.signals.remote import RemoteSignals
+from circadia.wake.redis_bridge.bridge import RedisBridge
+from circadia.wake.redis_bridge.delivery import RedisDelivery
+from circadia.wake.services import WakeServices
+
+
+def open_signals(
+    settings: Settings, environment: Mapping[str, str], clock: Clock, ids: IdSource
+) -> LocalSignals | RemoteSignals:
+    """Return signals within this process, or over what joins the servers. Raises ConfigError."""
+    if settings.server.database_url is None:
+        return LocalSignals()
+    url = _resolve_url("signals_env", settings.signals, settings.signals_env, environment)
+    if url is None:
+        return RemoteSignals(clock, NotifyCarrier(settings.server.database_url))
+    return RemoteSignals(clock, RedisCarrier(url, ids.new("srv")))
+
+
+def build_redis_bridge(basis: ServerBasis, tier: WakeServices) -> Sequence[RedisBridge]:
+    """Return the bridge if the settings name a Redis. Raises ConfigError."""
+    bridge = basis.settings.redis_bridge
+    url = _resolve_url("redis_bridge.url_env", bridge.url, bridge.url_env, basis.environment)
+    if url is None:
+        return ()
+    delivery = RedisDelivery(basis.store, tier.inbox, tier.requests, bridge.session)
+    return [RedisBridge(basis.clock, basis.store, basis.signals, delivery, bridge, url, leads=basis.leads)]
+
+
+def _resolve_url(where: str, url: str | None, variable: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the file or of the variable, and check that it can be used. Raises ConfigError."""
+    if variable is not None:
+        url = environment.get(variable)
+        if not url:
+            raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or remove the key from the file")
+        try:
+            require_redis_url(url)
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from None
+    if url is not None:
+        require_redis_package()
+    return url

@@ -1,0 +1,132 @@
+"""Publishes sleeps, wakes, pulses and messages from the event log, as a stream and by pub/sub.
+
+A transaction of Redis holds the entries and the number of the last event. So an event is published once, whichever
+process does it, also if Redis loses its last second. The database keeps the number too, in case Redis loses everything.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from circadia.records.event import Event, EventType
+from circadia.records.pulse import PULSE_MOVES, PulseStatus
+from circadia.settings.redis_bridge import RedisBridgeSettings
+from circadia.stores.base import Store
+from circadia.stores.redis_connection import wrap_redis_errors
+
+CURSOR: Final = "redis_bridge"
+_AT_ONCE: Final = 500
+_STATES: Final = {EventType.SLEEP_START: ("working", "idle"), EventType.SLEEP_STOP: ("idle", "working")}
+_PUBLISHED: Final = (*_STATES, EventType.WAKE, EventType.PULSE, EventType.DIRECT_MESSAGE, EventType.MESSAGE)
+
+
+class EventPublisher:
+    """Starts with the events that follow its first start."""
+
+    def __init__(self, store: Store, settings: RedisBridgeSettings) -> None:
+        self._store = store
+        self._settings = settings
+        self._stream = settings.name(settings.events_stream)
+        self._channel = settings.name(settings.events_channel)
+        self._cursor_key = f"{self._stream}:circadia"
+        self._looked: int | None = None
+        """Up to this number nothing is left to publish."""
+
+    def forget(self) -> None:
+        """Look at both cursors again: the connection was lost, or another process published meanwhile."""
+        self._looked = None
+
+    async def step(self, client: Any) -> None:
+        """Publish all that is in the log. Raises StorageUnavailable or Conflict; a later call goes on."""
+        more = True
+        while more:
+            if self._looked is not None:
+                last, events = await self._fetch_events(self._looked)
+                if not events:
+                    self._looked = last
+                    return
+            more = await self._publish_batch(client)
+
+    async def _publish_batch(self, client: Any) -> bool:
+        """Publish the next events; return whether there may be more."""
+        with wrap_redis_errors():
+            async with client.pipeline(transaction=True) as pipeline:
+                await pipeline.watch(self._cursor_key)
+                cursor = await self._find_cursor(await pipeline.get(self._cursor_key))
+                last, events = await self._fetch_events(cursor)
+                reached = events[-1].number if len(events) == _AT_ONCE else last
+                pipeline.multi()
+                for event in events:
+                    body = orjson.dumps(_describe(event, self._settings.session))
+                    pipeline.xadd(self._stream, {"data": body}, maxlen=self._settings.max_entries, approximate=True)
+                    pipeline.publish(self._channel, body)
+                pipeline.set(self._cursor_key, reached)
+                await pipeline.execute()
+        if reached != cursor:
+            async with self._store.begin_write() as tx:
+                await tx.cursors.save(CURSOR, reached)
+        self._looked = reached
+        return len(events) == _AT_ONCE
+
+    async def _find_cursor(self, stored: bytes | None) -> int:
+        """Return the number of the last published event: Redis's own, unless it is gone or of another database."""
+        async with self._store.begin_read() as tx:
+            last, cursor = await tx.events.last_number(), await tx.cursors.get(CURSOR)
+        if stored is not None and int(stored) <= last:
+            return int(stored)
+        if cursor is None:
+            cursor = last
+            async with self._store.begin_write() as tx:
+                await tx.cursors.save(CURSOR, cursor)
+        return min(cursor, last)
+
+    async def start(self) -> None:
+        """Note where the log stands at the first start, so that nothing after it is missed while Redis is away."""
+        await self._find_cursor(None)
+
+    async def _fetch_events(self, after: int) -> tuple[int, Sequence[Event]]:
+        """Return the last number of the log, and the next events to publish."""
+        async with self._store.begin_read() as tx:
+            last = await tx.events.last_number()
+            return last, await tx.events.find_after(after, limit=_AT_ONCE, types=_PUBLISHED)
+
+
+def _describe(event: Event, session: str) -> Mapping[str, object]:
+    """Return an event in DjinnBot's form, with Circadia's own beside it."""
+    agent = event.agent if event.session == session else f"{event.session}:{event.agent}"
+    return {
+        **_details(event),
+        "agentId": None if event.agent is None else agent,
+        "timestamp": int(event.at.timestamp() * 1_000),
+        "number": event.number,
+        "session": event.session,
+        "event": event.type.value,
+        "data": dict(event.data),
+    }
+
+
+def _details(event: Event) -> Mapping[str, object]:
+    data = event.data
+    match event.type:
+        case EventType.SLEEP_START | EventType.SLEEP_STOP:
+            was, now = _STATES[event.type]
+            return {"type": "AGENT_STATE_CHANGED", "fromState": was, "toState": now}
+        case EventType.PULSE:
+            return {"type": _PULSES.get(str(data.get("status")), "AGENT_PULSE_COMPLETED"), "status": data.get("status")}
+        case EventType.WAKE:
+            return {"type": "AGENT_WAKE", "from": data.get("from"), "decision": data.get("decision")}
+        case EventType.DIRECT_MESSAGE:
+            return {
+                "type": "AGENT_MESSAGE_RECEIVED", "from": data.get("from"), "messageType": data.get("type"),
+                "priority": data.get("priority"), "messageId": data.get("message"),
+            }  # fmt: skip
+        case _:
+            return {"type": "AGENT_MESSAGE", "from": data.get("from"), "messageId": data.get("message")}
+
+
+_PULSES: Final = {
+    status.value: "AGENT_PULSE_STARTED" if status is PulseStatus.RUNNING else "AGENT_PULSE_QUEUED"
+    for status, moves in PULSE_MOVES.items()
+    if moves
+}
