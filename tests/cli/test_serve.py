@@ -138,7 +138,8 @@ async def test_a_variable_that_the_configuration_names_must_be_set(home: Path) -
     assert kept.read_text("ascii").strip() == token, "a start that failed has not used up the one telling of it"
 
 
+@pytest.mark.spec("CLU-10")
 @pytest.mark.parametrize("role", ["gateway", "worker"])
-async def test_roles_of_the_cluster_are_refused_until_it_is_there(home: Path, role: str) -> None:
+async def test_a_gateway_or_a_worker_needs_postgresql(home: Path, role: str) -> None:
     async with started("serve", "--role", role) as server:
         refused(await server.ended(), 10, role, "--role all")

@@ -7,11 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId
 from circadia.records.pulse import PulseStatus
 from circadia.stores.base import Store
-from circadia.stores.locks import LockKey, LockRank, agent_key, bank_key
+from circadia.stores.locks import agent_key, bank_key
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.pooled_writer import PooledWriter
 from tests.contract.conftest import Database, Opener
@@ -21,26 +20,6 @@ from tests.contract.wake_rows import pulse
 
 ANN, BOB = agent("ann"), agent("bob")
 WORKERS = 50
-
-
-@pytest.mark.spec("CLU-01")
-async def test_blocks_without_a_common_key_run_at_the_same_time(database: Database, open_store: Opener) -> None:
-    if database.dialect == "sqlite":
-        pytest.skip("SQLite runs one block at a time")
-    store = await open_store()
-    await stored(store, session(), ANN, BOB)
-    both = asyncio.Barrier(2)
-
-    async def meet(key: AgentId) -> None:
-        async with store.begin_write() as tx:
-            found = await tx.agents.get(key)
-            assert found is not None
-            await both.wait()  # each waits inside its block for the other
-            await tx.agents.save(replace(found, description="met"))
-            await both.wait()
-
-    async with asyncio.timeout(10):
-        await asyncio.gather(meet(ANN.id), meet(BOB.id))
 
 
 @pytest.mark.spec("CLU-01")
@@ -99,27 +78,6 @@ async def test_a_name_is_read_again_once_its_agent_is_held(database: Database, o
 
 
 @pytest.mark.spec("CLU-01")
-async def test_keys_that_are_taken_in_both_orders_fail_one_block_and_deadlock_none(
-    database: Database, open_store: Opener
-) -> None:
-    if database.dialect == "sqlite":
-        pytest.skip("SQLite runs one block at a time")
-    store = await open_store()
-    both = asyncio.Barrier(2)
-
-    async def take(first: str, second: str) -> None:
-        async with store.begin_write() as tx:
-            await tx.hold(LockKey(LockRank.AGENT, first))
-            await tx.events.last_number()
-            await both.wait()
-            await tx.hold(LockKey(LockRank.AGENT, second))
-
-    results = await asyncio.gather(take("ann", "bob"), take("bob", "ann"), return_exceptions=True)
-    assert Counter(type(result) for result in results) == {type(None): 1, StorageUnavailable: 1}
-    assert await count_deadlocks(store) == 0
-
-
-@pytest.mark.spec("CLU-01")
 async def test_keys_named_together_are_taken_in_one_order(database: Database, open_store: Opener) -> None:
     stores = [await open_store(), await open_store()]
     keys = [agent_key(AgentId(f"agt_{number}")) for number in range(6)] + [bank_key(BankId("bnk"))]
@@ -139,35 +97,6 @@ async def test_keys_named_together_are_taken_in_one_order(database: Database, op
     assert sorted(map(str, await tags(stores[0]))) == sorted(map(str, range(60)))
     for store in stores:
         assert await count_deadlocks(store) == 0
-
-
-async def test_many_blocks_that_wait_for_one_key_leave_the_connections_to_others(
-    database: Database, open_store: Opener
-) -> None:
-    if database.dialect == "sqlite":
-        pytest.skip("SQLite runs one block at a time")
-    store = await open_store()
-    await stored(store, session(), ANN, BOB)
-    may_end, has_begun = asyncio.Event(), asyncio.Event()
-
-    async def occupy() -> None:
-        async with store.begin_write(agent_key(ANN.id)) as tx:
-            await tx.agents.get(ANN.id)
-            has_begun.set()
-            await may_end.wait()
-
-    async def wait_for_ann() -> None:
-        async with store.begin_write(agent_key(ANN.id)) as tx:
-            await tx.agents.get(ANN.id)
-
-    first = asyncio.create_task(occupy())
-    await has_begun.wait()
-    waiting = [asyncio.create_task(wait_for_ann()) for _ in range(100)]
-    await asyncio.sleep(0)
-    async with asyncio.timeout(5), store.begin_write(agent_key(BOB.id)) as tx:
-        assert await tx.agents.get(BOB.id) == BOB
-    may_end.set()
-    await asyncio.gather(first, *waiting)
 
 
 @pytest.mark.spec("CLU-03")

@@ -166,7 +166,7 @@ async def until(heard: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.mark.spec("CLU-12", "CLU-13")
+@pytest.mark.spec("CLU-13")
 async def test_another_process_hears_each_signal_once_and_in_order(
     processes: tuple[RemoteSignals, RemoteSignals],
 ) -> None:
@@ -209,7 +209,7 @@ async def test_what_a_process_counts_for_itself_stays_there(processes: tuple[Rem
     assert there.heard == [("agent", {})]
 
 
-@pytest.mark.spec("CLU-13", "CLU-21")
+@pytest.mark.spec("CLU-13")
 async def test_a_connection_that_is_cut_is_opened_again(
     processes: tuple[RemoteSignals, RemoteSignals], network: Network
 ) -> None:

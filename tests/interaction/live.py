@@ -12,7 +12,8 @@ import aiohttp
 
 from circadia.clock import Clock
 from circadia.gateway.calls.upstream import sendable_body
-from circadia.server.app import Listener, bind_socket
+from circadia.records.member import Role
+from circadia.server.app import Listener, bind_socket, reachable_address
 from circadia.server.wiring import Server, build_server
 from circadia.settings import settings_from
 from circadia.telemetry.traces import Traces
@@ -123,13 +124,14 @@ async def live(
     clock: Clock | None = None,
     timings: Mapping[str, object] = FAST,
     provider: MockUpstream | None = None,
+    role: Role = Role.ALL,
     **sections: Any,
 ) -> AsyncGenerator[Live]:
     """Run a server with the mock provider as `openai` and `anthropic`, with short timings.
 
     Without a `clock` time passes by itself. A `provider` that runs already is what several starts share.
     """
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     put_database(folder)
     provided = MockUpstream(key=KEY) if provider is None else nullcontext(provider)
     async with provided as mock, aiohttp.ClientSession(auto_decompress=False) as http:
@@ -141,7 +143,11 @@ async def live(
         }
         secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
         with bind_socket("127.0.0.1", 0) as bound:
-            async with build_server(settings_from(given), folder, secrets, ADMIN, traces=traces, clock=clock) as server:
+            building = build_server(
+                settings_from(given), folder, secrets, ADMIN,
+                address=reachable_address(bound), traces=traces, clock=clock, role=role,
+            )  # fmt: skip
+            async with building as server:
                 listener = PromptListener(server, bound, shutdown_seconds=2)
                 serving = asyncio.create_task(listener.serve(sockets=[bound]))
                 await listener.ready.wait()

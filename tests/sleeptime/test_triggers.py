@@ -59,7 +59,7 @@ async def taken_back(stand: Stand, tier: Tier, run: Pass) -> int:
 async def test_a_call_that_fills_its_context_makes_a_bank_due_at_once_if_anything_waits(stand: Stand) -> None:
     tier = Tier(stand, ScriptedChatModel(reading))
     worker = tier.worker()
-    tier.signals.publish("turn", "ann", {"user": None, "ended": True, "filled": 0.9})  # it knows no bank yet
+    tier.signals.publish("context", "ann", {"user": None, "filled": 0.9})  # it knows no bank yet
     await worker.step()
     assert await tier.passes() == []
     await stand.said("a", "b")
@@ -69,11 +69,11 @@ async def test_a_call_that_fills_its_context_makes_a_bank_due_at_once_if_anythin
     await worker.step()
     assert len(await tier.passes()) == 1, "one pass for one full context"
     for filled in (0.5, 0.0):
-        tier.signals.publish("turn", "ann", {"user": None, "ended": True, "filled": filled})
+        tier.signals.publish("context", "ann", {"user": None, "filled": filled})
     stand.clock.advance(11)
     await worker.step()
     assert len(await tier.passes()) == 1
-    tier.signals.publish("turn", "ann", {"user": None, "ended": True, "filled": 1.0})
+    tier.signals.publish("context", "ann", {"user": None, "filled": 1.0})
     await worker.step()
     assert await triggers(tier, 2) == [Trigger.OVERFLOW, Trigger.OVERFLOW]
 

@@ -31,7 +31,8 @@ async def lived(stand: Stand, tier: Tier, hours: int) -> None:
         for at in range(6):
             tier.signals.publish("turn", "ann", {"user": None})
             await stand.said(f"turn {at} of hour {hour}", importance=1.0)  # a minute each
-            tier.signals.publish("turn", "ann", {"user": None, "ended": True, "filled": 1.0})
+            tier.signals.publish("turn", "ann", {"user": None, "ended": True})
+            tier.signals.publish("context", "ann", {"user": None, "filled": 1.0})
         await stand.write("human", f"Ann, hour {hour}.", writer=BlockAuthor.PERSON)
         tier.signals.publish("conversation", "agt_1", {})
         tier.signals.publish("pulse", "pls_1", {"agent": "agt_1", "status": PulseStatus.SUCCEEDED})

@@ -63,7 +63,7 @@ async def transaction(store: SqlStore) -> AsyncGenerator[tuple[SqlTx, WriteBlock
         yield SqlTx(block, block.after_commit, block.after_rollback, _ignore_touch), block
 
 
-@pytest.mark.spec("GATE-92", "CLU-02")
+@pytest.mark.spec("GATE-92")
 async def test_a_block_returns_when_the_log_is_on_the_disk(store: SqlStore, postgres_server: PostgresServer) -> None:
     (name,) = (await asked(store, "SELECT current_database()"))[0]
     await postgres_server.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")

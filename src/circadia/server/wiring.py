@@ -211,10 +211,9 @@ def _build_front(
     basis: ServerBasis, doors: Mapping[str, ASGIApp], parts: ApiParts, identity: Identity, metrics: Metrics
 ) -> DoorRouter:
     is_worker = basis.role is Role.WORKER
+    doors = dict.fromkeys(doors, refuse_calls) if is_worker else doors
     api = refuse_calls if is_worker else create_api(parts)
-    return DoorRouter(
-        _build_host_guard(basis.settings), {} if is_worker else doors, api, identity, metrics, basis.store.ping
-    )
+    return DoorRouter(_build_host_guard(basis.settings), doors, api, identity, metrics, basis.store.ping)
 
 
 def _build_alerts(basis: ServerBasis) -> AlertNotifier:

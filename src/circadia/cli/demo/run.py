@@ -9,7 +9,7 @@ from circadia.cli.demo import story
 from circadia.cli.demo.live import TITLES, LiveDisplay
 from circadia.cli.demo.result import AgentResult, LedgerUsage, RunResult
 from circadia.cli.demo.server import DemoServer
-from circadia.cli.demo.team import Member, Team, run_team
+from circadia.cli.demo.team import Team, TeamMember, run_team
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.llm.local import LocalModel
@@ -64,7 +64,7 @@ async def play(stage: DemoContext, name: str, *, sleeping: bool) -> RunResult:
     folder = stage.folder / name
     folder.mkdir()
     members = [
-        Member(name=agent, token=tokens[agent], part=story.part(agent, stage.scale, stage.model, stage.limit_field))
+        TeamMember(name=agent, token=tokens[agent], part=story.part(agent, stage.scale, stage.model, stage.limit_field))
         for agent in (story.COORDINATOR, *story.SPECIALISTS)
     ]
     urls = {"OPENAI_BASE_URL": f"{stage.server.url}/llm/{stage.upstream}/v1", "MCP_URL": f"{stage.server.url}/mcp"}

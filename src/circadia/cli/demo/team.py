@@ -22,7 +22,7 @@ LineListener = Callable[[str, Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
+class TeamMember:
     """The input of one agent's program; the token is valid for REST, models and MCP."""
 
     name: str
@@ -31,14 +31,14 @@ class Member:
 
 
 class Team:
-    def __init__(self, members: Sequence[Member], heard: LineListener) -> None:
+    def __init__(self, members: Sequence[TeamMember], heard: LineListener) -> None:
         self.tallies = {member.name: AgentTally(agent=member.name) for member in members}
         self._heard = heard
         self._changed = asyncio.Condition()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._ears: list[asyncio.Task[None]] = []
 
-    async def start(self, member: Member, urls: Mapping[str, str], folder: Path) -> None:
+    async def start(self, member: TeamMember, urls: Mapping[str, str], folder: Path) -> None:
         """Start one program; its errors go to a file in `folder`."""
         part = folder / f"{member.name}.json"
         part.write_text(json.dumps(member.part), "utf-8")
@@ -103,7 +103,7 @@ class Team:
 
 @contextlib.asynccontextmanager
 async def run_team(
-    members: Sequence[Member], urls: Mapping[str, str], folder: Path, heard: LineListener
+    members: Sequence[TeamMember], urls: Mapping[str, str], folder: Path, heard: LineListener
 ) -> AsyncGenerator[Team]:
     team = Team(members, heard)
     try:

@@ -50,6 +50,8 @@ _logger = logging.getLogger(__name__)
 
 TURN: Final = "turn"
 """Signal that a call waits for an answer; its key is the agent's bank or template."""
+CONTEXT: Final = "context"
+"""Signal of the share of its model's context that a call has filled; its key is the agent's bank or template."""
 CONVERSATION: Final = "conversation"
 """Signal that a conversation has ended; its key is the agent."""
 LOOK_UP_SECONDS: Final = 2.0
@@ -240,7 +242,9 @@ class CallMemory:
             self._publish_turn_end(call.agent.policy.bank, turn, 0.0)
 
     def _publish_turn_end(self, bank: str, turn: ConversationCall, context_share: float) -> None:
-        self._signals.publish(TURN, bank, {"user": turn.user, "turn": id(turn), "ended": True, "filled": context_share})
+        self._signals.publish(TURN, bank, {"user": turn.user, "turn": id(turn), "ended": True})
+        if context_share:
+            self._signals.publish(CONTEXT, bank, {"user": turn.user, "filled": context_share})
 
     def on_background_answer(self, call: ModelCall, handle: str, content: AnswerContent) -> None:
         """Queue an answer made in the background; its question is already queued."""

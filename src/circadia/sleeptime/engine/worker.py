@@ -86,9 +86,7 @@ class SleepWorker:
         self._bound: dict[tuple[str, str | None], BankId] = {}
         self._heard: dict[tuple[AgentId, str | None], ActivityEnd | None] = {}
         """Agents, and end users of conversations, that signals have named since the last step, with what has ended."""
-        self._schedules_at = self._moved_at = 0.0
-        self._forget_at = 0.0
-        self._askings_at = 0.0
+        self._schedules_at = self._moved_at = self._forget_at = self._askings_at = 0.0
         self._runs = PassTasks(clock, parts, self._jobs, alone=alone)
         self._running: dict[PassId, ActivePass] = {}
         if not alone:
@@ -97,6 +95,7 @@ class SleepWorker:
             ("memory", self._look_soon),
             (EventType.PASSES_RESUMED.value, self._look_soon),
             ("turn", self._on_turn_event),
+            ("context", self._on_context_filled),
             ("sleep", self._on_agent_event),
             ("pulse", self._on_pulse_event),
             ("conversation", self._on_conversation_end),
@@ -180,11 +179,6 @@ class SleepWorker:
     def _on_turn_event(self, key: str, data: Mapping[str, object]) -> None:
         bound = self._tier.turns.on_turn_event(key, data)
         bank_id = self._bound.get(bound)
-        filled = cast("float", data.get("filled", 0.0))
-        if filled > self._tier.filled.get(bound, 0.0):
-            self._tier.filled[bound] = filled
-            if bank_id is not None:
-                self._look_at.pop(bank_id, None)
         if bank_id is None:
             return
         if data.get("ended"):
@@ -194,18 +188,30 @@ class SleepWorker:
             if active_pass.bank.id == bank_id:
                 active_pass.request_yield()
 
+    def _on_context_filled(self, key: str, data: Mapping[str, object]) -> None:
+        """Record the share if this process decides on passes, wherever the call was made."""
+        bound = key, str(data["user"]) if USER in key else None
+        filled = cast("float", data["filled"])
+        if self._leads() and filled > self._tier.filled.get(bound, 0.0):
+            self._tier.filled[bound] = filled
+            bank_id = self._bound.get(bound)
+            if bank_id is not None:
+                self._look_at.pop(bank_id, None)
+
     def _on_agent_event(self, key: str, data: Mapping[str, object]) -> None:
-        self._heard.setdefault((AgentId(key), None), None)
+        if self._leads():
+            self._heard.setdefault((AgentId(key), None), None)
         if self._running and not data["asleep"]:  # a pass may have to yield
             self._jobs.ring()
 
     def _on_pulse_event(self, _: str, data: Mapping[str, object]) -> None:
-        if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
+        if self._leads() and not PULSE_MOVES[PulseStatus(str(data["status"]))]:
             self._heard[AgentId(str(data["agent"])), None] = ActivityEnd(of="pulse", at=self._clock.now())
 
     def _on_conversation_end(self, key: str, data: Mapping[str, object]) -> None:
-        end = ActivityEnd(of="conversation", at=self._clock.now())
-        self._heard[AgentId(key), cast("str | None", data.get("user"))] = end
+        if self._leads():
+            end = ActivityEnd(of="conversation", at=self._clock.now())
+            self._heard[AgentId(key), cast("str | None", data.get("user"))] = end
 
     async def _put_back(self, tx: Tx, run: Pass) -> None:
         bank = await tx.banks.get(run.bank_id)

@@ -1,0 +1,82 @@
+"""Write blocks on PostgreSQL: which of them run at the same time, and how many connections those that wait take."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from circadia.errors import StorageUnavailable
+from circadia.ids import AgentId
+from circadia.stores.base import Store
+from circadia.stores.locks import LockKey, LockRank, agent_key
+from circadia.stores.postgres import open_postgres
+from tests.contract.rows import agent, session, stored
+from tests.contract.test_parallel_writers import count_deadlocks
+
+ANN, BOB = agent("ann"), agent("bob")
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[Store]:
+    store = await open_postgres(postgres_url)
+    yield store
+    await store.close()
+
+
+@pytest.mark.spec("CLU-01")
+async def test_blocks_without_a_common_key_run_at_the_same_time(store: Store) -> None:
+    await stored(store, session(), ANN, BOB)
+    both = asyncio.Barrier(2)
+
+    async def meet(key: AgentId) -> None:
+        async with store.begin_write() as tx:
+            found = await tx.agents.get(key)
+            assert found is not None
+            await both.wait()  # each waits inside its block for the other
+            await tx.agents.save(replace(found, description="met"))
+            await both.wait()
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(meet(ANN.id), meet(BOB.id))
+
+
+@pytest.mark.spec("CLU-01")
+async def test_keys_that_are_taken_in_both_orders_fail_one_block_and_deadlock_none(store: Store) -> None:
+    both = asyncio.Barrier(2)
+
+    async def take(first: str, second: str) -> None:
+        async with store.begin_write() as tx:
+            await tx.hold(LockKey(LockRank.AGENT, first))
+            await tx.events.last_number()
+            await both.wait()
+            await tx.hold(LockKey(LockRank.AGENT, second))
+
+    results = await asyncio.gather(take("ann", "bob"), take("bob", "ann"), return_exceptions=True)
+    assert Counter(type(result) for result in results) == {type(None): 1, StorageUnavailable: 1}
+    assert await count_deadlocks(store) == 0
+
+
+async def test_many_blocks_that_wait_for_one_key_leave_the_connections_to_others(store: Store) -> None:
+    await stored(store, session(), ANN, BOB)
+    may_end, has_begun = asyncio.Event(), asyncio.Event()
+
+    async def occupy() -> None:
+        async with store.begin_write(agent_key(ANN.id)) as tx:
+            await tx.agents.get(ANN.id)
+            has_begun.set()
+            await may_end.wait()
+
+    async def wait_for_ann() -> None:
+        async with store.begin_write(agent_key(ANN.id)) as tx:
+            await tx.agents.get(ANN.id)
+
+    first = asyncio.create_task(occupy())
+    await has_begun.wait()
+    waiting = [asyncio.create_task(wait_for_ann()) for _ in range(100)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5), store.begin_write(agent_key(BOB.id)) as tx:
+        assert await tx.agents.get(BOB.id) == BOB
+    may_end.set()
+    await asyncio.gather(first, *waiting)
