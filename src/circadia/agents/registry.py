@@ -1,7 +1,7 @@
 """Agents: create, change, disable and delete them, and issue their tokens."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -53,17 +53,25 @@ class AgentRegistry:
         self._events = events
         self._defaults = defaults
         self._departures = departures
-        self.bind: Callable[[Tx, AgentPolicy], Awaitable[object]] | None = None
-        """Creates the bank that a policy binds, if it is missing."""
+        self.bind: Callable[[Tx, Sequence[AgentPolicy]], Awaitable[object]] | None = None
+        """Creates the banks that policies bind, if they are missing."""
         self.in_file: frozenset[AgentId] = frozenset()
         """Agents whose description, events and policy the configuration file sets whenever it is read."""
 
     async def add(self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None) -> tuple[Agent, str]:
-        """Create an agent; return it with its token, which is stored only as a hash.
+        """Create an agent and the bank of its policy; return it with its token, which is stored only as a hash.
 
         Raises:
             InvalidRequest: a bad name. Conflict: the session has an agent of this name.
         """
+        created = await self.add_unbound(tx, session, new, token=token)
+        await self.bind_banks(tx, [created[0].policy])
+        return created
+
+    async def add_unbound(
+        self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None
+    ) -> tuple[Agent, str]:
+        """Create an agent as `add` does, but leave its bank to `bind_banks`: banks come after agents."""
         name = require_name(new.name, "agent")
         if name in RESERVED:
             raise InvalidRequest(
@@ -92,7 +100,6 @@ class AgentRegistry:
         if present is None or present.status is SessionStatus.CLOSED:
             raise Conflict(f"session {session.name!r} is closed; create another")
         await tx.agents.add(agent)
-        await self._bind_bank(tx, agent.policy)
         await tx.sessions.touch(session.id, now)
         await self._record(tx, EventType.AGENT_CREATED, agent, {"asleep": agent.asleep})
         return agent, token
@@ -119,7 +126,7 @@ class AgentRegistry:
         )
         await tx.agents.save(changed)
         if changed.policy.bank != agent.policy.bank:
-            await self._bind_bank(tx, changed.policy)
+            await self.bind_banks(tx, [changed.policy])
         await self._record(tx, EventType.AGENT_CHANGED, changed, {"enabled": changed.enabled})
         if agent.enabled and not changed.enabled:
             self._signal_end(tx, agent, "disabled")
@@ -159,9 +166,10 @@ class AgentRegistry:
                 raise InvalidRequest(f"policy {key!r}: {wrong}")
         return changed
 
-    async def _bind_bank(self, tx: Tx, policy: AgentPolicy) -> None:
+    async def bind_banks(self, tx: Tx, policies: Sequence[AgentPolicy]) -> None:
+        """Create the banks that these policies bind, if they are missing."""
         if self.bind is not None:
-            await self.bind(tx, policy)
+            await self.bind(tx, policies)
 
     def _signal_end(self, tx: Tx, agent: Agent, reason: str) -> None:
         payload = {"reason": f"agent {agent.reference!r} was {reason}"}

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from circadia.agents.directory import hold_agents
 from circadia.agents.registry import AgentRegistry, NewAgent, require_name
 from circadia.agents.threads import ThreadService
 from circadia.clock import Clock
@@ -15,7 +16,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import agent_key, session_key, thread_key
+from circadia.stores.locks import agent_key, thread_key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,12 +73,17 @@ class SessionService:
         )
         await tx.sessions.add(session)
         await self._record(tx, EventType.SESSION_CREATED, session, {"agents": len(agents)})
-        created = [await self._registry.add(tx, session, new) for new in _apply_preset(agents, all_but)]
-        for thread in threads:
-            await self._threads.create(tx, principal, session, thread.name, thread.participants)
+        created = [await self._registry.add_unbound(tx, session, new) for new in _apply_preset(agents, all_but)]
+        ids = [self._threads.new_id() for _ in threads]
+        participants = {name for thread in threads for name in thread.participants}
+        names = participants.union(agent.name for agent, _ in created)
+        await hold_agents(tx, principal, session, names, *map(thread_key, ids))
+        await self._registry.bind_banks(tx, [agent.policy for agent, _ in created])
+        for thread, thread_id in zip(threads, ids, strict=True):
+            await self._threads.create(tx, principal, session, thread.name, thread.participants, thread_id=thread_id)
         rows = [(await tx.agents.get(agent.id) or agent, token) for agent, token in created]
-        joined = {name for thread in threads for name in thread.participants}
-        return CreatedSession(session=session, agents=rows, warnings=find_dead_ends([a for a, _ in rows], joined))
+        warnings = find_dead_ends([agent for agent, _ in rows], participants)
+        return CreatedSession(session=session, agents=rows, warnings=warnings)
 
     async def ensure_default(self, tx: Tx) -> Session:
         """Return the session `default`, creating it if it is missing."""
@@ -90,18 +96,19 @@ class SessionService:
         """Close the session with its threads and held calls, and delete its agents (GATE-49). Raises Conflict."""
         if session.name == DEFAULT_SESSION:
             raise Conflict("the session 'default' never ends; delete its agents one by one")
-        if session.status is SessionStatus.CLOSED:
+        present = await tx.sessions.lock(session.id)
+        if present is None or present.status is SessionStatus.CLOSED:
             raise Conflict(f"session {session.name!r} is closed already")
         threads = await tx.threads.find_by_session(session.id, closed=False)
-        agents = await tx.agents.find_by_session(session.id)
-        await tx.hold(
-            session_key(session.id),
-            *(thread_key(thread.id) for thread in threads),
-            *(agent_key(agent.id) for agent in agents),
-        )
+        await tx.hold(*(thread_key(thread.id) for thread in threads))
+        threads = await tx.threads.find_by_session(session.id, closed=False)
+        agent_ids = {agent.id for agent in await tx.agents.find_by_session(session.id)}
+        for thread in threads:  # agents of other sessions take part too
+            agent_ids |= {participant.agent_id for participant in await tx.threads.participants(thread.id)}
+        await tx.hold(*map(agent_key, agent_ids))
         now = self._clock.now()
-        await tx.sessions.save(replace(session, status=SessionStatus.CLOSED, closed_at=now))
-        for thread in await tx.threads.find_by_session(session.id, closed=False):
+        await tx.sessions.save(replace(present, status=SessionStatus.CLOSED, closed_at=now))
+        for thread in threads:
             await self._threads.end(tx, session, thread, by="the end of the session", summary=None)
         for agent in await tx.agents.find_by_session(session.id):
             await self._registry.delete(tx, agent, reason="ended with its session")

@@ -16,7 +16,7 @@ from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Participant, Thread, ThreadStatus
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
-from circadia.stores.locks import agent_key, session_key
+from circadia.stores.locks import agent_key, session_key, thread_key
 from circadia.suggestions import did_you_mean
 
 
@@ -40,8 +40,19 @@ class ThreadService:
         self._max_characters = max_message_characters
         self._max_open_threads = max_open_threads_per_agent
 
+    def new_id(self) -> ThreadId:
+        """Return the id of a thread that is still to be created, for a block that names all its keys first."""
+        return ThreadId(self._ids.new("thr"))
+
     async def create(
-        self, tx: Tx, principal: Principal, session: Session, name: str, participants: Sequence[str]
+        self,
+        tx: Tx,
+        principal: Principal,
+        session: Session,
+        name: str,
+        participants: Sequence[str],
+        *,
+        thread_id: ThreadId | None = None,
     ) -> Thread:
         """Open a thread; its creator and the named agents join it, which counts as an add for each (GATE-10).
 
@@ -50,7 +61,8 @@ class ThreadService:
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
-        await hold_agents(tx, principal, session, participants, session_key(session.id))
+        thread_id = thread_id or self.new_id()
+        await hold_agents(tx, principal, session, participants, session_key(session.id), thread_key(thread_id))
         await self._require_open_session(tx, session)
         agents = [await find_agent_by_reference(tx, principal, session, participant) for participant in participants]
         if principal.agent is not None:
@@ -60,7 +72,7 @@ class ThreadService:
                 )
             agents.append(await tx.agents.get(principal.agent.id) or principal.agent)
         thread = Thread(
-            id=ThreadId(self._ids.new("thr")),
+            id=thread_id,
             session_id=session.id,
             name=name,
             status=ThreadStatus.OPEN,
@@ -142,7 +154,8 @@ class ThreadService:
             Conflict: the thread is closed.
         """
         self._require_sendable(thread, content)
-        participants = await self._hold_participants(tx, principal, session, thread, sender)
+        named = mentions if sender is None else [*mentions, sender]
+        participants = await self._hold_participants(tx, principal, session, thread, named)
         speaker = await self._resolve_sender(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")
@@ -158,12 +171,9 @@ class ThreadService:
             mentions=tuple(agent.reference for agent in mentioned),
             at=self._clock.now(),
         )
-        to = [
-            (agent_id, any(agent.id == agent_id for agent in mentioned))
-            for agent_id in participants
-            if speaker is None or agent_id != speaker.id
-        ]
-        await tx.messages.add(message, to)
+        mentioned_ids = {agent.id for agent in mentioned}
+        others = [agent_id for agent_id in participants if speaker is None or agent_id != speaker.id]
+        await tx.messages.add(message, [(agent_id, agent_id in mentioned_ids) for agent_id in others])
         data = {"message": message.id, "from": message.sender, "mentions": list(message.mentions)}
         await self._record(tx, EventType.MESSAGE, session, thread, data)
         for agent in mentioned:
@@ -173,11 +183,11 @@ class ThreadService:
         return message
 
     async def _hold_participants(
-        self, tx: Tx, principal: Principal, session: Session, thread: Thread, sender: str | None
+        self, tx: Tx, principal: Principal, session: Session, thread: Thread, named: Sequence[str]
     ) -> Mapping[AgentId, Participant]:
         """Hold all whom a message concerns, and return the participants."""
         participants = {participant.agent_id: participant for participant in await tx.threads.participants(thread.id)}
-        await hold_agents(tx, principal, session, [sender] if sender else [], *map(agent_key, participants))
+        await hold_agents(tx, principal, session, named, *map(agent_key, participants))
         return participants
 
     async def _require_open_session(self, tx: Tx, session: Session) -> None:

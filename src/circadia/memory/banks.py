@@ -15,6 +15,7 @@ from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import bank_key
 from circadia.suggestions import did_you_mean
 
 USER: Final = "{user}"
@@ -92,6 +93,14 @@ class BankService:
         if bank is not None or not make:
             return bank
         return await self._make(tx, policy.bank, self._policy(policy.bank), automatic=True)
+
+    async def make_bound_banks(self, tx: Tx, policies: Sequence[AgentPolicy]) -> None:
+        """Create the banks that agents are bound to, where they are missing."""
+        names = sorted({policy.bank for policy in policies if policy.bank is not None})
+        if len(names) > 1:
+            await tx.hold(*(bank_key(bank.id) for bank in await tx.banks.find_all(named=names)))
+        for policy in sorted(policies, key=lambda policy: policy.bank or ""):
+            await self.resolve_bound_bank(tx, policy, None, make=True)
 
     async def open_bank(
         self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None

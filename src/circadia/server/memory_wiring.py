@@ -42,6 +42,7 @@ from circadia.settings.memory import (
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import START_KEY, bank_key
 from circadia.stores.signals.base import Signals
 
 Secret = Callable[[str, str | None], str | None]
@@ -138,7 +139,9 @@ async def apply_file_banks(settings: Settings, store: Store, memory: MemoryServi
 
     A policy that a person has set for a bank stays.
     """
-    async with store.begin_write() as tx:
+    async with store.begin_write(START_KEY) as tx:
+        known = await tx.banks.find_all(named=list(settings.banks))
+        await tx.hold(*(bank_key(bank.id) for bank in known))
         for name, file_bank in settings.banks.items():
             if USER in name:
                 banks = await tx.banks.find_all(template=name)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ import aiohttp
 from starlette.types import ASGIApp
 
 from circadia.agents.change_follower import AgentChangeFollower
+from circadia.agents.directory import hold_agents
 from circadia.agents.failed_tokens import FailedTokens
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
@@ -51,7 +52,8 @@ from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import AgentPolicy
 from circadia.records.member import Role
-from circadia.records.session import DEFAULT_SESSION
+from circadia.records.principal import Principal
+from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.server.answers_wiring import build_gateway_answers
 from circadia.server.background import start_background
 from circadia.server.basis import ServerBasis
@@ -71,11 +73,14 @@ from circadia.server.sleeptime_wiring import (
 from circadia.server.sweeps import Sweeps
 from circadia.server.wake_wiring import build_agent_services, build_wake_services, build_wake_worker
 from circadia.settings import ConfigFile, Settings
+from circadia.settings.agents import AgentSettings
 from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
+from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import START_KEY
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier, AlertPoster
@@ -164,7 +169,7 @@ async def _assemble_server(basis: ServerBasis, admin_token: str, stack: AsyncExi
     (spool := BodySpool(basis.data / "held", settings.limits)).clear()
     gate = Gate(clock, ids, presence, journal, ticker, spool, settings.limits)
     memory, embedding = build_memory(settings, secret, basis.session, clock, ids, store, signals, events)
-    registry.bind, tier.sleep.shut = partial(memory.banks.resolve_bound_bank, user=None, make=True), gate.shut
+    registry.bind, tier.sleep.shut = memory.banks.make_bound_banks, gate.shut
     dreams = build_sleeptime(settings, clock, ids, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(
@@ -321,7 +326,7 @@ async def _prepare(
 ) -> None:
     """Create the banks and agents of the file and the session `default`; free the leases of a dead process."""
     await apply_file_banks(basis.settings, basis.store, memory)
-    async with basis.store.begin_write() as tx:
+    async with basis.store.begin_write(START_KEY) as tx:
         await sessions.ensure_default(tx)
     await _apply_file_agents(basis, registry, tier, basis.settings)
     if not basis.settings.server.database_url:  # else another server may be delivering what is leased
@@ -333,30 +338,48 @@ async def _apply_file_agents(
 ) -> None:
     """Create the agents of the file, or update the existing ones to match it."""
     named: set[AgentId] = set()
-    async with basis.store.begin_write() as tx:
+    async with basis.store.begin_write(START_KEY) as tx:
         default = await tx.sessions.get_by_name(DEFAULT_SESSION)
         assert default is not None
+        added = await _add_file_agents(tx, basis, registry, default, settings)
+        await hold_agents(tx, Principal(), default, settings.agents)
+        await registry.bind_banks(tx, list(settings.agents.values()))
         for name, file_agent in settings.agents.items():
-            token = _secret(basis, f"agents.{name}", file_agent.token_env)
             agent = await tx.agents.get_by_name(default.id, name)
-            policy = {key: getattr(file_agent, key) for key in AgentPolicy.model_fields}
-            if agent is None:
-                new = NewAgent(
-                    name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
-                    wake_events=file_agent.wake_events, policy=policy,
-                )  # fmt: skip
-                agent, _ = await registry.add(tx, default, new, token=token)
-            else:
+            assert agent is not None
+            if name not in added:
+                token = _secret(basis, f"agents.{name}", file_agent.token_env)
                 if token is not None and hash_token(token) != agent.token_hash:
                     agent = await registry.set_token(tx, agent, token)
                 agent = await registry.change(
                     tx, agent, description=file_agent.description, sleep_events=file_agent.sleep_events,
-                    wake_events=file_agent.wake_events, policy=policy,
+                    wake_events=file_agent.wake_events, policy=_list_policy(file_agent),
                 )  # fmt: skip
             agent = await tier.coordinations.apply_file(tx, agent, file_agent.stated_coordination())
             await tier.routines.apply_file(tx, agent, file_agent.routine_specs())
             named.add(agent.id)
     registry.in_file = frozenset(named)
+
+
+async def _add_file_agents(
+    tx: Tx, basis: ServerBasis, registry: AgentRegistry, default: Session, settings: Settings
+) -> Collection[str]:
+    """Create the agents of the file that are missing, before any agent is held; return their names."""
+    await tx.sessions.lock(default.id)
+    missing = [name for name in settings.agents if not await tx.agents.find_ids(default.id, [name])]
+    for name in missing:
+        file_agent = settings.agents[name]
+        new = NewAgent(
+            name=name, description=file_agent.description, sleep_events=file_agent.sleep_events,
+            wake_events=file_agent.wake_events, policy=_list_policy(file_agent),
+        )  # fmt: skip
+        token = _secret(basis, f"agents.{name}", file_agent.token_env)
+        await registry.add_unbound(tx, default, new, token=token)
+    return missing
+
+
+def _list_policy(file_agent: AgentSettings) -> Mapping[str, object]:
+    return {key: getattr(file_agent, key) for key in AgentPolicy.model_fields}
 
 
 def _secret(basis: ServerBasis, where: str, variable: str | None) -> str | None:

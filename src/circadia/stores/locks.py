@@ -47,6 +47,8 @@ ALERTS_KEY = LockKey(LockRank.CHORE, "alerts")
 """Key of the record of alerts."""
 MEMBERS_KEY = LockKey(LockRank.CHORE, "members")
 """Key of the cluster's members and of its lead."""
+START_KEY = LockKey(LockRank.CHORE, "start")
+"""Key of what the configuration file defines: one process at a time creates or updates it."""
 EVENTS_KEY = LockKey(LockRank.EVENTS, "")
 """Key of the order of events: one block at a time gives them their numbers."""
 

@@ -11,7 +11,7 @@ never both end a pulse.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeVar
@@ -261,17 +261,26 @@ class WakeWorker:
         """Decide an agent's deferred wakes again; `due` also has the senders, which hear of what came to nothing."""
         agent_id, concerned = due
         try:
-            async with self._parts.store.begin_write(*map(agent_key, concerned)) as tx:
-                agent = await tx.agents.get(agent_id)
-                decided_wakes = await self._parts.requests.reconsider(tx, agent, await tx.wakes.find_deferred(agent_id))
-                for wake in decided_wakes:
-                    if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
-                        await self._notify_sender(tx, wake, wake.sender_id)
-                    if agent is not None and wake.decision in _CAME_TO_NOTHING:
-                        await self._parts.routines.record_skip(tx, agent, wake)
+            held = set(concerned)
+            while newcomers := await self._decide_deferred(agent_id, held):
+                held |= newcomers
         except CircadiaError:
             self._ended.add(agent_id)  # no other signal reports the end that these requests waited for
             raise
+
+    async def _decide_deferred(self, agent_id: AgentId, held: Set[AgentId]) -> Set[AgentId]:
+        """Decide an agent's deferred wakes by the held senders; if others have come, only return who they are."""
+        async with self._parts.store.begin_write(*map(agent_key, held)) as tx:
+            agent, wakes = await tx.agents.get(agent_id), await tx.wakes.find_deferred(agent_id)
+            newcomers = {wake.sender_id for wake in wakes if wake.sender_id} - held
+            if newcomers:  # their keys would come out of order
+                return newcomers
+            for wake in await self._parts.requests.reconsider(tx, agent, wakes):
+                if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
+                    await self._notify_sender(tx, wake, wake.sender_id)
+                if agent is not None and wake.decision in _CAME_TO_NOTHING:
+                    await self._parts.routines.record_skip(tx, agent, wake)
+        return frozenset()
 
     async def _notify_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
         """Notify the sender that its wake came to nothing (WAKE-22)."""
@@ -313,11 +322,15 @@ class WakeWorker:
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
             async with self._parts.store.begin_write(agent_key(pulse.agent_id)) as tx:
-                leased = None if self._jobs.draining else await self._parts.pulses.take(tx, pulse)
+                if self._jobs.draining:
+                    return
+                leased = await self._parts.pulses.take(tx, pulse)
+            if leased is None:
+                async with self._parts.store.begin_write() as tx:
+                    await self._parts.pulses.end_void(tx, pulse)
+                return
         except Conflict:
             return  # another process was first
-        if leased is None:
-            return
         if self._jobs.draining:
             await self._requeue_interrupted(leased.pulse, "the server stopped", stopped=True)
             return

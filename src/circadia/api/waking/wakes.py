@@ -18,6 +18,7 @@ from circadia.records.principal import Principal
 from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
 from circadia.schemas.wakes import WakeDetail, WakeList, WakeMatrix, WakeOutcome, WakePairCounts, WakeView
 from circadia.stores.base import Tx
+from circadia.stores.locks import request_key
 from circadia.wake.admission.budgets import fetch_budgets
 from circadia.wake.admission.chains import fetch_place
 from circadia.wake.admission.requests import NewWake
@@ -77,7 +78,8 @@ async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key:
     """Wake on behalf of a person who gives only a reason."""
     if not who.is_operator:
         raise InvalidRequest("`message` is missing; say what the agent is to do")
-    async with parts.store.begin_write() as tx:
+    stored_key = None if key is None else f"{who.name} {key}"
+    async with parts.store.begin_write(*([] if stored_key is None else [request_key(stored_key)])) as tx:
         target = await named_agent(tx, who, body.to)
         require_enabled(target)
         wake = await parts.wake.requests.ask(
@@ -87,7 +89,7 @@ async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key:
                 source=WakeSource.PERSON,
                 by=who.name,
                 reason=body.reason.value,
-                key=None if key is None else f"{who.name} {key}",
+                key=stored_key,
                 overridden_by=_overridden_by(body, who),
             ),
         )

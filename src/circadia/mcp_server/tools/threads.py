@@ -55,11 +55,17 @@ async def seen_thread(tx: Tx, home: Session, thread: Thread) -> ThreadResult:
     )
 
 
+async def _answer(caller: Caller, home: Session, thread: Thread) -> ToolResult:
+    """Return the thread after a change: in a block of its own, as a write block would hold all participants."""
+    async with caller.parts.store.begin_read() as tx:
+        return await seen_thread(tx, home, thread)
+
+
 async def _create(caller: Caller, arguments: CreateThread) -> ToolResult:
     async with caller.parts.store.begin_write() as tx:
         home = await caller.home(tx)
         thread = await caller.parts.threads.create(tx, caller.principal, home, arguments.name, arguments.participants)
-        return await seen_thread(tx, home, thread)
+    return await _answer(caller, home, thread)
 
 
 async def _add(caller: Caller, arguments: OneParticipant) -> ToolResult:
@@ -67,7 +73,7 @@ async def _add(caller: Caller, arguments: OneParticipant) -> ToolResult:
         home = await caller.home(tx)
         thread = await find_thread(tx, caller.principal, home, arguments.thread)
         await caller.parts.threads.add(tx, caller.principal, home, thread, arguments.agent)
-        return await seen_thread(tx, home, thread)
+    return await _answer(caller, home, thread)
 
 
 async def _remove(caller: Caller, arguments: OneParticipant) -> ToolResult:
@@ -75,7 +81,7 @@ async def _remove(caller: Caller, arguments: OneParticipant) -> ToolResult:
         home = await caller.home(tx)
         thread = await find_thread(tx, caller.principal, home, arguments.thread)
         await caller.parts.threads.remove(tx, caller.principal, home, thread, arguments.agent)
-        return await seen_thread(tx, home, thread)
+    return await _answer(caller, home, thread)
 
 
 async def _close(caller: Caller, arguments: CloseThread) -> ToolResult:
@@ -83,7 +89,7 @@ async def _close(caller: Caller, arguments: CloseThread) -> ToolResult:
         home = await caller.home(tx)
         thread = await find_thread(tx, caller.principal, home, arguments.thread)
         closed = await caller.parts.threads.close(tx, caller.principal, home, thread, arguments.summary)
-        return await seen_thread(tx, home, closed)
+    return await _answer(caller, home, closed)
 
 
 THREAD_TOOLS: Final = (

@@ -47,6 +47,7 @@ from circadia.sleeptime.grounding.source_check import CALENDAR, find_names
 from circadia.sleeptime.operations.importance_tuning import tune_importance
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, PassContext, Step
 from circadia.stores.base import Store, Tx
+from circadia.stores.locks import bank_key
 
 CANDIDATES: Final = 256
 """Most frequent questions that the database counts for a bank, at least; else four times as many as are kept ready."""
@@ -203,7 +204,7 @@ async def write_askings(
     if not by_bank:
         return
     try:
-        async with store.begin_write() as tx:
+        async with store.begin_write(*map(bank_key, by_bank)) as tx:
             for bank_id, some in by_bank.items():
                 bank = await tx.banks.get(bank_id)
                 if bank is not None:

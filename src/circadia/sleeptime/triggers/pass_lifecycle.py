@@ -142,10 +142,25 @@ class PassLifecycle:
         if status not in PASS_MOVES[run.status]:
             raise Conflict(f"pass {run.id!r} is {run.status.value}; it cannot become {status.value}")
         now = replace(run, status=status, **more)
-        if not await tx.passes.save(now, origin=run):
-            raise Conflict(f"pass {run.id!r} has moved meanwhile")
+        while not await tx.passes.save(now, origin=run):
+            run = await self._fetch_claimed(tx, run, status)
+            now = replace(now, epoch=run.epoch)
         await self._publish_event(tx, bank, now)
         return now
+
+    async def _fetch_claimed(self, tx: Tx, run: Pass, to: PassStatus) -> Pass:
+        """Return the present row of a pass that was pending, and is to end, if a worker has only claimed it since.
+
+        A claim does not hold the bank, and waits for nobody.
+
+        Raises:
+            Conflict: it was moved.
+        """
+        present = await tx.passes.get(run.id)
+        is_pending = present is not None and run.status is present.status is PassStatus.PENDING
+        if present is None or not is_pending or present.epoch == run.epoch or PASS_MOVES[to]:
+            raise Conflict(f"pass {run.id!r} has moved meanwhile")
+        return present
 
     async def _publish_event(self, tx: Tx, bank: Bank, run: Pass) -> None:
         data: dict[str, object] = {

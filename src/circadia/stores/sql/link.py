@@ -85,9 +85,22 @@ async def fetch_held(
 ) -> T | None:
     """Read a row and hold its key; read it again if the key was free for others until now."""
     row = await runner.run(work)
-    if row is not None and await runner.hold(build_key(row)):
-        row = await runner.run(work)
-    return row
+    if row is None or not await runner.hold(build_key(row)):
+        return row
+    again = await runner.run(work)
+    if again is None or build_key(again) == build_key(row):
+        return again
+    return await fetch_successor(runner, work, build_key)
+
+
+async def fetch_successor(
+    runner: Runner, work: Callable[[Connection], T | None], build_key: Callable[[T], LockKey]
+) -> T | None:
+    """Do the same where another row has taken the place of the first, such as a new agent of a deleted one's name.
+
+    The key of the first row stays held, so this one may come out of order. It is rare enough to fail then.
+    """
+    return await fetch_held(runner, work, build_key)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
 from circadia.records.thread import JoinResult, Participant, Thread, ThreadStatus
 from circadia.stores.locks import agent_key, thread_key
-from circadia.stores.sql.link import Runner
+from circadia.stores.sql.link import Runner, fetch_held
 from circadia.stores.sql.nearby_names import NamesNear
 from circadia.stores.sql.schema import agents, participants, threads
 from circadia.stores.sql.statement import Statement
@@ -113,6 +113,7 @@ _OPEN_COUNT = Statement(
 
 class SqlThreads:
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
         self._hold = runner.hold
 
@@ -161,10 +162,12 @@ class SqlThreads:
 
     async def find_by_name(self, session_id: SessionId, name: str) -> Sequence[Thread]:
         values = {"session_id": session_id, "name": name}
-        rows = await self._run(lambda connection: _NAMED.all(connection, values))
-        if await self._hold(*(thread_key(row.id) for row in rows)):
-            rows = await self._run(lambda connection: _NAMED.all(connection, values))
-        return [_thread(row) for row in rows]
+
+        def work(connection: Connection) -> Sequence[Row[Any]] | None:
+            return _NAMED.all(connection, values) or None
+
+        rows = await fetch_held(self._runner, work, lambda rows: thread_key(rows[0].id))
+        return [_thread(row) for row in rows or ()]
 
     async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
         values = {"session_id": session_id, "agent_id": agent_id}

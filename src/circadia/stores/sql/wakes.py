@@ -282,7 +282,9 @@ class SqlWakes:
             "fleet_wakes_most": fleet_wakes_most,
         }  # fmt: skip
         keys = [agent_key(agent_id)] if sender_id is None else [agent_key(agent_id), agent_key(sender_id)]
-        await self._hold(*keys, *([FLEET_KEY] if ALL > min(fleet_open_most, fleet_wakes_most) > 0 else []))
+        if any(0 < most < ALL for most in (fleet_open_most, fleet_wakes_most)):
+            keys.append(FLEET_KEY)
+        await self._hold(*keys)
         (row,) = await self._run(lambda connection: _TALLY.all(connection, values), of=_COUNTED)
         return GuardrailCounts(
             wakes_today=row.wakes_today,

@@ -64,21 +64,19 @@ class PulseService:
         await tx.hold(*(agent_key(agent) for wake in wakes for agent in (wake.agent_id, wake.sender_id) if agent))
 
     async def take(self, tx: Tx, pulse: Pulse) -> LeasedPulse | None:
-        """Build the prompt of a pulse that this process has claimed, and lease its messages; return None if it is void.
+        """Build the prompt of a pulse that this process has claimed, and lease its messages.
+
+        Return None if it is void: `end_void` then ends it, in a block of its own, which holds those that woke it.
 
         Raises:
             Conflict: it is no longer claimed by this process.
         """
         agent, pulse = await tx.agents.get(pulse.agent_id), await self._read_claimed(tx, pulse)
         if agent is None or agent.deleted_at is not None or not agent.enabled:
-            await self.hold_agents(tx, pulse.id)
-            ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
-            await self._notify_wakers(tx, ended)
             return None
         wakes = await tx.wakes.find_by_pulse(pulse.id)
         instructions = await self._fetch_instructions(tx, pulse.agent_id, wakes)
         if instructions is None:
-            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its routine was removed or disabled")
             return None
         now = self._clock.now()
         token = new_token("pulse")
@@ -112,6 +110,20 @@ class PulseService:
         await tx.provenances.add([prompt_provenance(agent, prompt.text, shown_ids, now)], now)
         limit = _bound_run_seconds(taken_pulse, wakes, spare)
         return LeasedPulse(pulse=taken_pulse, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
+
+    async def end_void(self, tx: Tx, pulse: Pulse) -> None:
+        """End a claimed pulse if its agent is gone or disabled, or if it only served routines that are gone.
+
+        Raises:
+            Conflict: it is no longer claimed by this process.
+        """
+        await self.hold_agents(tx, pulse.id)
+        agent, pulse = await tx.agents.get(pulse.agent_id), await self._read_claimed(tx, pulse)
+        if agent is None or agent.deleted_at is not None or not agent.enabled:
+            ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
+            await self._notify_wakers(tx, ended)
+        elif await self._fetch_instructions(tx, agent.id, await tx.wakes.find_by_pulse(pulse.id)) is None:
+            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its routine was removed or disabled")
 
     async def _read_claimed(self, tx: Tx, pulse: Pulse) -> Pulse:
         """Return the pulse as it is now: a wake may have joined it since its claim. Raises Conflict."""
