@@ -157,8 +157,9 @@ class WakeWorker:
             self._on_agent_changed(key, data)
 
     def _on_agent_changed(self, key: str, _: Mapping[str, object]) -> None:
-        self._ended.add(AgentId(key))
-        self._queue_work(self._reconsider)
+        if self._leads():  # who begins to lead looks at all agents
+            self._ended.add(AgentId(key))
+            self._queue_work(self._reconsider)
 
     async def _run_queued_work(self) -> None:
         rung, self._rung = self._rung, set()
