@@ -12,7 +12,8 @@ from circadia.ids import AgentId
 from circadia.stores.base import Store
 from circadia.stores.locks import LockKey, LockRank, agent_key
 from circadia.stores.postgres import open_postgres
-from tests.contract.rows import agent, session, stored
+from circadia.stores.sql.database import SqlStore
+from tests.contract.rows import agent, event, session, stored, tags
 from tests.contract.test_parallel_writers import count_deadlocks
 
 ANN, BOB = agent("ann"), agent("bob")
@@ -55,7 +56,33 @@ async def test_keys_that_are_taken_in_both_orders_fail_one_block_and_deadlock_no
 
     results = await asyncio.gather(take("ann", "bob"), take("bob", "ann"), return_exceptions=True)
     assert Counter(type(result) for result in results) == {type(None): 1, StorageUnavailable: 1}
+    (failed,) = [result for result in results if isinstance(result, StorageUnavailable)]
+    assert failed.message == "another request is changing the same agent, thread or bank; send this one again"
     assert await count_deadlocks(store) == 0
+    assert isinstance(store, SqlStore)
+    assert store.writer.failure is None  # the database works
+
+
+async def test_a_task_that_was_cancelled_in_a_block_may_clean_up_in_another(store: Store) -> None:
+    """The first block may still be ending, since a commit is not cut short."""
+    await stored(store, session(), ANN)
+    has_read = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            async with store.begin_write() as tx:
+                await tx.agents.get(ANN.id)
+                has_read.set()
+                await asyncio.Event().wait()
+        finally:
+            async with store.begin_write() as tx:
+                await tx.events.add([event("cleaned")])
+
+    task = asyncio.create_task(work())
+    await has_read.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await tags(store) == ["cleaned"]
 
 
 async def test_many_blocks_that_wait_for_one_key_leave_the_connections_to_others(store: Store) -> None:
