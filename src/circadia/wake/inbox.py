@@ -1,6 +1,7 @@
 """Direct messages to agents and their delivery (WAKE-01 … WAKE-06, WAKE-30 … WAKE-34)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -251,16 +252,17 @@ class Inbox:
         if thread_id in self._directs:
             return thread_id
         if await tx.threads.get(thread_id) is None:
-            await tx.threads.add(
-                Thread(
-                    id=thread_id,
-                    session_id=target.session_id,
-                    name="direct",
-                    status=ThreadStatus.DIRECT,
-                    created_by="circadia",
-                    created_at=self._clock.now(),
+            with suppress(Conflict):  # another block made it meanwhile: the insert has waited for its commit
+                await tx.threads.add(
+                    Thread(
+                        id=thread_id,
+                        session_id=target.session_id,
+                        name="direct",
+                        status=ThreadStatus.DIRECT,
+                        created_by="circadia",
+                        created_at=self._clock.now(),
+                    )
                 )
-            )
         tx.after_commit(lambda: self._directs.add(thread_id))
         return thread_id
 
