@@ -43,7 +43,7 @@ class Size:
     """Of each measurement."""
     warm_up: int = 30
     """Times that each writer works before: after 400 statements a connection prepares all of them again."""
-    jobs: int = 2_000
+    jobs: int = 4_000
     """Pulses that workers claim."""
     workers: Sequence[int] = (8, 50)
     rounds: int = 3
@@ -362,5 +362,6 @@ def _notes(size: Size, claims: Sequence[ClaimResult], wakes: WakeResult) -> list
         f"by REST, {wakes.per_second:.0f} a second. At the other, a call reaches its upstream "
         f"{number(wakes.at(0.5))} ms (p50) and {number(wakes.at(0.99))} ms (p99) after the answer of the wake, and "
         f"{number(wakes.at(0.5, of='from_call_ms'))} ms and {number(wakes.at(0.99, of='from_call_ms'))} ms after its "
-        "call.",
+        f"call. A wake takes {number(wakes.cpu_ms[0])} ms of the first server's processor time and "
+        f"{number(wakes.cpu_ms[1])} ms of the other's, their own model calls included.",
     ]  # fmt: skip

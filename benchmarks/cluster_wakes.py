@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from benchmarks.callers import Caller, call, good
 from benchmarks.holds import quantile
+from benchmarks.processes import cpu_seconds
 from benchmarks.requests import body, wire
 from benchmarks.server import Circadia, circadia
 from benchmarks.tools import fast_upstream
@@ -37,6 +38,8 @@ class WakeResult:
     from_answer_ms: Sequence[float]
     """After the answer of the wake, which follows the commit."""
     from_call_ms: Sequence[float]
+    cpu_ms: Sequence[float]
+    """Processor time of each server for a wake."""
     bad: int
 
     def at(self, part: float, *, of: Literal["from_answer_ms", "from_call_ms"] = "from_answer_ms") -> float:
@@ -62,7 +65,7 @@ async def measure_wakes(folder: Path, url: str, holds: int, wakes: int) -> WakeR
         async with circadia(folder / "one", settings) as first, circadia(folder / "two", settings) as second:
             agents = await _hold(first, second, holds)
             await asyncio.sleep(_SETTLE_SECONDS)
-            return await _wake(first, agents, wakes)
+            return await _wake((first, second), agents, wakes)
 
 
 def raise_file_limit() -> None:
@@ -106,16 +109,17 @@ def _request(server: Circadia, token: str) -> bytes:
     return wire(server.port, _PATH, body(streamed=False), {"Authorization": f"Bearer {token}"})
 
 
-async def _wake(server: Circadia, agents: Sequence[HeldAgent], wakes: int) -> WakeResult:
-    """Wake agents at an even pace, those of all sessions by turns."""
+async def _wake(servers: Sequence[Circadia], agents: Sequence[HeldAgent], wakes: int) -> WakeResult:
+    """Wake agents at the first server at an even pace, those of all sessions by turns."""
     chosen = [agents[at * len(agents) // wakes] for at in range(wakes)]
     times = [(0.0, 0.0)] * wakes
+    cpu = [cpu_seconds(server.pid) for server in servers]
     began = time.monotonic()
 
     async def wake(agent: HeldAgent, at: int) -> None:
         await asyncio.sleep(began + at / PER_SECOND - time.monotonic())
         asked = time.monotonic()
-        await server.sleeping(agent.session, agent.name, False)
+        await servers[0].sleeping(agent.session, agent.name, False)
         times[at] = (asked, time.monotonic())
 
     async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -123,6 +127,7 @@ async def _wake(server: Circadia, agents: Sequence[HeldAgent], wakes: int) -> Wa
         await asyncio.gather(*tasks)
         seconds = time.monotonic() - began
         await asyncio.gather(*(each.done for agent in chosen for each in agent.calls))
+    cpu = [cpu_seconds(server.pid) - before for server, before in zip(servers, cpu, strict=True)]
     answers = [[each.done.result() for each in agent.calls] for agent in chosen]
     arrived = [float(found[1]) / 1e9 if (found := _ARRIVED.search(there)) else None for _, there in answers]
     return WakeResult(
@@ -130,5 +135,6 @@ async def _wake(server: Circadia, agents: Sequence[HeldAgent], wakes: int) -> Wa
         per_second=wakes / seconds,
         from_answer_ms=[(at - answered) * 1000 for at, (_, answered) in zip(arrived, times, strict=True) if at],
         from_call_ms=[(at - asked) * 1000 for at, (asked, _) in zip(arrived, times, strict=True) if at],
+        cpu_ms=[1000 * each / wakes for each in cpu],
         bad=sum(not good(answer) for pair in answers for answer in pair),
     )
