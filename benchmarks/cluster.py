@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from benchmarks.admission_process import WRITERS
 from benchmarks.cluster_claims import ClaimResult, measure_claims
 from benchmarks.cluster_process import prepare
-from benchmarks.cluster_wakes import WakeResult, measure_wakes
+from benchmarks.cluster_servers import WakeResult, count_idle_trips, measure_wakes
 from benchmarks.delay_proxy import MOST_OFF, DelayProxy, NoDelay, delay_proxy
 from benchmarks.postgres import NoPostgres, analyze, connect, postgres
 from benchmarks.processes import cpu_seconds, stop
@@ -48,6 +48,8 @@ class Size:
     workers: Sequence[int] = (8, 50)
     rounds: int = 3
     """With and without NOTIFY by turns."""
+    idle_seconds: float = 20.0
+    """For which a server has nothing to do."""
     holds: int = 10_000
     """Agents with a held call at each of two gateways."""
     wakes: int = 1_000
@@ -56,7 +58,7 @@ class Size:
 
 QUICK: Final = Size(
     processes=(1, 2), sessions=(1,), round_trips=(0, 20), seconds=0.2, warm_up=1, jobs=60, workers=(8,), rounds=1,
-    holds=100, wakes=20,
+    idle_seconds=2, holds=100, wakes=20,
 )  # fmt: skip
 
 
@@ -106,10 +108,12 @@ async def run(folder: Path, size: Size) -> Report:
             for workers in size.workers:
                 database = await make_database(url, f"claims_{workers}")
                 claims.append(await measure_claims(database, workers, size.jobs))
+            await proxy.set_round_trip(0)
+            idle = await count_idle_trips(folder, await make_database(url, "idle"), proxy, size.idle_seconds)
             wakes = await measure_wakes(folder, await make_database(url, "wakes"), size.holds, size.wakes)
     except (NoPostgres, NoDelay) as error:
-        return _report(size, (), (), (), None, [f"Nothing is measured: {error}"])
-    return _report(size, found, notified, claims, wakes, [])
+        return _report(size, (), (), (), None, None, [f"Nothing is measured: {error}"])
+    return _report(size, found, notified, claims, idle, wakes, [])
 
 
 async def make_database(url: str, name: str) -> str:
@@ -236,7 +240,7 @@ async def _compare_signals(url: str, size: Size) -> Sequence[ClusterResult]:
 
 def _report(
     size: Size, found: Sequence[ClusterResult], notified: Sequence[ClusterResult], claims: Sequence[ClaimResult],
-    wakes: WakeResult | None, notes: Sequence[str],
+    idle: float | None, wakes: WakeResult | None, notes: Sequence[str],
 ) -> Report:  # fmt: skip
     return Report(
         name="cluster",
@@ -253,12 +257,13 @@ def _report(
                 for each in claims
             ),
         ],
-        goals=_goals(size, found, claims, wakes),
+        goals=_goals(size, found, claims, idle, wakes),
         notes=[*(_notes(size, claims, wakes) if wakes else ()), *notes],
         figures={
             "work": [asdict(each) for each in found],
             "signals": [asdict(each) for each in notified],
             "claims": [asdict(each) for each in claims],
+            "idle": idle,
             "wakes": asdict(wakes) if wakes else {},
         },
     )  # fmt: skip
@@ -311,7 +316,8 @@ def _find(
 
 
 def _goals(
-    size: Size, found: Sequence[ClusterResult], claims: Sequence[ClaimResult], wakes: WakeResult | None
+    size: Size, found: Sequence[ClusterResult], claims: Sequence[ClaimResult], idle: float | None,
+    wakes: WakeResult | None,
 ) -> list[Goal]:  # fmt: skip
     goals: list[Goal] = []
     near, far, most = size.round_trips[1], size.round_trips[-1], size.processes[-1]
@@ -335,6 +341,7 @@ def _goals(
         goals.append(Goal(what=what, limit=2, unit="claims", found=each.empty / each.jobs))
         what = f"pulses claimed twice or never, {each.workers} workers"
         goals.append(Goal(what=what, limit=0, unit="pulses", found=each.wrong))
+    goals.append(Goal(what="round trips of an idle server", limit=2, unit="a second", found=idle))
     if wakes is not None:
         goals.append(
             Goal(what="wake across gateways, p99 behind its answer", limit=10, unit="ms", found=wakes.at(0.99))

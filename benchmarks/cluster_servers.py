@@ -1,4 +1,7 @@
-"""Wakes across two real servers on one PostgreSQL: from the answer of a wake at one to the call held at the other."""
+"""Real servers on one PostgreSQL: a wake at one opens the gate of the other, and an idle one keeps quiet.
+
+A wake is timed from its answer at the first server to the arrival of the call that the other held.
+"""
 
 import asyncio
 import contextlib
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from benchmarks.callers import Caller, call, good
+from benchmarks.delay_proxy import DelayProxy
 from benchmarks.holds import quantile
 from benchmarks.processes import cpu_seconds
 from benchmarks.requests import body, wire
@@ -66,6 +70,15 @@ async def measure_wakes(folder: Path, url: str, holds: int, wakes: int) -> WakeR
             agents = await _hold(first, second, holds)
             await asyncio.sleep(_SETTLE_SECONDS)
             return await _wake((first, second), agents, wakes)
+
+
+async def count_idle_trips(folder: Path, url: str, proxy: DelayProxy, seconds: float) -> float:
+    """Return the round trips a second of a server that has nothing to do."""
+    async with circadia(folder / "idle", {"server": {"database_url": proxy.build_url(url)}}):
+        await asyncio.sleep(_SETTLE_SECONDS)
+        await proxy.begin_count()
+        await asyncio.sleep(seconds)
+        return (await proxy.count()).trips / seconds
 
 
 def raise_file_limit() -> None:
