@@ -4,7 +4,6 @@ A wake is timed from its answer at the first server to the arrival of the call t
 """
 
 import asyncio
-import contextlib
 import re
 import resource
 import time
@@ -28,7 +27,7 @@ _GROUP: Final = 500
 """Agents of a session."""
 _AT_ONCE: Final = 100
 """Calls that begin at one time at each server."""
-_FILES: Final = 65_536
+_OTHER_FILES: Final = 500
 _PATIENCE_SECONDS: Final = 120.0
 _SETTLE_SECONDS: Final = 3.0
 
@@ -59,8 +58,11 @@ class HeldAgent:
 
 
 async def measure_wakes(folder: Path, url: str, holds: int, wakes: int) -> WakeResult:
-    """Hold a call of each of so many agents at two servers, and wake some of them at the first."""
-    raise_file_limit()
+    """Hold a call of each of so many agents at two servers, and wake some of them at the first.
+
+    They are fewer where this process, which has both calls of each, may not open so many files.
+    """
+    holds = min(holds, (raise_file_limit() - _OTHER_FILES) // 2)
     async with fast_upstream() as upstream:
         settings: dict[str, Any] = {
             "upstreams": {"fast": {"base_url": f"http://127.0.0.1:{upstream}"}},
@@ -81,13 +83,11 @@ async def count_idle_trips(folder: Path, url: str, proxy: DelayProxy, seconds: f
         return (await proxy.count()).trips / seconds
 
 
-def raise_file_limit() -> None:
-    """Let this process and those it starts open many files: more than usual, where that is allowed."""
+def raise_file_limit() -> int:
+    """Let this process and those it starts open as many files as the system allows; return how many."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, PermissionError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, _FILES), max(hard, _FILES)))
-        return
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 async def _hold(first: Circadia, second: Circadia, holds: int) -> Sequence[HeldAgent]:
