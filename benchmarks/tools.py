@@ -52,7 +52,7 @@ def find_compiler() -> str | None:
 
 
 def tool(name: str) -> Sequence[str]:
-    """Return the command of `fast_upstream` or `load`."""
+    """Return the command of `fast_upstream`, `load` or, with a compiler only, `delay_proxy`."""
     compiler = find_compiler()
     if compiler is None:
         return [sys.executable, "-m", f"benchmarks.native.{name}"]

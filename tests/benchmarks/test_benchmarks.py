@@ -16,6 +16,7 @@ from benchmarks import (
     answers_pairs,
     answers_stale,
     beside,
+    cluster,
     context,
     doc,
     dream_cost,
@@ -51,6 +52,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "holds": lambda folder: holds.run(folder, holds.QUICK),
     "state": lambda folder: state.run(folder, state.QUICK),
     "admission": lambda folder: admission.run(folder, admission.QUICK),
+    "cluster": lambda folder: cluster.run(folder, cluster.QUICK),
     "pulses": lambda folder: pulses.run(folder, pulses.QUICK),
     "schedules": lambda folder: schedules.run(folder, schedules.QUICK),
     "inbox": lambda folder: inbox.run(folder, inbox.QUICK),
@@ -77,6 +79,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
 MARKS = {
     "schedules": pytest.mark.slow,
     "admission": pytest.mark.slow,
+    "cluster": pytest.mark.slow,
     "pulses": pytest.mark.slow,
     "proxy": pytest.mark.slow,
     "remember": (pytest.mark.slow, pytest.mark.spec("MEM-01")),

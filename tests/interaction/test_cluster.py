@@ -37,7 +37,7 @@ LISTENING = (
 )
 CONNECTIONS = (
     "SELECT application_name AS name, count(*) AS number FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid() GROUP BY 1"
+    " WHERE datname = current_database() AND application_name LIKE 'circadia%' GROUP BY 1"
 )
 QUICK: dict[str, Any] = {"quick": {"kind": "callable", "function": "benchmarks.pulse_agent:quick"}}
 ASKED = {"to": "bob", "message": "Please look.", "reason": "blocker"}

@@ -120,6 +120,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "POST /api/v1/banks/{bank}/sleeptime/pause": (OPERATOR, None),
     "POST /api/v1/banks/{bank}/sleeptime/resume": (OPERATOR, None),
     "GET /api/v1/sleeptime": (OPERATOR, None),
+    "GET /api/v1/cluster": (OPERATOR, None),
     "GET /api/v1/holds": (OPERATOR, None),
     "GET /api/v1/events": (OPERATOR, None),
     "GET /api/v1/events/stream": (OPERATOR, None),

@@ -77,3 +77,14 @@ async def test_processes_that_ask_at_once_and_die_admit_exactly_what_the_budget_
         assert len(await team.wakes(Decision.ADMITTED)) == cap
         assert len([each for each in await team.pulses() if each.kind.value == "wake"]) == cap
         assert {each.rule for each in await team.wakes(Decision.REFUSED)} <= {"max_wakes_per_day", "busy"}
+
+
+@pytest.mark.spec("CLU-01", "WAKE-02")
+async def test_the_first_messages_of_a_session_are_all_stored_when_they_come_at_once(postgres_url: str) -> None:
+    async with postgres_fleet(postgres_url, "main") as team:
+        await team.home()
+        senders = [await team.agent(f"sender-{number}") for number in range(6)]
+        targets = [await team.agent(f"target-{number}") for number in range(6)]
+        pairs = zip(senders, targets, strict=True)
+        await asyncio.gather(*(team.send(sender, target, wake=None) for sender, target in pairs))
+        assert [await team.inbox(target) for target in targets] == [["help"]] * 6
