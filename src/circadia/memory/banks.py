@@ -92,7 +92,10 @@ class BankService:
             bank = None
         if bank is not None or not make:
             return bank
-        return await self._make(tx, policy.bank, self._policy(policy.bank), automatic=True)
+        try:
+            return await self._add(tx, policy.bank, self._policy(policy.bank), "circadia", automatic=True)
+        except Conflict:  # another block has made it at the same moment
+            return await self.resolve_bound_bank(tx, policy, user)
 
     async def make_bound_banks(self, tx: Tx, policies: Sequence[AgentPolicy]) -> None:
         """Create the banks that agents are bound to, where they are missing."""
@@ -183,23 +186,18 @@ class BankService:
         bank = await tx.banks.get_by_end_user(template, user)
         if bank is not None or not make:
             return bank
-        name = template.replace(USER, user) if PLAIN_USER.fullmatch(user) else _hashed_name(template, user)
-        if await tx.banks.get_by_name(name) is not None:
-            name = _hashed_name(template, user)
-        return await self._make(tx, name, self._policy(template), template=template, end_user=user)
+        plain = [template.replace(USER, user)] if PLAIN_USER.fullmatch(user) else []
+        for name in (*plain, _hashed_name(template, user)):
+            try:
+                return await self._add(tx, name, self._policy(template), "circadia", template=template, end_user=user)
+            except Conflict:  # the name is another bank's, or another block has made this bank at the same moment
+                bank = await tx.banks.get_by_end_user(template, user)
+                if bank is not None:
+                    return bank
+        raise Conflict(f"another bank has the name that the bank of {user!r} would get; rename that one")
 
     def _policy(self, name: str) -> BankPolicy:
         return self._policies.get(name, BankPolicy())
-
-    async def _make(self, tx: Tx, name: str, policy: BankPolicy, **more: Any) -> Bank:
-        """Create an agent's bank, or return the one that another process has created at this moment."""
-        try:
-            return await self._add(tx, name, policy, "circadia", **more)
-        except Conflict:
-            bank = await tx.banks.get_by_name(name)
-            if bank is None:
-                raise
-            return bank
 
     async def _add(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
         bank = Bank(id=BankId(self._ids.new("bnk")), name=name, policy=policy, created_at=self._clock.now(), **more)
